@@ -128,7 +128,7 @@ def _written(cache: HostCache) -> bytes:
 def _read(data: bytes) -> HostCache:
     """Raises ValueError, TypeError, KeyError or IndexError for what was not written so."""
     held = json.loads(data)
-    salt, tried, names = (_bytes(held[key]) for key in ("salt", "tried", "names"))
+    salt, tried, names = (base64.b64decode(held[key], validate=True) for key in ("salt", "tried", "names"))
     if len(salt) != _SALT or len(tried) % (2 * HASH_BYTES) or len(names) % _ID:
         raise ValueError
     hashes = tuple(NameHash(tried[at:at + HASH_BYTES], tried[at + HASH_BYTES:at + 2 * HASH_BYTES])
@@ -143,7 +143,3 @@ def _read(data: bytes) -> HostCache:
 
 def _text(data: bytes) -> str:
     return base64.b64encode(data).decode()
-
-
-def _bytes(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)

@@ -14,6 +14,30 @@ def ago(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s"
 
 
-def utc(seconds: float) -> str:
-    """A time as tickets and tables show it, to the minute."""
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
+def day(seconds: float) -> str:
+    """A day in UTC, of epoch seconds as all of these."""
+    return _utc(seconds).strftime("%Y-%m-%d")
+
+
+def minute(seconds: float) -> str:
+    """A time in UTC as tickets and tables show it."""
+    return _utc(seconds).strftime("%Y-%m-%dT%H:%MZ")
+
+
+def second(seconds: float) -> str:
+    """A time in UTC, to the second."""
+    return _utc(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def iso(seconds: float) -> str:
+    """A time in UTC as documents have it, to the second."""
+    return _utc(seconds).isoformat(timespec="seconds")
+
+
+def millisecond(seconds: float) -> str:
+    """A time in UTC, to the millisecond."""
+    return _utc(seconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _utc(seconds: float) -> dt.datetime:
+    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc)

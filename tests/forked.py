@@ -47,7 +47,7 @@ def run(
     (out, out_end), (err, err_end) = os.pipe(), os.pipe()
     request = {"argv": list(argv), "cwd": str(cwd), "env": env}
     with theirs, open(os.devnull, "rb") as nothing:
-        socket.send_fds(_server(), [json.dumps(request).encode()], [nothing.fileno(), out_end, out_end if merged else err_end, theirs.fileno()])
+        socket.send_fds(server(), [json.dumps(request).encode()], [nothing.fileno(), out_end, out_end if merged else err_end, theirs.fileno()])
     os.close(out_end)
     os.close(err_end)
     read, code = {out: b"", err: b""}, _KILLED
@@ -72,8 +72,8 @@ def run(
 
 
 @functools.cache
-def _server() -> socket.socket:
-    """What the server of this process reads its requests from; it leaves with this process, however that ends."""
+def server() -> socket.socket:
+    """What a server for this process and its forks reads its requests from; it leaves with the last of them, however they end."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * _MOST)
     with theirs:

@@ -16,6 +16,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from functools import cache
 from itertools import cycle
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -49,16 +50,27 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def place(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an installation in `muster` and the command in `bin`, which every test leaves working."""
+    """A folder with an installation in `opt muster` and the command in `bin`, which every test leaves working. Where that can be, it was made
+    without what a head node may lack: a network, a home that can be written, the venv module, ensurepip and the system's packages."""
     folder = tmp_path_factory.mktemp("place")
-    install(made, folder)
+    (folder / "home").mkdir()
+    standard = Path(os.__file__).parent
+    hidden = [path for path in (standard / "venv", standard / "ensurepip", standard / "site-packages", Path("/usr/lib/python3/dist-packages"))
+              if path.is_dir()]
+    hide = ("sh", "-ec", "".join(f"mount -t tmpfs none {path}; " for path in hidden) + 'exec "$@"', "sh")
+    install(made, folder, () if why_not_apart() else (*NO_NETWORK, folder / "home", *hide))
     return folder
+
+
+@cache
+def why_not_apart() -> str:
+    probe = subprocess.run([*APART, "true"], capture_output=True, text=True, check=False)
+    return f"a network namespace cannot be made here: {probe.stderr.strip()}" if probe.returncode else ""
 
 
 @pytest.fixture
 def no_network() -> None:
-    probe = subprocess.run([*APART, "true"], capture_output=True, text=True, check=False)
-    require(probe.returncode == 0, f"a network namespace cannot be made here: {probe.stderr.strip()}")
+    require(not why_not_apart(), why_not_apart())
 
 
 def bundle(file: Path, *words: object, before: tuple[object, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
@@ -68,10 +80,11 @@ def bundle(file: Path, *words: object, before: tuple[object, ...] = (), **enviro
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd="/")
 
 
-def install(file: Path, folder: Path) -> None:
+def install(file: Path, folder: Path, before: tuple[object, ...] = ()) -> None:
     """Installs in `folder`."""
-    done = bundle(file, "--prefix", folder / "muster", "--bin", folder / "bin")
+    done = bundle(file, "--prefix", folder / "opt muster", "--bin", folder / "bin", before=before, HOME=str(folder / "home"))
     assert done.returncode == 0, done.stdout + done.stderr
+    assert f"is installed in {folder}/opt muster" in done.stdout and done.stderr == ""
 
 
 def version_of(command: Path) -> str:
@@ -91,22 +104,12 @@ def refusal(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_it_installs_and_muster_works_without_a_network_a_home_the_venv_module_ensurepip_and_the_packages_of_the_system(
-    made: Path, no_network: None, tmp_path: Path,
+    no_network: None, place: Path, tmp_path: Path,
 ) -> None:
-    home, prefix, bin_ = tmp_path / "home", tmp_path / "opt muster", tmp_path / "bin"
-    home.mkdir()
-    standard = Path(os.__file__).parent
-    hidden = [path for path in (standard / "venv", standard / "ensurepip", standard / "site-packages", Path("/usr/lib/python3/dist-packages"))
-              if path.is_dir()]
-    hide = ("sh", "-ec", "".join(f"mount -t tmpfs none {path}; " for path in hidden) + 'exec "$@"', "sh")
-    done = bundle(made, "--prefix", prefix, "--bin", bin_, before=(*NO_NETWORK, home, *hide), HOME=str(home))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"is installed in {prefix}" in done.stdout and done.stderr == ""
-
     def muster(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*NO_NETWORK, str(home), "env", "-i", "PATH=/usr/bin:/bin", f"HOME={home}", f"MUSTER_STATE={tmp_path}/state",
-             str(bin_ / "muster"), *words], capture_output=True, text=True, check=False, cwd=tmp_path)
+            [*NO_NETWORK, str(place / "home"), "env", "-i", "PATH=/usr/bin:/bin", f"HOME={place}/home", f"MUSTER_STATE={tmp_path}/state",
+             str(place / "bin" / "muster"), *words], capture_output=True, text=True, check=False, cwd=tmp_path)
 
     assert "0.1.0" in muster("--version").stdout
     assert "GPUs" in muster("explain", "gpu-count").stdout
@@ -120,7 +123,7 @@ def test_it_installs_and_muster_works_without_a_network_a_home_the_venv_module_e
 
 
 def test_it_has_an_environment_of_its_own(place: Path) -> None:
-    release = (place / "muster" / "current").resolve()
+    release = (place / "opt muster" / "current").resolve()
     script = "import sys, healthcheck, paramiko; print(sys.prefix != sys.base_prefix, healthcheck.__file__, paramiko.__file__, *sys.path, sep='\\n')"
     command = [release / "bin" / "python", "-c", script]
     said = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/").stdout.splitlines()
@@ -161,9 +164,9 @@ def test_an_ordinary_user_installs_it_at_home(made: Path) -> None:
 def test_a_kill_in_the_middle_leaves_the_old_one_working_and_the_next_takes_its_place_and_keeps_it_for_who_still_runs_it(
     made: Path, place: Path, number: signal.Signals,
 ) -> None:
-    releases, before = place / "muster" / "releases", (place / "muster" / "current").resolve()
+    releases, before = place / "opt muster" / "releases", (place / "opt muster" / "current").resolve()
     old = set(releases.iterdir())
-    second = subprocess.Popen(["sh", made, "--prefix", place / "muster", "--bin", place / "bin"], env={**os.environ, "PYTHON": PYTHON},
+    second = subprocess.Popen(["sh", made, "--prefix", place / "opt muster", "--bin", place / "bin"], env={**os.environ, "PYTHON": PYTHON},
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
     try:
         wait_until(lambda: [path for path in set(releases.iterdir()) - old if any(path.glob("lib/python*/site-packages/*"))], what="pip at work")
@@ -171,7 +174,7 @@ def test_a_kill_in_the_middle_leaves_the_old_one_working_and_the_next_takes_its_
         os.killpg(second.pid, number)
         output, _ = second.communicate(timeout=20)
     left = set(releases.iterdir()) - old
-    assert (place / "muster" / "current").resolve() == before
+    assert (place / "opt muster" / "current").resolve() == before
     assert "0.1.0" in version_of(place / "bin" / "muster")
     if number is signal.SIGTERM:
         assert (second.returncode, output.count(b"interrupted; what was installed before still is"), left) == (130, 1, set())
@@ -179,7 +182,7 @@ def test_a_kill_in_the_middle_leaves_the_old_one_working_and_the_next_takes_its_
     assert len(left) == 1
     (releases / "0.0.9-older").mkdir()
     install(made, place)
-    second_one = (place / "muster" / "current").resolve()
+    second_one = (place / "opt muster" / "current").resolve()
     assert second_one != before and set(releases.iterdir()) == {before, second_one}
     assert "0.1.0" in version_of(place / "bin" / "muster")
 
@@ -267,9 +270,9 @@ def test_another_python_is_refused(made: Path, tmp_path: Path) -> None:
 
 
 def test_two_installations_at_once_do_not_meet(made: Path, place: Path) -> None:
-    with (place / "muster" / ".muster-bundle").open("w") as held:
+    with (place / "opt muster" / ".muster-bundle").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert "another installation" in refusal(bundle(made, "--prefix", place / "muster", "--bin", place / "bin"))
+        assert "another installation" in refusal(bundle(made, "--prefix", place / "opt muster", "--bin", place / "bin"))
 
 
 @pytest.mark.parametrize("words", [("--nonsense",), ("--prefix",), ("word",)])
@@ -333,7 +336,7 @@ def test_it_holds_the_rules_and_nothing_of_where_it_was_made(made: Path, place: 
     settings = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
     settings += " ".join(value for key, value in os.environ.items() if key.startswith("PIP_"))
     places = {part.netloc or part.path.rstrip("/") for part in map(urlsplit, re.findall(r"[a-z+]+://[^\s'\"]+", settings))}
-    release = (place / "muster" / "current").resolve()
+    release = (place / "opt muster" / "current").resolve()
     written = [path for path in release.rglob("*.dist-info/*") if path.name in ("RECORD", "INSTALLER", "REQUESTED")]
     for text in (head, held["bundle.json"], *files.values(), (release / "pyvenv.cfg").read_bytes(), *(path.read_bytes() for path in written)):
         assert not [place for place in (*places, str(ROOT)) if place.encode() in text]

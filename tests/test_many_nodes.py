@@ -31,7 +31,8 @@ OTHERWISE = {
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    (tmp_path / "muster.yaml").write_text(f"version: 1\ncordon: {{hostfile: bad}}\nnodes:\n  {MANY}: {{}}\n")
+    refusing = "".join(f"  n{number:03d}: {{address: 127.0.0.{number}, port: 1}}\n" for number in range(1, 41))
+    (tmp_path / "muster.yaml").write_text(f"version: 1\ncordon: {{hostfile: bad}}\nnodes:\n{refusing}")
     with opened(tmp_path / "state", make=True):
         pass
     muster("certificate", "key", "new", home=tmp_path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,7 @@ def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.id
 
 
+@cache
 def wrong(text: str) -> list[str]:
     """What of a text is written otherwise."""
     return [f"{word} (write: {PLAIN[word]})" for word in sorted(words(text) & PLAIN.keys())]

@@ -24,13 +24,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from healthcheck.baseline.catalogue import Catalogue, CompiledEntry
 from healthcheck.config import entry as entries
 from healthcheck.config import linear
+from healthcheck.config.entryvalues import member, pattern, sentence, switch, wrong
 from healthcheck.config.pattern import Pattern
 from healthcheck.config.rulesfolder import display_name
 from healthcheck.kernellog.emitter import Emitter
@@ -47,7 +47,6 @@ KEYS = ("id", "from", "match", "unless", "severity", "meaning", "remedy", "owner
         "source", "examples", "xid", "ordinary", "enabled")
 TABLES = ("xid", "sxid")
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_LONGEST_PATTERN = 500
 _NO_EMITTER = (
     "is missing: expected the id of the emitter (emitter/*.yaml), or kernel if a message has no prefix")
 
@@ -95,24 +94,25 @@ def _entry(
     proven: Path | None,
 ) -> CatalogueEntry:
     known = not given.overridden and proven is not None and Path(given.mark.file).parent.parent == proven
-    enabled, ordinary = _switch(given, "enabled", True), _switch(given, "ordinary", False)
-    match, unless = (_pattern(given, "match", known),
-                     _pattern(given, "unless", known) if "unless" in given.values else "")
+    enabled, ordinary = switch(given, "enabled", True), switch(given, "ordinary", False)
+    match, unless = (pattern(given, "match", proven=known),
+                     pattern(given, "unless", proven=known) if "unless" in given.values else "")
     own = _emitters(given, emitters)
     if linear.anything_first(match):
-        raise _error(given, "match", "begins with anything: give the text right behind the emitter's prefix")
+        raise wrong(given, "match", "begins with anything: give the text right behind the emitter's prefix")
     needs = linear.required_words(match) or _needs_of(own)
     if not needs:
-        raise _error(given, "match",
+        raise wrong(given, "match",
                      f"requires no word of {linear.SHORTEST} characters, so it would match too much")
     xid = given.values.get("xid", "")
     if xid not in ("", *TABLES):
-        raise _error(given, "xid", f"expected one of {', '.join(TABLES)}, got {entries.kind_of(xid)}")
+        raise wrong(given, "xid", f"expected one of {', '.join(TABLES)}, got {entries.kind_of(xid)}")
     made = CatalogueEntry(
-        id=given.name, match=match, unless=unless, severity=_member(given, "severity", Severity),
-        meaning=_text(given, "meaning"), remedy=_text(given, "remedy"), owner=_member(given, "owner", Owner),
-        source=_text(given, "source"), examples=_examples(given), group=group,
-        repair=_member(given, "repair", Repair) if "repair" in given.values else None, xid=xid,
+        id=given.name, match=match, unless=unless, severity=member(given, "severity", Severity),
+        meaning=sentence(given, "meaning"), remedy=sentence(given, "remedy"),
+        owner=member(given, "owner", Owner), source=sentence(given, "source"), examples=_examples(given),
+        group=group,
+        repair=member(given, "repair", Repair) if "repair" in given.values else None, xid=xid,
         file=given.mark.file, line=given.mark.line, overridden=given.overridden, needs=needs,
         disabled="" if enabled else f"disabled in {display_name(given.marks['enabled'].file)}",
         ordinary=ordinary, emitters=own, ending=_ending(given), yields=_yields(given, ids),
@@ -120,7 +120,7 @@ def _entry(
     if not known:
         _check_examples(made, given)
     if made.ordinary and made.severity is not Severity.INFO:
-        raise _error(given, "ordinary",
+        raise wrong(given, "ordinary",
                      f"needs severity info, not {made.severity.value}: healthy machines write it, too")
     return made
 
@@ -129,11 +129,11 @@ def _emitters(given: entries.Entry, known: Mapping[str, Emitter]) -> tuple[Emitt
     value = given.values.get("from")
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise _error(given, "from", _NO_EMITTER if value is None
+        raise wrong(given, "from", _NO_EMITTER if value is None
                      else f"expected an emitter or a list, got {entries.kind_of(value)}")
     for name in names:
         if name not in known:
-            raise _error(given, "from", f"there is no emitter {short(name)}{entries.nearest(name, known)}")
+            raise wrong(given, "from", f"there is no emitter {short(name)}{entries.nearest(name, known)}")
     return tuple(known[name] for name in names)
 
 
@@ -148,71 +148,21 @@ def _ending(given: entries.Entry) -> Ending:
     try:
         return ending(value if isinstance(value, str) else "")
     except ValueError as problem:
-        raise _error(given, "ends", f"{'is missing: ' if value is None else ''}{problem}"
+        raise wrong(given, "ends", f"{'is missing: ' if value is None else ''}{problem}"
                      + ("" if value is None else f", got {entries.kind_of(value)}")) from None
 
 
 def _yields(given: entries.Entry, ids: Collection[str]) -> tuple[str, ...]:
     value = given.values.get("yields", [])
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise _error(given, "yields", f"expected a list of ids of entries, got {entries.kind_of(value)}")
+        raise wrong(given, "yields", f"expected a list of ids of entries, got {entries.kind_of(value)}")
     for name in value:
         if name not in ids or name == given.name:
-            raise _error(given, "yields",
+            raise wrong(given, "yields",
                          f"there is no other entry {short(name)}{entries.nearest(name, ids)}")
     return tuple(value)
 
 
-def _switch(given: entries.Entry, key: str, usual: bool) -> bool:
-    value = given.values.get(key, usual)
-    if not isinstance(value, bool):
-        raise _error(given, key, f"expected true or false, got {entries.kind_of(value)}")
-    return value
-
-
-def _error(given: entries.Entry, key: str, problem: str) -> RulesError:
-    return RulesError(f"entry {given.name}: {key}: {problem}", given.marks.get(key, given.mark))
-
-
-def _text(given: entries.Entry, key: str) -> str:
-    value = given.values.get(key)
-    if key not in given.values:
-        raise _error(given, key, "is missing: expected a sentence")
-    if not isinstance(value, str) or not value.strip():
-        raise _error(given, key, f"expected a sentence, got {entries.kind_of(value)}")
-    return " ".join(value.split())
-
-
-M = TypeVar("M", bound=Enum)
-
-
-def _member(given: entries.Entry, key: str, kind: type[M]) -> M:
-    value = given.values.get(key)
-    known = [str(member.value) for member in kind]
-    if key not in given.values:
-        raise _error(given, key, f"is missing: expected one of {', '.join(known)}")
-    if value not in known:
-        guess = entries.nearest(str(value), known)
-        raise _error(given, key, f"expected one of {', '.join(known)}; got {entries.kind_of(value)}{guess}")
-    return kind(value)
-
-
-def _pattern(given: entries.Entry, key: str, known: bool) -> str:
-    value = given.values.get(key)
-    if not isinstance(value, str) or not value.strip():
-        raise _error(given, key, f"expected a regular expression, got {entries.kind_of(value)}"
-                     if key in given.values else "is missing: expected a regular expression")
-    if len(value) > _LONGEST_PATTERN:
-        raise _error(given, key, f"is over {_LONGEST_PATTERN} characters: make it several entries")
-    if known:
-        return value
-    try:
-        linear.check(value)
-    except linear.TooSlow as problem:
-        raise _error(given, key, str(problem)) from None
-    except (re.error, OverflowError, RecursionError) as problem:
-        raise _error(given, key, f"is no regular expression: {problem}") from None
-    return value
 
 
 def _examples(given: entries.Entry) -> tuple[str, ...]:
@@ -220,7 +170,7 @@ def _examples(given: entries.Entry) -> tuple[str, ...]:
     lines = value if isinstance(value, list) else []
     if not lines or not all(isinstance(line, str) and 0 < len(line) <= LONGEST_LINE for line in lines):
         missing = "" if "examples" in given.values else "is missing: "
-        raise _error(given, "examples", f"{missing}expected a list of lines that it matches")
+        raise wrong(given, "examples", f"{missing}expected a list of lines that it matches")
     return tuple(value)
 
 
@@ -232,7 +182,7 @@ def _check_examples(made: CatalogueEntry, given: entries.Entry) -> None:
         if not known.knows(text):
             excluded = made.unless and CompiledEntry(replace(made, unless="")).knows(text)
             why = "unless excludes" if excluded else _why_not(made, text)
-            raise _error(given, "examples", f"{why} {short(example)}")
+            raise wrong(given, "examples", f"{why} {short(example)}")
 
 
 def _why_not(made: CatalogueEntry, text: str) -> str:

@@ -129,14 +129,6 @@ class Learner:
                         proposed=_sorted(known), first=when, last=when, learned_boots=node_boots)
 
 
-def learn(digests: Iterable[Digest], scope: Scope, day: str, name: str = "") -> Baseline:
-    """What these boots write, all of it proposed; each boot counts once."""
-    learner = Learner()
-    for digest in digests:
-        learner.add(digest)
-    return learner.learned(scope, day, name)
-
-
 def _known(text: str, seen: _Seen, bits: Mapping[str, int], day: str) -> KnownTemplate:
     nodes = ([node for node, bit in bits.items() if seen.nodes & bit] if seen.nodes + 1 < 1 << len(bits)
              else list(bits))

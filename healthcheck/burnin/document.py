@@ -7,7 +7,6 @@ equal. They hold figures, not raw samples. `odd` adds the rest for ranks that di
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import math
 import re
@@ -33,6 +32,7 @@ from healthcheck.burnin.stagecounters import StageCounters
 from healthcheck.config.files import make_folder, write_whole
 from inventory.errors import UsageError
 from inventory.text import clean
+from inventory.times import millisecond
 
 SCHEMA = "muster.burnin/1"
 FOLDER = "burnin"       # in the state folder
@@ -71,8 +71,8 @@ def document(burnin: Burnin) -> dict[str, Any]:
     """The whole document."""
     burnt, judgement = burnin.burnt, burnin.judgement
     return {
-        "schema": SCHEMA, "run": burnin.run, "length": burnin.length, "began": iso(burnin.began),
-        "ended": iso(burnin.ended),
+        "schema": SCHEMA, "run": burnin.run, "length": burnin.length, "began": millisecond(burnin.began),
+        "ended": millisecond(burnin.ended),
         "muster": burnin.muster, "verdict": judgement.verdict.value, "floors": burnin.floors,
         "options": {clean(name, 80): _option(name, value) for name, value in burnin.options.items()},
         "environment": environment(burnin.environment),
@@ -131,12 +131,6 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
     """What may be written of an environment; a value that may be a secret is not."""
     return {clean(name, 120): clean(value) if _KEPT.fullmatch(name) and not _SECRET.search(name) else NOT_KEPT
             for name, value in sorted(given.items())}
-
-
-def iso(seconds: float) -> str:
-    """A time in the format of documents: UTC, to the millisecond."""
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="milliseconds").replace(
-        "+00:00", "Z")
 
 
 def accusation(one: Accusation) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from healthcheck.burnin.faults import SLOW_COMPUTE, SLOW_LINK
+from healthcheck.burnin.faults import SLOW_COMPUTE
 from healthcheck.burnin.model import Accusation, Object, RankReport, Task, TaskKind
 
 SHARE = 0.05        # of an iteration: less does not matter
@@ -47,17 +47,6 @@ def late(task: Task, reports: Sequence[RankReport]) -> tuple[Accusation, ...]:
                f"theirs {_ms(others_waited)}: they waited for it")
         found.append(Accusation(Object.GPU, str(task.seats[rank]), SLOW_COMPUTE, why, tests_for=(task.id,)))
     return tuple(found)
-
-
-def slow(task: Task, reports: Sequence[RankReport]) -> tuple[Accusation, ...]:
-    """Why an all-reduce that is too slow is so: the late GPUs, else that these times name no one."""
-    found = late(task, reports)
-    times = [report.figures["seconds_p50"] for report in reports if "seconds_p50" in report.figures]
-    if found or not times:
-        return found
-    why = (f"the collective took all ranks equally long ({_ms(min(times))} to {_ms(max(times))}), as with a "
-           "slow link or NIC; pair tests can tell whose")
-    return (Accusation(Object.UNEXPLAINED, task.id, SLOW_LINK, why, tests_for=(task.id,)),)
 
 
 def _times(task: Task, reports: Sequence[RankReport]) -> tuple[list[float], list[float]]:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from healthcheck.burnin.document import Burnin, iso
+from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.floors import FloorProposal, LearnedFloor, refused, rounded
 from healthcheck.burnin.judgement import BurnInOutcome
 from healthcheck.burnin.model import BurnInStage
@@ -18,6 +18,8 @@ from healthcheck.burnin.published import BY_SIZE, BurninRules, Setting
 from healthcheck.burnin.setting import Measure, measures
 from healthcheck.burnin.stats import mad, median, normal, sound
 from inventory.errors import UsageError
+from inventory.text import many
+from inventory.times import millisecond
 
 MOST_JUDGED = 8 * 4096      # figures judged by one floor in one burn-in
 # The least standard deviation of a sweep's figures, as a share of the median: at small sizes launches and
@@ -58,10 +60,10 @@ def learn(runs: Sequence[Burnin], rules: BurninRules, now: float) -> Learning:
             floors.append(made)
     if not floors:
         first = left_out[0] if left_out else "none of their tasks was whole"
-        raise UsageError(f"nothing can be learned from {_count(len(runs), 'burn-in')} yet: {first}")
+        raise UsageError(f"nothing can be learned from {many(len(runs), 'burn-in')} yet: {first}")
     warnings = tuple(f"{one.setting}: {one.warning}" for one in floors if one.warning)
-    return Learning(FloorProposal(iso(now), tuple(dict.fromkeys(one.run for one in runs)), tuple(floors)),
-                    tuple(left_out), warnings)
+    proposal = FloorProposal(millisecond(now), tuple(dict.fromkeys(one.run for one in runs)), tuple(floors))
+    return Learning(proposal, tuple(left_out), warnings)
 
 
 def least(figure: str, values: Iterable[float]) -> float:
@@ -76,10 +78,10 @@ def _too_few(setting: Setting, seen: Sequence[tuple[str, Measure]], rules: Burni
     """Why nothing can be learned of a setting yet; "" where enough have shown it."""
     if setting.stage in _BY_RUN:
         runs = len({run for run, _ in seen})
-        return (f"{_count(runs, 'run')} of all nodes, wanted {rules.learn_runs}"
+        return (f"{many(runs, 'run')} of all nodes, wanted {rules.learn_runs}"
                 if runs < rules.learn_runs else "")
     nodes = len({node for _, one in seen for node in one.nodes})
-    return (f"shown by {_count(nodes, 'node')}, wanted {rules.learn_nodes}"
+    return (f"shown by {many(nodes, 'node')}, wanted {rules.learn_nodes}"
             if nodes < rules.learn_nodes else "")
 
 
@@ -97,7 +99,3 @@ def _floor(setting: Setting, values: Iterable[float], rules: BurninRules) -> Lea
         return made
     return replace(made, warning=f"{floor / published:.0%} of the {published:g} that {entry.id} gives "
                    f"({entry.source}): check this site's machines")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"

@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from healthcheck.burnin import faults, limits, sizes
-from healthcheck.burnin.document import Burnin, iso
+from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.fabricresult import FabricCoverage
 from healthcheck.burnin.judgement import BurnInOutcome, JudgedFigure, NodeOutcome
 from healthcheck.burnin.listing import listed
@@ -20,6 +20,7 @@ from healthcheck.burnin.published import BY_SIZE, GLOO, Setting, bytes_of
 from healthcheck.burnin.setting import measures
 from inventory.reasons import fold_reasons
 from inventory.text import clean
+from inventory.times import millisecond
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,7 +66,7 @@ def verdict_line(burnin: Burnin) -> str:
     span = _span(burnin.ended - burnin.began)
     return (f"burn-in {clean(burnin.run, 80)} ({clean(burnin.length, 20)}), {nodes} "
             f"node{'s' * (nodes != 1)}, {span} from "
-            f"{iso(burnin.began)[:16].replace('T', ' ')} UTC: {', '.join(lines) or 'no node'}{more}")
+            f"{millisecond(burnin.began)[:16].replace('T', ' ')} UTC: {', '.join(lines) or 'no node'}{more}")
 
 
 def next_step(one: Accusation, burnin: Burnin, fold: Fold) -> str:

@@ -31,7 +31,6 @@ PHASES = ("start", "join", "wait", "setup", "warm", "compute", "send", "verify",
 AGENT = "agent"
 RANK = "rank"
 BEAT_S = 1.0        # interval of an agent's messages
-RANKS_S = 0.5       # interval of ranks' positions during a task
 # The agent's command line names its node: "node=gpu003".
 NODE_WORD = "node="
 # And each word of the command that starts a Python with PyTorch: "python=docker", "python=exec" ...

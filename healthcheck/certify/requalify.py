@@ -3,7 +3,6 @@ and which nodes are due. Pure."""
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ from healthcheck.certify.certificate import STAGES, Certificate, CertificateMani
 from healthcheck.certify.policy import NONE, CertificatePolicy
 from healthcheck.model.hardware import Hardware, Now
 from inventory.text import clean
+from inventory.times import day
 
 _DAY = 86400.0
 _IDENTITY, _SOFTWARE = ("serial", "uuid"), ("firmware",)
@@ -69,7 +69,7 @@ def stand(
     if (revoked := manifest.revocation(node)) is not None:
         return CertificateStatus(CertificateState.REVOKED,
                                  why=f"{clean(revoked.why, 200)} ({clean(revoked.who, 60)}, "
-                                     f"{_day(revoked.at)})")
+                                     f"{day(revoked.at)})")
     if accused:
         return CertificateStatus(CertificateState.REVOKED, why=clean(accused, 200))
     if seen is not None and (another := another_machine(held.hardware, seen)):
@@ -84,11 +84,11 @@ def stand(
                                          f"{what} than was proven: {found[0]}{more}")
         if held.boot and seen.boot and held.boot != seen.boot and policy.rebooted != NONE:
             return CertificateStatus(CertificateState.REQUALIFY, RequalifyReason.REBOOTED, policy.rebooted,
-                                     f"booted since it was last proven, {_day(held.confirmed)}")
+                                     f"booted since it was last proven, {day(held.confirmed)}")
     if now >= due_at(node, held, policy) and policy.age != NONE:
         days = (now - held.confirmed) / _DAY
         return CertificateStatus(CertificateState.REQUALIFY, RequalifyReason.AGE, policy.age,
-                                 f"last proven {_day(held.confirmed)}, {days:.0f} days ago")
+                                 f"last proven {day(held.confirmed)}, {days:.0f} days ago")
     return CertificateStatus(CertificateState.OK)
 
 
@@ -160,7 +160,3 @@ def queue(
     listed = [due for *_, due in sorted(found, key=lambda each: (*each[:3], each[3].node))]
     old = [due for due in listed if due.cause is RequalifyReason.AGE][:policy.at_once]
     return [due for due in listed if due.cause is not RequalifyReason.AGE or due in old]
-
-
-def _day(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).strftime("%Y-%m-%d")

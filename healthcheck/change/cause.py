@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from healthcheck.change.model import ChangeVerdict, SiteChange
-from healthcheck.change.page import minute
 from healthcheck.model.verdict import Incident, Verdict
 from healthcheck.triage.plan import Act, PlannedAction, TriagePlan
+from inventory.times import minute
 
 # A change is made soon after it was begun; what begins later has other causes.
 LASTS_S = 14 * 86400.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -21,6 +20,7 @@ from healthcheck.change.model import (
     SiteChange,
 )
 from inventory.text import clean, many
+from inventory.times import minute
 
 Fold = Callable[[Iterable[str]], str]
 
@@ -154,11 +154,6 @@ def table(changes: Iterable[SiteChange], fold: Fold) -> Iterator[str]:
     for change in changes:
         yield (f"{change.name:<24} {change.state:<12} begun {minute(change.began)} by "
                f"{clean(change.who, 40)}; canary {_names(change.canary, fold)}")
-
-
-def minute(seconds: float) -> str:
-    """Epoch seconds as a minute in UTC."""
-    return time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(seconds))
 
 
 def _line(one: Compared, fold: Fold) -> str:

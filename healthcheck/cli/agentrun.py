@@ -114,10 +114,9 @@ def _here(
     from healthcheck.agent.main import Installed
     from healthcheck.cli.check import choose
     from healthcheck.collector import program
-    from healthcheck.config import rulesfolder
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
 
-    ruleset = load_ruleset(rulesfolder.folders(rules))
+    ruleset = ruleset_of(rules)
     check_sku(sku, ruleset)
     (node,) = (choose(None, inventory, True, False, ruleset) if name is None
                else choose(name, inventory, False, False, ruleset, sku))

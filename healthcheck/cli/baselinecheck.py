@@ -56,13 +56,12 @@ def check(files: tuple[str, ...], baseline: str | None, sku: str | None, rules: 
     names gaps in a log (a missing beginning, lost records).
     """
     from healthcheck.cli.pieces import write_pieces
-    from healthcheck.config import rulesfolder
     from healthcheck.model.outcome import exit_code
     from healthcheck.report import document
-    from healthcheck.ruleset.ruleset import load_ruleset
-    from healthcheck.sweep.saved import timestamp
+    from healthcheck.ruleset.ruleset import ruleset_of
+    from inventory.times import millisecond
 
-    ruleset = load_ruleset(rulesfolder.folders(rules))
+    ruleset = ruleset_of(rules)
     check_sku(sku, ruleset)
     chosen = _by(ruleset, baseline)
     started = time.time()
@@ -73,7 +72,7 @@ def check(files: tuple[str, ...], baseline: str | None, sku: str | None, rules: 
     else:
         write = document.as_json if fmt == "json" else document.as_jsonl
         # Names of files are no node names, which alone can be folded.
-        write_pieces(write(reports, started=timestamp(started), finished=timestamp(ended), partial=False,
+        write_pieces(write(reports, started=millisecond(started), finished=millisecond(ended), partial=False,
                            full=True))
     return exit_code(reports)
 

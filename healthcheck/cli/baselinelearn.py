@@ -71,15 +71,14 @@ def learn(
     """
     from healthcheck.baseline.gather import LearningNotes
     from healthcheck.baseline.scope import ScopeLevel, words
-    from healthcheck.config import rulesfolder
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
 
     target = Path(output)
     if not target.parent.is_dir():
         raise UsageError(f"--output {output}: no folder {target.parent}")
     if target.is_file() and not merge:
         raise UsageError(f"--output {output}: exists already; --merge adds to it")
-    ruleset = load_ruleset(rulesfolder.folders(rules))
+    ruleset = ruleset_of(rules)
     check_sku(sku, ruleset)
     notes = LearningNotes()
     if files:

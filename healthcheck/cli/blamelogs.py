@@ -16,7 +16,7 @@ from healthcheck.joblog.messageload import load_messages
 from healthcheck.joblog.model import JobLog, LogClock
 from healthcheck.joblog.read import MOST_BYTES, merged, of_node, read_one
 from healthcheck.model.recording import SCHEMA, Recording, read
-from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.ruleset.ruleset import ruleset_of
 from inventory.errors import UsageError
 from inventory.nodeset import NAME
 from inventory.text import clean, short
@@ -119,7 +119,7 @@ def _read(file: str) -> tuple[bytes, list[str]]:
 
 
 def _judges(rules: str | None) -> Judges:
-    ruleset = load_ruleset(folders(rules))
+    ruleset = ruleset_of(rules)
     held = ruleset.kernel
     if held is None or ruleset.xids is None:
         raise UsageError("the rules folder lacks the catalogue of kernel faults or the Xid table")

@@ -13,12 +13,13 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.certificatekey import key
-from healthcheck.cli.options import GROUPS, day
+from healthcheck.cli.options import GROUPS
 from inventory.cli.chosen import chosen, who
 from inventory.cli.confirm import YES_MANY, confirm
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import CertificateError, UsageError
 from inventory.text import clean
+from inventory.times import day
 
 if TYPE_CHECKING:
     from healthcheck.certify.certificate import Certificate, CertificateManifest

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from healthcheck.cli.options import day
 from inventory.cli.chosen import who
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import CertificateError, UsageError
 from inventory.text import clean
+from inventory.times import day
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -263,10 +263,9 @@ def _measured(folder: str | None, nodes: Sequence[str], state: Path, rules: str 
     from healthcheck.change.standing import of_store, of_sweep
 
     if folder is not None:
-        from healthcheck.config import rulesfolder
-        from healthcheck.ruleset.ruleset import load_ruleset
+        from healthcheck.ruleset.ruleset import ruleset_of
 
-        return of_sweep(Path(folder), nodes, load_ruleset(rulesfolder.folders(rules)))
+        return of_sweep(Path(folder), nodes, ruleset_of(rules))
     from healthcheck.store.file import opened
 
     with opened(state) as store:

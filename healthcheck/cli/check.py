@@ -113,8 +113,7 @@ def check(
     --profile gate` shows its rules.
     """
     from healthcheck.cli import formerids
-    from healthcheck.config import rulesfolder
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.sweep import sweep
     from healthcheck.sweep.agents import Agents
     from healthcheck.sweep.gpuhistory import known_of_gpus
@@ -132,7 +131,7 @@ def check(
     if everything and brief:
         raise UsageError("--all prints more and --brief prints less; give one of them")
     refuse_with(via, local=local, replay=replay is not None, disruptive=disruptive)
-    ruleset = load_ruleset(rulesfolder.folders(rules))
+    ruleset = ruleset_of(rules)
     check_sku(sku, ruleset)
     ruleset.named(*profile)
     if replay is not None:

@@ -13,6 +13,7 @@ from healthcheck.cli import completing
 from healthcheck.cli.options import INVENTORY, check_sku
 from inventory.cli.limits import LIMIT
 from inventory.errors import UsageError
+from inventory.times import millisecond
 
 if TYPE_CHECKING:
     from healthcheck.model.probes import Probe
@@ -57,9 +58,8 @@ def evidence(
     from importlib.metadata import version
 
     from healthcheck.cli.check import choose
-    from healthcheck.config import rulesfolder
     from healthcheck.config.files import make_folder
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.sweep import evidence as kit
     from healthcheck.sweep import saved
     from healthcheck.sweep.snapshots import KeptSnapshots
@@ -69,7 +69,7 @@ def evidence(
         raise UsageError("no node named: muster evidence gpu017, or --local")
     if safe_mode and not bug_report:
         raise UsageError("--safe-mode goes with --bug-report")
-    ruleset = load_ruleset(rulesfolder.folders(None))
+    ruleset = ruleset_of(None)
     check_sku(sku, ruleset)
     chosen = choose(node, inventory, local, False, ruleset, sku)
     target = _only(node, chosen)
@@ -85,7 +85,7 @@ def evidence(
     probes = kit.snapshot_probes(target)
     recording = kit.collect(target, probes, transport, 60.0)
     looked = saved.SweepManifest(
-        saved.timestamp(started), saved.timestamp(time.time()), False, chosen.source, (target,), sku, (), (),
+        millisecond(started), millisecond(time.time()), False, chosen.source, (target,), sku, (), (),
         ruleset.digest, probes.to_json(),
     )
     previous = KeptSnapshots(states).read(target.name)
@@ -99,7 +99,7 @@ def evidence(
         _write(folder, {report.name: report.data})
     _write(folder, {"manifest.json": kit.manifest(
         recording, probes, report, probe, files, muster=version("cluster-muster"),
-        started=saved.timestamp(started), finished=saved.timestamp(time.time()),
+        started=millisecond(started), finished=millisecond(time.time()),
     )})
     return _report(folder, recording, report)
 

@@ -18,6 +18,7 @@ from healthcheck.cli.fabricfiles import (
     looked,
     read_plan,
     sources,
+    stored_hardware,
 )
 from healthcheck.cli.options import INVENTORY, RULES, STATE
 from inventory.cli.formatted import as_json as format_option
@@ -27,6 +28,7 @@ from inventory.text import clean
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from healthcheck.cli.ufmoptions import UfmAsked
     from healthcheck.subnet.check.findings import FabricReport
     from healthcheck.subnet.check.seen import CountedBefore, SeenSubnet
     from healthcheck.subnet.model import Subnet
@@ -51,6 +53,8 @@ _FOLDER = "fabric"
               help="A node or switch on which a subnet manager may run; repeatable. [anywhere]")
 @click.option("--store", "stored", is_flag=True,
               help="Keep the findings in the store, for triage, blame and the exporter.")
+@click.option("--routes", "tables", is_flag=True,
+              help="Of NODE read the switches' forwarding tables, too (dump_fts). [with --jobs, --jobs-from]")
 @click.option("--jobs", "ask_jobs", is_flag=True,
               help="Ask squeue here which jobs' traffic passes congested ports.")
 @click.option("--jobs-from", metavar="FILE",
@@ -60,13 +64,13 @@ _FOLDER = "fabric"
 @STATE
 @format_option("json: muster.fabric.check/1.")
 def check(
-    node: str | None, devices: tuple[str, ...], lldp: str | None, source: str | None, since: str | None,
-    save: str | None, plan: str | None, width: str | None, speed: str | None, delivery: tuple[str, ...],
-    managers: tuple[str, ...], stored: bool, ask_jobs: bool, jobs_from: str | None, inventory: str | None,
-    rules: str | None, state: str | None, as_json: bool,
+    node: str | None, devices: tuple[str, ...], ufm: UfmAsked, lldp: str | None, source: str | None,
+    since: str | None, save: str | None, plan: str | None, width: str | None, speed: str | None,
+    delivery: tuple[str, ...], managers: tuple[str, ...], stored: bool, tables: bool, ask_jobs: bool,
+    jobs_from: str | None, inventory: str | None, rules: str | None, state: str | None, as_json: bool,
 ) -> int:
-    """Check the fabric as its subnet shows it to NODE, which needs infiniband-diags; as lldpd on nodes knows
-    its neighbours (--lldp); or from saved outputs.
+    """Check the fabric as its subnet shows it to NODE, which needs infiniband-diags; as UFM knows it (--ufm);
+    as lldpd on nodes knows its neighbours (--lldp); or from saved outputs.
 
     One master subnet manager and a standby; GUIDs and descriptions unique; switches, hosts and uplinks of
     the plan; links that are down, not active, lead elsewhere, are narrow or slow; error counters as what was
@@ -80,6 +84,7 @@ def check(
     muster fabric check --from outputs --since yesterday --plan cabling.csv
     muster fabric check gpu001 --jobs
     muster fabric check gpu001 --via mlx5_0 --via mlx5_1 --speed NDR
+    muster fabric check --ufm https://ufm.example --ufm-auth ufm.secret --plan cabling.csv
     muster fabric check --lldp 'gpu[001-128]' --plan roce.csv
 
     Exit: 0 nothing is wrong, 1 a warning or critical finding, 2 usage, 3 something was not measured.
@@ -88,21 +93,25 @@ def check(
     from healthcheck.subnet.check.seen import FabricWanted, SeenSubnet
     from healthcheck.subnet.check.whole import check_fabric
     from healthcheck.sweep import fabriclook
-    from healthcheck.triage.fabriclots import with_lots
+    from healthcheck.triage.fabriclots import lots_seen, with_lots
+    from healthcheck.triage.partslist import by_guid
     from inventory.locate import state_dir
 
     if source is None and since is not None:
         raise UsageError("--since goes with --from FOLDER; with NODE the last check is compared with")
     if source is not None and save is not None:
-        raise UsageError("--save goes with NODE or --lldp")
+        raise UsageError("--save goes with NODE, --ufm or --lldp")
     if ask_jobs and (jobs_from is not None or source is not None):
         raise UsageError("--jobs asks for the jobs of now; with --from FOLDER give --jobs-from FILE alone")
+    if tables and node is None:
+        raise UsageError("--routes goes with NODE; a folder has them as dump_fts")
     listed = _listed(Path(jobs_from)) if jobs_from is not None else ()
     planned = read_plan(plan) if plan is not None else None
-    lots = delivered(delivery)
+    listed_lots = delivered(delivery)
     known = inventory_of(inventory)
     folder = state_dir(state)
-    looks = looked(node, devices, lldp, source, known)
+    looks = looked(node, devices, ufm, lldp, source, known,
+                   tables or ask_jobs or jobs_from is not None)
     if save is not None:
         fabriclook.save(looks, Path(save))
     subnets = [(look.subnet(), look.time) for look in looks]
@@ -113,6 +122,7 @@ def check(
     report = check_fabric(
         subnets, joined, planned, wanted, before,
         [one.name for one in known if one.in_service] if known is not None else None)
+    lots = by_guid(stored_hardware(folder, known).values(), listed_lots) if listed_lots else {}
     report = with_lots(report, [subnet for subnet, _ in subnets], lots)
     seen = [SeenSubnet(subnet, joined, planned, wanted, before.get(subnet.name), at, len(subnets))
             for subnet, at in subnets]
@@ -129,7 +139,8 @@ def check(
         from healthcheck.cli import fabricstore
 
         racks = {one.name: one.rack for one in known if one.rack} if known is not None else {}
-        fabricstore.keep(folder, report, seen, racks, time.time())
+        fabricstore.keep(folder, report, seen, racks, time.time(),
+                         lots_seen([subnet for subnet, _ in subnets], lots))
     return report.exit_code
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,9 @@ from healthcheck.cli.fabricfiles import PLAN, inventory_of, looked, read_plan, s
 from healthcheck.cli.options import INVENTORY, STATE
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
+
+if TYPE_CHECKING:
+    from healthcheck.cli.ufmoptions import UfmAsked
 
 
 @click.command(short_help="Compare the plan with what is cabled; list the moves that repair it.")
@@ -19,11 +23,11 @@ from inventory.errors import UsageError
 @formats("csv", text="csv: the steps for the data centre; json: muster.fabric.diff/1.")
 @STATE
 def diff(
-    plan: str | None, node: str | None, devices: tuple[str, ...], lldp: str | None, source: str | None,
-    inventory: str | None, fmt: str, state: str | None,
+    plan: str | None, node: str | None, devices: tuple[str, ...], ufm: UfmAsked, lldp: str | None,
+    source: str | None, inventory: str | None, fmt: str, state: str | None,
 ) -> int:
-    """Compare the cabling plan in --plan FILE with what is cabled: as its subnet shows it to NODE, as lldpd
-    on nodes knows its neighbours (--lldp), or as the outputs in --from FOLDER show.
+    """Compare the cabling plan in --plan FILE with what is cabled: as its subnet shows it to NODE, as UFM
+    knows it (--ufm), as lldpd on nodes knows its neighbours (--lldp), or as outputs in --from FOLDER show.
 
     Swapped pairs, crossed rails, a tray shifted by one, cables in wrong ports, missing and extra ones are
     named, then the steps that repair them, rack by rack: no other list plugs in fewer ends. Cables of one
@@ -48,7 +52,7 @@ def diff(
     for one in faults(planned):
         if one.kind in (FaultOfPlan.PORT_TWICE, FaultOfPlan.SAME_DEVICE, FaultOfPlan.UNKNOWN_DEVICE):
             raise UsageError(f"{plan}: {one.subject}: {one.what}")
-    looks = looked(node, devices, lldp, source, inventory_of(inventory))
+    looks = looked(node, devices, ufm, lldp, source, inventory_of(inventory))
     found = compare(planned, seen_cabling(planned, looks, state))
     if fmt == "json":
         click.echo(json.dumps(diffpage.document(found, planned), indent=1))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.ufmoptions import UfmAsked, ufm_options
 from inventory.errors import UsageError
 from inventory.text import clean
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from healthcheck.model.hardware import Hardware
+    from healthcheck.model.hardware import Now
     from healthcheck.ruleset.sku import Sku
     from healthcheck.subnet.cabled import CabledFabric
     from healthcheck.subnet.cabling import CablingPlan
@@ -52,12 +53,13 @@ def read_plan(name: str) -> CablingPlan:
 
 
 def sources(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Where a command reads the fabric: NODE (`node`), --via (`devices`), --lldp (`lldp`), --from
-    (`source`)."""
+    """Where a command reads the fabric: NODE (`node`), --via (`devices`), --ufm (`ufm`), --lldp (`lldp`),
+    --from (`source`)."""
     for add in reversed((
         click.argument("node", required=False, shell_complete=completing.node_set),
         click.option("--via", "devices", metavar="DEVICE", multiple=True,
                      help="Ask through this RDMA device of NODE (mlx5_0); repeatable, one for each plane."),
+        ufm_options,
         click.option("--lldp", "lldp", metavar="NODES", shell_complete=completing.node_set,
                      help="Ask lldpd on these nodes for their neighbours (Ethernet, RoCE)."),
         click.option("--from", "source", metavar="FOLDER",
@@ -68,25 +70,30 @@ def sources(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def looked(
-    node: str | None, devices: Sequence[str], lldp: str | None, source: str | None, known: Inventory | None,
+    node: str | None, devices: Sequence[str], ufm: UfmAsked, lldp: str | None, source: str | None,
+    known: Inventory | None, tables: bool = False,
 ) -> tuple[FabricLook, ...]:
-    """The outputs that these options name. Raises UsageError where they do not go together, or a node is not
-    reached."""
+    """The outputs that these options name, with `tables` NODE's forwarding tables, too. Raises UsageError
+    where they do not go together, or a node is not reached, UfmError where a UFM does not answer."""
     from healthcheck.sweep import fabriclook
 
-    live = node is not None or lldp is not None
+    live = node is not None or lldp is not None or bool(ufm)
     if live == (source is not None):
-        raise UsageError("give NODE, --lldp NODES, or --from FOLDER")
+        raise UsageError("give NODE, --ufm URL, --lldp NODES, or --from FOLDER")
+    if node is not None and ufm:
+        raise UsageError("give NODE or --ufm URL: both show the same subnet")
     if devices and node is None:
         raise UsageError("--via goes with NODE")
     if source is not None:
         return fabriclook.saved(Path(source))
-    found = asked(node, known, devices) if node is not None else ()
+    found = asked(node, known, devices, tables) if node is not None else asked_ufm(ufm) if ufm else ()
     return (*found, _neighbours(lldp, known, beside=bool(found))) if lldp is not None else found
 
 
-def asked(name: str, known: Inventory | None, devices: Sequence[str]) -> tuple[FabricLook, ...]:
-    """The outputs on one node; without an inventory, by its name in ssh_config."""
+def asked(name: str, known: Inventory | None, devices: Sequence[str],
+          tables: bool = False) -> tuple[FabricLook, ...]:
+    """The outputs on one node, with `tables` the forwarding tables, too; without an inventory, by its name in
+    ssh_config."""
     from healthcheck.sweep import fabriclook
     from inventory.transport.remote import RemoteTransport
 
@@ -96,7 +103,16 @@ def asked(name: str, known: Inventory | None, devices: Sequence[str]) -> tuple[F
     chosen = _chosen(name, known)
     if len(chosen) != 1:
         raise UsageError(f"{clean(name, 60)}: names {len(chosen)} nodes, expected one that sees the fabric")
-    return tuple(fabriclook.ask(chosen[0], RemoteTransport(), devices or ("",)))
+    through = tuple(devices) or ("",)
+    looks = tuple(fabriclook.ask(chosen[0], RemoteTransport(), through))
+    return fabriclook.ask_tables(looks, chosen[0], RemoteTransport(), through) if tables else looks
+
+
+def asked_ufm(ufm: UfmAsked) -> tuple[FabricLook, ...]:
+    """What each UFM knows of its subnet. Raises UsageError, UfmError."""
+    from healthcheck.sweep import ufmlook
+
+    return ufmlook.ask(ufm.rests())
 
 
 def _neighbours(names: str, known: Inventory | None, *, beside: bool) -> FabricLook:
@@ -122,25 +138,15 @@ def _chosen(names: str, known: Inventory | None) -> list[Node]:
 def seen_cabling(plan: CablingPlan, looks: Sequence[FabricLook], state: str | None) -> CabledFabric:
     """What outputs show, by the names of the plan: adapters by the node GUIDs that nodes in the store state,
     else by what they call themselves."""
-    from healthcheck.subnet.join import join, known_adapters, planned_names
+    from healthcheck.subnet.join import join, known_adapters
+    from healthcheck.subnet.plannednames import names_of
     from healthcheck.subnet.seencabling import cabled
-
-    subnets = [look.subnet() for look in looks]
-    joined = join(subnets, known_adapters(_hardware(state)))
-    return cabled(plan, subnets, planned_names(plan, subnets, joined))
-
-
-def _hardware(state: str | None) -> Mapping[str, Hardware]:
-    """The newest hardware of every node in the store; nothing where there is none."""
-    from healthcheck.store.file import NAME, opened
-    from healthcheck.store.hardware import newest_hardware
     from inventory.locate import state_dir
 
-    folder = state_dir(state)
-    if not (folder / NAME).exists():
-        return {}
-    with opened(folder) as store:
-        return {node: seen.hardware for node, (_, seen) in newest_hardware(store).items()}
+    subnets = [look.subnet() for look in looks]
+    hardware = {name: seen.hardware for name, seen in stored_hardware(state_dir(state), None).items()}
+    joined = join(subnets, known_adapters(hardware))
+    return cabled(plan, [(subnet, names_of(plan, subnet, joined)) for subnet in subnets])
 
 
 def inventory_of(file: str | None) -> Inventory | None:
@@ -152,24 +158,29 @@ def inventory_of(file: str | None) -> Inventory | None:
     return load_inventory(path) if path is not None else None
 
 
+def stored_hardware(folder: Path, known: Inventory | None) -> Mapping[str, Now]:
+    """By node of the inventory, or every one, the components in its newest stored snapshot."""
+    from healthcheck.store.file import NAME, opened
+    from healthcheck.store.hardware import newest_hardware
+
+    if not (folder / NAME).exists():
+        return {}
+    with opened(folder) as store:
+        return {name: seen for name, (_, seen) in newest_hardware(store).items()
+                if known is None or name in known.nodes}
+
+
 def joined_adapters(
     subnets: Sequence[Subnet], known: Inventory | None, folder: Path, rules: str | None
 ) -> FabricJoin:
     """Whose each adapter is, by what sweeps stored of nodes, the inventory and its SKUs."""
-    from healthcheck.config.rulesfolder import folders
-    from healthcheck.ruleset.ruleset import load_ruleset
-    from healthcheck.store.file import NAME, opened
-    from healthcheck.store.hardware import newest_hardware
+    from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.subnet.join import join, known_adapters
 
-    hardware = {}
-    if (folder / NAME).exists():
-        with opened(folder) as store:
-            hardware = {name: seen.hardware for name, (_, seen) in newest_hardware(store).items()
-                        if known is None or name in known.nodes}
+    hardware = {name: seen.hardware for name, seen in stored_hardware(folder, known).items()}
     usual: dict[str, Mapping[str, PortPlan]] = {}
     if known is not None and any(node.sku is not None for node in known):
-        skus = load_ruleset(folders(rules)).skus
+        skus = ruleset_of(rules).skus
         usual = {node.name: skus[node.sku].ports for node in known
                  if node.sku is not None and node.sku in skus}
     return join(subnets, known_adapters(hardware), known.nodes if known is not None else None, usual)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,7 @@ import click
 
 from healthcheck.cli.fabricfiles import inventory_of, joined_adapters
 from healthcheck.cli.options import INVENTORY, RULES, STATE
+from healthcheck.cli.ufmoptions import ufm_options
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
 from inventory.text import clean
@@ -17,8 +20,11 @@ from inventory.text import clean
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from healthcheck.cli.ufmoptions import UfmAsked
     from healthcheck.subnet.model import Subnet
     from healthcheck.subnet.readers.ufmevents import UfmEvents
+    from healthcheck.sweep.fabriclook import FabricLook, ToolOutput
+    from healthcheck.sweep.ufmrest import UfmRest
 
 
 @click.command(short_help="Which links were down, how often, and what no restart explains.")
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
               help="Saved outputs of the fabric's tools, which say what is joined to what.")
 @click.option("--events", "files", metavar="FILE", multiple=True,
               help="UFM's event log, or its events as JSON; repeatable.")
+@ufm_options
+@click.option("--save", metavar="FOLDER", help="Save what UFM answered, as --from and --events read it.")
 @click.option("--node", metavar="NAME", help="Only links of this node, or of this switch by name or GUID.")
 @click.option("--link", metavar="WORDS", help="Only links whose names hold these words ('leaf01 port 3').")
 @INVENTORY
@@ -33,11 +41,12 @@ if TYPE_CHECKING:
 @STATE
 @format_option("json: muster.fabric.history/1.")
 def history(
-    source: str | None, files: tuple[str, ...], node: str | None, link: str | None, inventory: str | None,
-    rules: str | None, state: str | None, as_json: bool,
+    source: str | None, files: tuple[str, ...], ufm: UfmAsked, save: str | None, node: str | None,
+    link: str | None, inventory: str | None, rules: str | None, state: str | None, as_json: bool,
 ) -> int:
     """Tell restarts of hosts and switches from links that went down by themselves, by UFM's events: its log
-    (event.log), or what GET /ufmRest/app/events answered.
+    (event.log), or what GET /ufmRest/app/events answered. With --ufm it is asked for what --from and --events
+    do not give.
 
     All links of a host or switch that go down within 30 seconds and are all back within 30 minutes are its
     restart. Everything else is an outage of its link, with how often and how long. A device with one link is
@@ -48,6 +57,7 @@ def history(
     muster fabric history --from outputs --events event.log
     muster fabric history --from outputs --events events.json --node gpu001
     muster fabric history --from outputs --events event.log --link 'leaf01 port 3' --format json
+    muster fabric history --ufm https://ufm.example --ufm-auth ufm.secret
 
     Exit: 0 no outage, 1 a link was down and no restart explains it, 2 usage or a file that cannot be read,
     3 something is unknown: events that are not understood, or outputs that ended early.
@@ -57,12 +67,21 @@ def history(
     from healthcheck.sweep import fabriclook
     from inventory.locate import state_dir
 
-    if source is None or not files:
-        raise UsageError("give --from FOLDER and --events FILE")
-    subnets = [subnet for look in fabriclook.saved(Path(source)) if not (subnet := look.subnet()).ethernet]
+    if not ufm and (source is None or not files):
+        raise UsageError("give --from FOLDER and --events FILE, or --ufm URL")
+    if ufm and source is not None and files:
+        raise UsageError("--from FOLDER and --events FILE say all: --ufm is for what they do not")
+    if save is not None and not ufm:
+        raise UsageError("--save goes with --ufm")
+    rests = ufm.rests() if ufm else ()
+    asked = tuple(_asked(one, source is None, not files, several=len(rests) > 1) for one in rests)
+    if save is not None:
+        fabriclook.save([look for look, _ in asked], Path(save))
+    looks = fabriclook.saved(Path(source)) if source is not None else [look for look, _ in asked]
+    subnets = [subnet for look in looks if not (subnet := look.subnet()).ethernet]
     if not subnets:
         raise UsageError(f"{clean(source)}: UFM sees InfiniBand, and only Ethernet is there")
-    read = [_events(name) for name in files]
+    read = [_events(name) for name in files] or [_read(events) for _, events in asked]
     joined = joined_adapters(subnets, inventory_of(inventory), state_dir(state), rules)
     whole = _whole(subnets)
     owners = {guid: place.node for guid, place in joined.adapters.items()}
@@ -91,6 +110,24 @@ def history(
         for line in historypage.lines(shown):
             click.echo(line)
     return shown.exit_code
+
+
+def _asked(ufm: UfmRest, ports: bool, events: bool, *, several: bool) -> tuple[FabricLook, ToolOutput]:
+    """What UFM is asked for, as one look, and its events. Raises UfmError."""
+    from healthcheck.sweep import ufmlook
+    from healthcheck.sweep.fabriclook import FabricLook, ToolOutput
+
+    name = ufmlook.name_of(ufm) if several else ""
+    look = replace(ufmlook.ask([ufm])[0], name=name) if ports else FabricLook(name, {}, time.time())
+    found = ufmlook.events(ufm) if events else ToolOutput("[]")
+    more = {ufmlook.EVENTS: found} if events else {}
+    return replace(look, outputs={**look.outputs, **more}), found
+
+
+def _read(events: ToolOutput) -> UfmEvents:
+    from healthcheck.subnet.readers import ufmevents
+
+    return ufmevents.read(events.text, "UFM", events.cut)
 
 
 def _events(name: str) -> UfmEvents:

@@ -105,8 +105,7 @@ def plan(
 
     Exit: 0 the plan is possible, 1 it has faults, 2 usage or a table that cannot be read.
     """
-    from healthcheck.config import rulesfolder
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.subnet import plancsv
     from healthcheck.subnet.generate import FabricLayout, FabricShape, generate
     from healthcheck.subnet.plancheck import faults
@@ -117,7 +116,7 @@ def plan(
         raise UsageError("--from names the plan: give nodes to generate one, not both")
     if plane is not None and fmt != "topology":
         raise UsageError("--plane needs --format topology")
-    skus = load_ruleset(rulesfolder.folders(rules)).skus
+    skus = ruleset_of(rules).skus
     if sku is not None and sku not in skus:
         raise UsageError(f"--sku {sku}: no such SKU; muster sku list shows them")
     hosts = _nodes(nodes, inventory, sku, skus, needed=source is None)
@@ -146,6 +145,10 @@ def plan(
         for line in _text(made, wrong):
             click.echo(line)
         return 1 if wrong else 0
+    networks = sorted({cable.plane for cable in made.cables})
+    if plane is not None and plane not in networks:
+        there = ", ".join(one or "one without a name" for one in networks)
+        raise UsageError(f"--plane {plane}: the plan has {there}")
     for one in wrong:
         click.echo(f"note: {one.subject}: {one.what}", err=True)
     if fmt == "json":

@@ -64,7 +64,7 @@ def _published(shared: tuple[Path, ...], rules: str | None, inventory: str | Non
     from healthcheck.gate.policyload import load_gate_policy, with_todays_names
     from healthcheck.gate.publish import publish as signed
     from healthcheck.gate.unstored import entries_without_store
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.store.file import opened
     from healthcheck.store.waiting import waiting_cordons
     from inventory.load import load_inventory
@@ -77,7 +77,7 @@ def _published(shared: tuple[Path, ...], rules: str | None, inventory: str | Non
     found, now = load_inventory(path), time.time()
     policy, asked = load_gate_policy(folders(rules)), load_certificate_policy(folders(rules))
     if policy.rules:
-        policy = with_todays_names(policy, load_ruleset(folders(rules)).former)
+        policy = with_todays_names(policy, ruleset_of(rules).former)
     manifest = load_manifest(folder, load_keys(folder))
     before = _before(folder)
     try:

@@ -36,11 +36,10 @@ def _check_nodes(
 ) -> GateDecision:
     """The profile decides on UNKNOWN; an allowed one is reported."""
     from healthcheck.cli.check import LiveSweeps, choose
-    from healthcheck.config import rulesfolder
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.sweep import sweep
 
-    ruleset = load_ruleset(rulesfolder.folders(rules))
+    ruleset = ruleset_of(rules)
     ruleset.named(PROFILE)
     check_sku(sku, ruleset)
     chosen = choose(None if local else ",".join(names), inventory, local, False, ruleset)

@@ -15,13 +15,14 @@ import click
 from healthcheck.cli import completing
 from healthcheck.cli.historypart import print_part
 from healthcheck.cli.historysummary import BY, print_summary
-from healthcheck.cli.options import STATE, minute
+from healthcheck.cli.options import STATE
 from healthcheck.cli.wrapping import echo
 from inventory.cli.formatted import formats
 from inventory.cli.number import FiniteNumber
 from inventory.cli.span import span
 from inventory.errors import UsageError
 from inventory.text import clean
+from inventory.times import minute
 
 if TYPE_CHECKING:
     from healthcheck.model.problem import Problem
@@ -179,10 +180,9 @@ def _globs(rule: tuple[str, ...]) -> tuple[str, ...]:
     if not rule:
         return ()
     from healthcheck.cli import formerids
-    from healthcheck.config import rulesfolder
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
 
-    return formerids.expanded(rule, load_ruleset(rulesfolder.folders(None)).former)
+    return formerids.expanded(rule, ruleset_of(None).former)
 
 
 def _print(found: list[Problem], newest: Mapping[str, Spell]) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from healthcheck.cli.options import minute
 from healthcheck.cli.wrapping import echo
 from inventory.errors import UsageError
 from inventory.text import clean, short
+from inventory.times import minute
 
 if TYPE_CHECKING:
     from healthcheck.store.file import Store

@@ -115,11 +115,12 @@ def _place(output: str | None) -> Path:
 
 def _run(setup: _Setup, anew: bool, sources: InitSources, state: str) -> int:
     from healthcheck.cli.initnext import next_steps
+    from healthcheck.ruleset.ruleset import ruleset_of
     from inventory.model import LifecycleState
     from inventory.nodeset import fold
 
     place = setup.place
-    ruleset = _ruleset(setup.rules)
+    ruleset = ruleset_of(setup.rules)
     _write_inventory(setup, anew, sources, ruleset)
     found = _load(place, ruleset)
     serving = [node for node in found if node.lifecycle.state is LifecycleState.SERVICE]
@@ -132,7 +133,7 @@ def _run(setup: _Setup, anew: bool, sources: InitSources, state: str) -> int:
         click.echo("\nSweep: not yet, as no machine's host key is known")
     elif due:
         code = _sweep(setup, serving, ruleset)
-        found, known = _load(place, _ruleset(setup.rules)), _known_states(setup.state)
+        found, known = _load(place, ruleset_of(setup.rules)), _known_states(setup.state)
     else:
         click.echo("\nSweep: done before. Each node's state then:")
         for was in dict.fromkeys(known[node.name] for node in serving):
@@ -140,7 +141,7 @@ def _run(setup: _Setup, anew: bool, sources: InitSources, state: str) -> int:
             click.echo(f"  {was:<11}  {len(names):>5}  {_short(fold(names))}")
     click.echo("\nNext")
     hidden = shlex.quote(str(place)) if _hidden(place) else ""
-    for command, why in next_steps(found, _ruleset(setup.rules), known, hidden, state):
+    for command, why in next_steps(found, ruleset_of(setup.rules), known, hidden, state):
         click.echo(f"  {command:<44}  {why}")
     if waiting.unasked:
         raise UsageError(f"host keys of {waiting.unasked} are not pinned, as there is no terminal to ask on. "
@@ -157,13 +158,6 @@ def _hidden(place: Path) -> bool:
         return (there := find_inventory()) is None or not place.samefile(there)
     except (OSError, InventoryError):
         return True
-
-
-def _ruleset(rules: str | None) -> Ruleset:
-    from healthcheck.config import rulesfolder
-    from healthcheck.ruleset.ruleset import load_ruleset
-
-    return load_ruleset(rulesfolder.folders(rules))
 
 
 def _load(place: Path, ruleset: Ruleset) -> Inventory:
@@ -312,6 +306,7 @@ def _sweep(setup: _Setup, serving: list[Node], ruleset: Ruleset) -> int:
     from healthcheck.cli.check import choose, ended, show, stored
     from healthcheck.cli.initskus import asker, give_skus
     from healthcheck.report.progress import progress
+    from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.store.readings import readings
     from healthcheck.store.repairs import words_in
     from healthcheck.sweep import sweep
@@ -348,7 +343,7 @@ def _sweep(setup: _Setup, serving: list[Node], ruleset: Ruleset) -> int:
         basis = {report.node: report.sku_basis for report in outcome.assessed.reports}
         if give_skus(setup.place, [look for look, _ in kept.looks], basis, lacking, ruleset, setup.rules,
                      dt.date.today().isoformat(), asker(setup.accept_skus, setup.interactive)):
-            plan = planned(_ruleset(setup.rules))
+            plan = planned(ruleset_of(setup.rules))
             outcome = sweep.judged_again(plan, outcome, kept)
         elif not setup.interactive and not setup.accept_skus:
             click.echo("  none given: --accept-skus gives those that are proposed; until then nodes are "

@@ -123,10 +123,9 @@ def root(ctx: click.Context) -> None:
 @functools.cache
 def _ruleset() -> Ruleset:
     """For commands of packages without rules that check the names of SKUs and profiles."""
-    from healthcheck.config.rulesfolder import folders
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
 
-    return load_ruleset(folders(None))
+    return ruleset_of(None)
 
 
 def relax_collector() -> None:

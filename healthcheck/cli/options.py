@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,16 +33,6 @@ def check_sku(name: str | None, ruleset: Ruleset) -> None:
     """Raises UsageError for a --sku that is not known."""
     if name is not None and name not in ruleset.skus:
         raise UsageError(f"--sku {name}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
-
-
-def minute(seconds: float) -> str:
-    """Epoch seconds as a minute in UTC."""
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
-
-
-def day(seconds: float) -> str:
-    """Epoch seconds as a day in UTC."""
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).strftime("%Y-%m-%d")
 
 
 def near(path: str) -> str:

@@ -70,9 +70,8 @@ def record(
     """
     from importlib.metadata import version
 
-    from healthcheck.config import rulesfolder
     from healthcheck.config.files import write_whole
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.scrub import listed, replaced, scrub, stayed
     from healthcheck.sweep.saved import encode_one
     from inventory.text import clean
@@ -83,7 +82,7 @@ def record(
         raise UsageError("--kept: with --raw everything stays")
     if not local and node is None:
         raise UsageError("no node named: muster record gpu017 -o FILE, or --local")
-    ruleset = load_ruleset(rulesfolder.folders(rules))
+    ruleset = ruleset_of(rules)
     check_sku(sku, ruleset)
     plan, siblings = _plan(node, inventory, local, sku, ruleset)
     recording, previous, manifest = _sweep(plan, local, timeout, state)

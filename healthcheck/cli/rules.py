@@ -28,13 +28,6 @@ _PROVEN = ("hardware", "authors-output", "documented", "simulated")
 _COLUMNS = ("rule", "severity", "owner", "effect", "proven", "source")
 
 
-def _loaded(folder: str | None) -> Ruleset:
-    from healthcheck.config import rulesfolder
-    from healthcheck.ruleset.ruleset import load_ruleset
-
-    return load_ruleset(rulesfolder.folders(folder))
-
-
 @click.group()
 def rules() -> None:
     """List rules, show one with the numbers of a SKU, or see what of an nhc.conf they cover.
@@ -70,8 +63,9 @@ def listed(
     muster rules list --profile timer --owner datacentre --format json | jq -r '.[].rule'
     """
     from healthcheck.cli import formerids
+    from healthcheck.ruleset.ruleset import ruleset_of
 
-    ruleset = _loaded(rules)
+    ruleset = ruleset_of(rules)
     kind = _sku(ruleset, sku)
     globs = formerids.expanded((glob,) if glob is not None else ("*",), ruleset.former)
     found = [
@@ -113,8 +107,9 @@ def show(rule: str, sku: str | None, rules: str | None, fmt: str) -> None:
     """
     from healthcheck.cli import formerids
     from healthcheck.report.rule import document, text
+    from healthcheck.ruleset.ruleset import ruleset_of
 
-    ruleset = _loaded(rules)
+    ruleset = ruleset_of(rules)
     rule = formerids.today(rule, ruleset.former)
     kind, found = _sku(ruleset, sku), _find(ruleset, rule)
     profiles = [name for name in sorted(ruleset.profiles)

@@ -46,9 +46,9 @@ def import_nhc(file: str, sku: str | None, out: str | None, rules: str | None, f
     from healthcheck.config import rulesfolder
     from healthcheck.explain.nhcconf import read_nhc_conf
     from healthcheck.explain.nhcrules import match, settings
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
 
-    ruleset = load_ruleset(rulesfolder.folders(rules))
+    ruleset = ruleset_of(rules)
     check_sku(sku, ruleset)
     from inventory.importers.base import MAX_BYTES, check_size, read
 

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from healthcheck.cli import completing
-from healthcheck.cli.options import GROUPS, RULES, STATE, minute
+from healthcheck.cli.options import GROUPS, RULES, STATE
 from inventory.cli.chosen import chosen, who
 from inventory.cli.confirm import YES_MANY, confirm
 from inventory.cli.formatted import formats
 from inventory.cli.span import span
 from inventory.errors import MusterError, UsageError
 from inventory.text import clean, many, short
+from inventory.times import minute
 
 if TYPE_CHECKING:
     from healthcheck.store.silences import Silence
@@ -198,10 +199,9 @@ def _asked(rule: str | None) -> tuple[str, ...]:
     if rule is None:
         return ()
     from healthcheck.cli import formerids
-    from healthcheck.config import rulesfolder
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
 
-    return formerids.expanded([rule], load_ruleset(rulesfolder.folders(None)).former)
+    return formerids.expanded([rule], ruleset_of(None).former)
 
 
 def _end(length: float | None, until: float | None, now: float) -> float:
@@ -217,13 +217,12 @@ def _known(rule: str, all_rules: bool, folder: str | None) -> tuple[str, ...]:
     """The glob in current rule ids, which may be several. Raises UsageError for a glob without a rule, which
     would silence nothing, and for one of all rules without --all-rules."""
     from healthcheck.cli import formerids
-    from healthcheck.config import rulesfolder
     from healthcheck.config.entry import nearest
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.store import fabricfindings, watched
     from healthcheck.store.accused import RULES
 
-    ruleset = load_ruleset(rulesfolder.folders(folder))
+    ruleset = ruleset_of(folder)
     known = [*(each.id for each in ruleset.rules), *RULES, *watched.RULES, *fabricfindings.RULES]
     globs = formerids.expanded([rule], ruleset.former)
     matched = [each for each in known if any(fnmatchcase(each, glob) for glob in globs)]

@@ -45,7 +45,9 @@ def list_(rules: str | None, fmt: str) -> None:
     muster sku list
     muster sku list --rules /etc/muster/rules
     """
-    found = sorted(_ruleset(rules).skus.values(), key=lambda known: known.name)
+    from healthcheck.ruleset.ruleset import ruleset_of
+
+    found = sorted(ruleset_of(rules).skus.values(), key=lambda known: known.name)
     if fmt == "json":
         click.echo(json.dumps([{"sku": known.name, "title": known.title, "file": known.file}
                                for known in found], indent=1))
@@ -66,9 +68,10 @@ def show(name: str, rules: str | None, fmt: str) -> None:
     muster sku show dgx-h100
     muster sku show ours --rules /etc/muster/rules --format json
     """
+    from healthcheck.ruleset.ruleset import ruleset_of
     from inventory.nodeset import did_you_mean
 
-    known = _ruleset(rules).skus
+    known = ruleset_of(rules).skus
     if name not in known:
         raise UsageError(
             f"no such SKU: {name!r}{did_you_mean(name, known)}; there are {', '.join(sorted(known))}")
@@ -132,6 +135,7 @@ def learn(
     Exit: 0 proposed, 2 usage, or no node is fit to learn from.
     """
     from healthcheck.config.files import write_whole
+    from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.sweep.skulearn import as_yaml, differences, propose
     from inventory.nodeset import NAME, fold
     from inventory.reasons import fold_reasons
@@ -142,7 +146,7 @@ def learn(
     if target is not None and (target.exists() or not target.parent.is_dir()):
         raise UsageError(f"--output {output}: " + ("exists already" if target.exists()
                                                    else f"no folder {target.parent}"))
-    ruleset = _ruleset(rules)
+    ruleset = ruleset_of(rules)
     if from_save is not None:
         if local or inventory is not None or timeout is not None:
             raise UsageError(
@@ -175,13 +179,6 @@ def learn(
         raise UsageError(f"--output {output}: {error.strerror}") from None
     click.echo(f"written: {output}; read it, then name it: sku: {chosen}")
     return 0
-
-
-def _ruleset(rules: str | None) -> Ruleset:
-    from healthcheck.config import rulesfolder
-    from healthcheck.ruleset.ruleset import load_ruleset
-
-    return load_ruleset(rulesfolder.folders(rules))
 
 
 def validate(text: str, rules: str | None) -> None:

@@ -276,13 +276,12 @@ def _of_scheduler(job: str | None, logs: Sequence[str], nodes: str | None,
 def _nodes(names: str | None, inventory: str | None, rules: str | None, *, replay: bool) -> Sequence[Node]:
     """The nodes to ask, and to know the racks of; of an inventory all, where none is named."""
     from healthcheck.cli.check import choose
-    from healthcheck.config import rulesfolder
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
     from inventory.locate import find_inventory
 
     if names is None and (not replay or find_inventory(inventory) is None):
         return ()
-    return choose(names, inventory, False, False, load_ruleset(rulesfolder.folders(rules)))
+    return choose(names, inventory, False, False, ruleset_of(rules))
 
 
 def _kept(state: str | None, nodes: Sequence[Node]) -> WatchStore:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from healthcheck.cli.options import minute
 from healthcheck.watch import document
 from healthcheck.watch.judged import unjudged
 from healthcheck.watch.model import Certainty, SlowPattern, StepPhase, WatchFinding
 from inventory.text import clean
+from inventory.times import minute
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

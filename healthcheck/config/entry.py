@@ -13,16 +13,17 @@ from inventory.located import LocatedMap
 
 @dataclass
 class Entry:
-    """One entry: each key's value with its place."""
+    """One entry: each key's value with its place. `what` is what messages call it."""
 
     name: str
     values: dict[str, Any]
     marks: dict[str, Mark]
     mark: Mark
     overridden: tuple[str, ...] = ()
+    what: str = "entry"
 
 
-def entry_of(item: object, keys: Sequence[str], identity: str, mark: Mark) -> Entry:
+def entry_of(item: object, keys: Sequence[str], identity: str, mark: Mark, what: str = "entry") -> Entry:
     """The entry in a document or a member of one; raises RulesError for an unknown key or no name."""
     if not isinstance(item, LocatedMap):
         raise RulesError(f"expected a map with {identity}, got {kind_of(item)}", mark)
@@ -31,7 +32,7 @@ def entry_of(item: object, keys: Sequence[str], identity: str, mark: Mark) -> En
     if not isinstance(name, str) or not name:
         raise RulesError(f"{identity}: expected a name, got {kind_of(name)}",
                          item.value_marks.get(identity, item.mark))
-    return Entry(name, dict(item), dict(item.value_marks), item.mark)
+    return Entry(name, dict(item), dict(item.value_marks), item.mark, what=what)
 
 
 def known_keys(item: LocatedMap, keys: Sequence[str], where: str) -> None:
@@ -54,7 +55,7 @@ def overlay(entries: dict[str, Entry], new: Entry, identity: str) -> None:
               if isinstance(old.values.get(key), LocatedMap) and isinstance(new.values.get(key), LocatedMap)}
     entries[new.name] = Entry(
         new.name, {**old.values, **new.values, **nested}, {**old.marks, **new.marks}, new.mark,
-        (*old.overridden, old.mark.file),
+        (*old.overridden, old.mark.file), new.what,
     )
 
 

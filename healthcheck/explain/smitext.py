@@ -12,7 +12,7 @@ from types import MappingProxyType
 from xml.sax.saxutils import escape, quoteattr
 
 from healthcheck.facts.limits import SMI_GPUS
-from healthcheck.facts.smi_values import HEALTH_PARTS
+from healthcheck.facts.smi_fabric import HEALTH_PARTS
 
 BANNER = "==============NVSMI LOG=============="
 _GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*$")

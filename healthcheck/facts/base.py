@@ -226,3 +226,10 @@ def build_fact(spec: FactSpec, captures: Captures) -> Any:
         if probe.id in captures.cut:
             return Partial(value, why(probe, captures.capture(probe)))
     return value
+
+
+def subjects_of(builder: Any, captures: Captures) -> tuple[tuple[Any, ...], bool]:
+    """The subjects of the fact that this function makes, and whether they are complete."""
+    value = build_fact(BY_BUILDER[builder], captures)
+    found = value.value if isinstance(value, Partial) else value
+    return (found, found is value) if type(found) is tuple else ((), False)

@@ -2,9 +2,9 @@
 versions that run on the node.
 
 GPUs and adapters are identified by PCI address ("gpu 0000:18:00.0", "nic 0000:1a:00.0"); the machine is
-"board". sysfs has no serial number of an adapter, so the GUID in the first entry of its port's GID table,
-which is set at manufacture, stands for it. An adapter's node GUID and display name ("mlx5_0") stand beside
-it, so that the subnet's view of the fabric can be joined with nodes.
+"board". Only root may read an adapter's serial number, so the GUID in the first entry of its port's GID
+table, which is set at manufacture, stands for it here. An adapter's node GUID and display name ("mlx5_0")
+stand beside it, so that the subnet's view of the fabric can be joined with nodes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from healthcheck.facts.base import BY_BUILDER, Captures, build_fact
+from healthcheck.facts.base import BY_BUILDER, Captures, build_fact, subjects_of
 from healthcheck.facts.firmware import Firmware, firmware
 from healthcheck.facts.gpu import gpus
 from healthcheck.facts.hca import hcas
@@ -21,7 +21,7 @@ from healthcheck.facts.host import Versions, versions
 from healthcheck.facts.limits import COMPONENTS
 from healthcheck.facts.modules import plugged_modules
 from healthcheck.facts.port import BASE, SYSFS
-from healthcheck.facts.values import Partial, Unread, reading
+from healthcheck.facts.values import Unread, reading
 from healthcheck.model.hardware import Hardware, Now
 from healthcheck.model.recording import Recording
 from inventory.text import clean
@@ -41,7 +41,7 @@ def hardware_of(recording: Recording, captures: Captures | None = None) -> Now:
     whole = set()
     for kind, builder, keys in (("gpu", gpus, {"serial": "serial", "uuid": "uuid", "firmware": "vbios"}),
                                 ("nic", hcas, {"firmware": "firmware", "guid": "guid", "device": "device"})):
-        subjects, all_of_them = _subjects(captures, builder)
+        subjects, all_of_them = subjects_of(builder, captures)
         guids = _guids(captures) if kind == "nic" else {}
         for subject in subjects[:COMPONENTS]:
             pci = reading(subject, "pci")
@@ -70,11 +70,11 @@ def hardware_of(recording: Recording, captures: Captures | None = None) -> Now:
 def _parts(captures: Captures) -> dict[str, dict[str, str]]:
     """By adapter what its lot and that of the module in its port are known by."""
     found: dict[str, dict[str, str]] = {}
-    for subject in _subjects(captures, hcas)[0][:COMPONENTS]:
+    for subject in subjects_of(hcas, captures)[0][:COMPONENTS]:
         if reading(subject, "virtual") is not True and (board := dict(_known_values(subject, {
-                "adapter": "board", "guid": "guid"}))):
+                "adapter": "board", "guid": "guid", "adapter_part": "part", "adapter_serial": "serial"}))):
             found[subject.device] = board
-    for module in _subjects(captures, plugged_modules)[0][:COMPONENTS]:
+    for module in subjects_of(plugged_modules, captures)[0][:COMPONENTS]:
         found.setdefault(module.name, {}).update(_known_values(module, {key: key for key in _OF_MODULE}))
     return found
 
@@ -89,14 +89,6 @@ def from_document(document: Any, boot: str) -> Now:
     """The hardware in a document of `to_document`."""
     hardware: Hardware = document["hardware"]
     return Now(hardware, frozenset(document["whole"]), boot, document["versions"], document.get("parts", {}))
-
-
-def _subjects(captures: Captures, builder: Any) -> tuple[tuple[Any, ...], bool]:
-    """The subjects of a fact, and whether they are complete."""
-    value = build_fact(BY_BUILDER[builder], captures)
-    if isinstance(value, Partial):
-        return (value.value, False) if type(value.value) is tuple else ((), False)
-    return (value, True) if type(value) is tuple else ((), False)
 
 
 def _known_values(subject: Any, keys: dict[str, str]) -> Iterator[tuple[str, str]]:

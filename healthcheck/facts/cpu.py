@@ -352,17 +352,13 @@ def cpu_frequency(captures: Captures) -> CpuFrequency:
     online: Any = files.read(f"{CPU}/online", _some)
     base = _base(files)
     current = [files.read(path, _mhz) for path in files if path.endswith("/scaling_cur_freq")]
-    load: Any = files.read(LOADAVG, lambda text: _load(text.split()[0]))
+    load: Any = files.read(LOADAVG, lambda text: float(matched(_LOAD, text.split()[0])[0]))
     unread = next((value for value in (online, load) if isinstance(value, Unmeasured)), None)
     share: Any = unread or load / len(online)
     return CpuFrequency("CPU frequency", base, _allowed(files), _median(current), share)
 
 
 _LOAD = re.compile(r"\d{1,9}\.\d{1,6}")
-
-
-def _load(text: str) -> float:
-    return float(matched(_LOAD, text)[0])
 
 
 def _allowed(files: CapturedFiles) -> Any:

@@ -20,7 +20,7 @@ from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import DeviceOutput
 from healthcheck.facts.gpu import PCI
 from healthcheck.facts.nvme import HEAT, NVME, has_sensor, over_network
-from healthcheck.facts.parsing import natural
+from healthcheck.facts.parsing import member, natural
 from healthcheck.facts.raid_tools import on_pci
 from healthcheck.facts.scsi import SCSI, is_removable, over_fabric
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if, reading
@@ -170,7 +170,7 @@ def read_disk(device: str, answer: DeviceOutput | Unmeasured, *, sensor: bool = 
     model = document.get("model_name") or document.get("scsi_model_name")
     name = f"{device} ({model[:60]})" if isinstance(model, str) and model else device
     complaint = _complaint(document) or answer.complaint or f"exit status {answer.exit}"
-    if _member(document, "smart_support", "available") is False:
+    if member(document, "smart_support", "available") is False:
         return DiskHealth.absent(f"{name} (has no SMART)")
     if answer.exit & _COULD_NOT_ASK and "smart_status" not in document:
         if "USB bridge" in complaint:
@@ -184,25 +184,19 @@ def read_disk(device: str, answer: DeviceOutput | Unmeasured, *, sensor: bool = 
 
 
 def _complaint(document: dict[str, Any]) -> str:
-    messages = _member(document, "smartctl", "messages")
+    messages = member(document, "smartctl", "messages")
     for message in messages if isinstance(messages, list) else ():
         if isinstance(message, dict) and isinstance(message.get("string"), str):
             return str(message["string"])
     return ""
 
 
-def _member(document: Any, *names: str) -> Any:
-    for name in names:
-        document = document.get(name) if isinstance(document, dict) else None
-    return document
-
-
 def _disk(name: str, document: dict[str, Any], sensor: bool) -> DiskHealth:
     log = document.get(_LOG)
-    table = _rows(_member(document, "ata_smart_attributes", "table"))
-    passed = _member(document, "smart_status", "passed")
+    table = _rows(member(document, "ata_smart_attributes", "table"))
+    passed = member(document, "smart_status", "passed")
     counters: dict[str, Any] = log if isinstance(log, dict) else {}
-    kind, serial = _member(document, "device", "protocol"), document.get("serial_number")
+    kind, serial = member(document, "device", "protocol"), document.get("serial_number")
     of_log: dict[str, Any] = {field: _count(counters[member], member) if member in counters else UNSUPPORTED
                               for field, member in _OF_LOG}
     warning = of_log["critical_warning"]
@@ -266,14 +260,14 @@ def _sectors(table: Mapping[int, dict[str, Any]], number: int) -> Any:
     """An attribute's raw value. The lower 32 bits count; some disks use the upper ones otherwise."""
     if number not in table:
         return UNSUPPORTED
-    value = _count(_member(table[number], "raw", "value"), f"attribute {number}")
+    value = _count(member(table[number], "raw", "value"), f"attribute {number}")
     return value & 0xFFFFFFFF if isinstance(value, int) else value
 
 
 def _failing(table: Mapping[int, dict[str, Any]]) -> tuple[str, ...]:
     """Attributes at their threshold that foretell a failure; those of age and temperature do not."""
     return tuple(f"attribute {number} {str(row.get('name'))[:40]}" for number, row in sorted(table.items())
-                 if row.get("when_failed") == "now" and _member(row, "flags", "prefailure") is True
+                 if row.get("when_failed") == "now" and member(row, "flags", "prefailure") is True
                  )[:_MOST_LISTED]
 
 
@@ -297,7 +291,7 @@ def _used(document: dict[str, Any], of_log: Any, table: Mapping[int, dict[str, A
         return of_log
     own = _plain(document, "scsi_percentage_used_endurance_indicator")
     if own is UNSUPPORTED:
-        used = _member(document, "endurance_used", "current_percent")
+        used = member(document, "endurance_used", "current_percent")
         own = UNSUPPORTED if used is None else _count(used, "endurance_used")
     if own is not UNSUPPORTED:
         return own
@@ -310,9 +304,9 @@ def _used(document: dict[str, Any], of_log: Any, table: Mapping[int, dict[str, A
 
 
 def _hours(document: dict[str, Any]) -> Any:
-    hours = _member(document, "power_on_time", "hours")
+    hours = member(document, "power_on_time", "hours")
     if hours is None:
-        hours = _member(document, _LOG, "power_on_hours")
+        hours = member(document, _LOG, "power_on_hours")
     return UNSUPPORTED if hours is None else _count(hours, "power_on_time")
 
 

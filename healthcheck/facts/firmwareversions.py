@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from healthcheck.facts.base import BY_BUILDER, Captures, build_fact
+from healthcheck.facts.base import BY_BUILDER, Captures, build_fact, subjects_of
 from healthcheck.facts.firmware import Firmware, firmware
 from healthcheck.facts.gpu import gpus
 from healthcheck.facts.hca import hcas
 from healthcheck.facts.nvme import nvmes
-from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured, reading
 from healthcheck.model.firmware import MOST_COMPONENTS, SWEEP, ComponentVersion, FirmwareLook
 from inventory.text import clean
 
@@ -32,7 +32,7 @@ def firmware_look(captures: Captures) -> FirmwareLook:
         versions.append(_version("bios", "bios", reading(board, "bios")))
         whole.add("bios")
     for kind, builder, word, place, field in _PARTS:
-        subjects, complete = _subjects(captures, builder)
+        subjects, complete = subjects_of(builder, captures)
         found = list(_of_kind(kind, subjects[:MOST_COMPONENTS], word, place, field))
         if complete and None not in found:
             whole.add(kind)
@@ -58,11 +58,3 @@ def _version(name: str, kind: str, value: Any) -> ComponentVersion:
         return ComponentVersion(name, kind, clean(value.strip(), _MOST), 0.0, SWEEP)
     why = clean(value.reason, 200) if isinstance(value, Unmeasured) else "the machine does not say it"
     return ComponentVersion(name, kind, None, 0.0, SWEEP, why)
-
-
-def _subjects(captures: Captures, builder: Callable[..., Any]) -> tuple[tuple[Any, ...], bool]:
-    """The subjects of a fact, and whether they are all; a machine without GPUs tells of none, whole."""
-    value = build_fact(BY_BUILDER[builder], captures)
-    if isinstance(value, Partial):
-        return (value.value, False) if type(value.value) is tuple else ((), False)
-    return (value, True) if type(value) is tuple else ((), False)

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from healthcheck.facts.base import BY_BUILDER, Captures, build_fact
+from healthcheck.facts.base import BY_BUILDER, Captures, build_fact, subjects_of
 from healthcheck.facts.driver import FILES, MODULE, PROC
 from healthcheck.facts.firmware import DMI, firmware, installation
 from healthcheck.facts.gpu import NVIDIA_VENDOR, PCI, gpus, uevent
@@ -27,10 +27,10 @@ from healthcheck.facts.kernel import LOG as KERNEL_LOG
 from healthcheck.facts.module import MODULES, live
 from healthcheck.facts.module import PATH as LOADED
 from healthcheck.facts.unit import units
-from healthcheck.facts.values import Fact, Partial, Unread, reading
+from healthcheck.facts.values import Fact, Unread, reading
 from healthcheck.model.probes import KIB, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome, Recording
-from inventory.text import clean
+from inventory.text import clean, many
 
 # Small files, of which only the presence counts; a module's first bytes are read in vain.
 INSTALLED = Probe("gpu.installed", ProbeKind.FILES, limit=32 * KIB, paths=(
@@ -175,14 +175,14 @@ def _is_gpu(device: _Device) -> bool:
 def _on_bus(devices: Sequence[_Device]) -> str:
     """The GPUs and accelerators on the bus, in words; "" for none."""
     found = sorted(device.id for device in devices if _is_gpu(device))
-    return f"{_many(len(found), 'GPU')} on PCI ({', '.join(sorted(set(found))[:4])})" if found else ""
+    return f"{many(len(found), 'GPU')} on PCI ({', '.join(sorted(set(found))[:4])})" if found else ""
 
 
 def _bus(devices: Sequence[_Device]) -> Iterator[str]:
     if words := _on_bus(devices):
         yield f"it has {words}"
     elif ours := [device for device in devices if device.id.startswith(NVIDIA_VENDOR.lower())]:
-        yield f"it has {_many(len(ours), 'NVIDIA device')} on PCI ({ours[0].id})"
+        yield f"it has {many(len(ours), 'NVIDIA device')} on PCI ({ours[0].id})"
     switches = [device for device in devices if device.cls == _BRIDGE and _SWITCHES.match(device.id)]
     if switches:
         yield f"it has a PCI Express switch ({switches[0].id}), behind which servers have GPUs"
@@ -195,10 +195,8 @@ def _bus(devices: Sequence[_Device]) -> Iterator[str]:
 
 def _listed(captures: Captures) -> str:
     """That the driver lists GPUs, in words."""
-    found = build_fact(BY_BUILDER[gpus], captures)
-    listed = found.value if isinstance(found, Partial) else found
-    there = len(listed) if isinstance(listed, tuple) else 0
-    return f"{_many(there, 'GPU')} that its driver lists" if there else ""
+    there = len(subjects_of(gpus, captures)[0])
+    return f"{many(there, 'GPU')} that its driver lists" if there else ""
 
 
 def _driver(captures: Captures) -> Iterator[str]:
@@ -269,7 +267,3 @@ def _log(captures: Captures) -> Iterator[str]:
     if entry is not None and any(word in entry.text for word in _LOG_WORDS) and (
             match := _IN_LOG.search(entry.text)):
         yield f"the kernel log names a GPU ({match[0].partition(';')[2].strip()})"
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

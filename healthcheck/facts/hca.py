@@ -1,6 +1,9 @@
 """RDMA adapters: firmware, board, PCI Express link and user-space devices of each, and the adapters on the
 bus without an RDMA device.
 
+Part and serial number are those of the PCI vital product data (healthcheck.facts.vpd), which only root may
+read (Documentation/ABI/testing/sysfs-bus-pci, vpd).
+
 Formats: Documentation/ABI/stable/sysfs-class-infiniband (fw_ver, board_id, node_guid, sys_image_guid,
 infiniband_verbs, infiniband_mad) and Documentation/ABI/testing/sysfs-bus-pci (current_link_speed "32.0 GT/s
 PCIe", max_link_width). `device/..`
@@ -22,6 +25,7 @@ from healthcheck.facts.parsing import matched, natural, pcie_lanes, pcie_speed, 
 from healthcheck.facts.pci import PASSED_ON
 from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, card, device_id, is_lag, pci_of, slot
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
+from healthcheck.facts.vpd import VpdLabels, labels
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
@@ -38,12 +42,14 @@ HCA = Probe(
     ),
 )
 
+VPD = Probe("hca.vpd", ProbeKind.FILES, paths=(f"{BASE}/*/device/vpd",), root=True)
+
 
 class Hca(Fact):
     """One RDMA device ("mlx5_0 (0000:18:00.0)"). `kind` is its PCI vendor and device ("15b3:1021"), `board`
     its PSID, which few drivers show; `model` is its PSID, or else `kind`. `guid` is its node GUID and
     `system_guid` the one that it shares with the other devices of its card, as 16 hexadecimal digits: by them
-    the subnet knows it.
+    the subnet knows it. `part` and `serial` are what its maker wrote onto it.
 
     `width` (lanes) and `gigatransfers` (GT/s a lane) are those of its PCI Express link now, the `_best` ones
     what adapter and slot support. `verbs` and `mads` count its user-space devices (uverbsN, one umadN a
@@ -61,6 +67,8 @@ class Hca(Fact):
     model: str
     guid: str
     system_guid: str
+    part: str
+    serial: str
     width: int
     width_best: int
     gigatransfers: float
@@ -93,7 +101,7 @@ class AdapterBus(Fact):
     adapters: tuple[Adapter, ...]
 
 
-@fact("hcas", HCA, each="hca")
+@fact("hcas", HCA, besides=(VPD,), each="hca")
 def hcas(captures: Captures) -> Any:
     """Every RDMA device, in natural order of their names."""
     files = captures.files(HCA)
@@ -101,15 +109,25 @@ def hcas(captures: Captures) -> Any:
              and path != BASE}
     users = {folder: [files.read(path, said) for path in files if path.startswith(f"{folder}/")]
              for folder in (_VERBS, _MAD)}
-    result = tuple(_hca(files, name, users) for name in sorted(names, key=natural))
+    try:
+        vpd: CapturedFiles | Unmeasured = captures.files(VPD)
+    except Unread as error:
+        vpd = Unmeasured(str(error))
+    result = tuple(_hca(files, vpd, name, users) for name in sorted(names, key=natural))
     return partial_if(result, files.unreadable())
 
 
-def _hca(files: CapturedFiles, name: str, users: dict[str, list[Any]]) -> Hca:
+def _hca(files: CapturedFiles, vpd: CapturedFiles | Unmeasured, name: str,
+         users: dict[str, list[Any]]) -> Hca:
     at = f"{BASE}/{name}"
     pci = files.read(f"{at}/device/uevent", slot)
     kind = files.read(f"{at}/device/uevent", device_id)
     board: Any = files.optional(f"{at}/board_id", said)
+    made: Any = vpd if isinstance(vpd, Unmeasured) else vpd.optional(f"{at}/device/vpd", _labels)
+    part: Any
+    serial: Any
+    part, serial = ((made.part or UNSUPPORTED, made.serial or UNSUPPORTED) if isinstance(made, VpdLabels)
+                    else (made, made))
     return Hca(
         name=f"{name} ({pci})" if isinstance(pci, str) else name,
         device=name,
@@ -120,6 +138,8 @@ def _hca(files: CapturedFiles, name: str, users: dict[str, list[Any]]) -> Hca:
         model=kind if board is UNSUPPORTED else board,
         guid=files.optional(f"{at}/node_guid", _guid),
         system_guid=files.optional(f"{at}/sys_image_guid", _guid),
+        part=part,
+        serial=serial,
         width=files.optional(f"{at}/device/current_link_width", pcie_lanes),
         width_best=_best(files, at, "max_link_width", pcie_lanes),
         gigatransfers=files.optional(f"{at}/device/current_link_speed", pcie_speed),
@@ -128,6 +148,10 @@ def _hca(files: CapturedFiles, name: str, users: dict[str, list[Any]]) -> Hca:
         mads=_number(users[_MAD], name),
         virtual=files.has(f"{at}/device/physfn/uevent"),
     )
+
+
+def _labels(text: str) -> VpdLabels:
+    return labels(text.encode("utf-8", "surrogateescape"))
 
 
 def _best(files: CapturedFiles, at: str, name: str, parse: Callable[[str], Any]) -> Any:

@@ -69,3 +69,10 @@ def natural(name: str) -> tuple[str, int]:
     """A key that sorts mlx5_10 after mlx5_9."""
     head = name.rstrip("0123456789")
     return head, int(name[len(head):] or 0)
+
+
+def member(document: Any, *names: str) -> Any:
+    """The member of a member of a JSON document; None without one."""
+    for name in names:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document

@@ -126,12 +126,8 @@ def tables(captures: Captures) -> Tables:
         threads=files.read(LOADAVG, lambda text: whole(text.split()[3].partition("/")[2])),
         threads_max=unread or min(limits), files=files.read(FILE_NR, lambda text: whole(text.split()[0])),
         files_max=files.read(FILE_NR, lambda text: whole(text.split()[2])),
-        load=files.read(LOADAVG, lambda text: _decimal(text.split()[2])),
+        load=files.read(LOADAVG, lambda text: float(matched(_DECIMAL, text.split()[2])[0])),
     )
 
 
 _DECIMAL = re.compile(r"\d{1,9}\.\d{1,6}")
-
-
-def _decimal(text: str) -> float:
-    return float(matched(_DECIMAL, text)[0])

@@ -14,6 +14,7 @@ from healthcheck.facts import storcli
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.gpu import PCI
 from healthcheck.facts.nvme import NVME
+from healthcheck.facts.parsing import member
 from healthcheck.facts.raid_tools import (
     MAIN,
     OTHERS,
@@ -27,7 +28,7 @@ from healthcheck.facts.raid_tools import (
     printed,
 )
 from healthcheck.facts.scsi import SCSI
-from healthcheck.facts.storcli import Response, member
+from healthcheck.facts.storcli import Response
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, changed, partial_if
 from inventory.text import clean
 

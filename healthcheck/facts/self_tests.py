@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from healthcheck.facts.parsing import natural
+from healthcheck.facts.parsing import member, natural
 from healthcheck.facts.values import UNSUPPORTED
 
 # A fatal error, or segments that failed. 0 is a pass; what was aborted, or goes on, is neither.
@@ -33,13 +33,13 @@ def _tests(document: dict[str, Any]) -> Iterator[tuple[bool | None, str]]:
     ata = _table(document, "ata_smart_self_test_log", "extended") or _table(
         document, "ata_smart_self_test_log", "standard")
     for row in ata:
-        passed = _member(row, "status", "passed")
+        passed = member(row, "status", "passed")
         yield not passed if isinstance(passed, bool) else None, _words(row, "status")
     for row in _table(document, "nvme_self_test_log"):
-        yield (_ended(_member(row, "self_test_result", "value"), _NVME_FAILED),
+        yield (_ended(member(row, "self_test_result", "value"), _NVME_FAILED),
                _words(row, "self_test_result"))
     for name in sorted(filter(_SCSI.fullmatch, document), key=natural)[:_MOST]:
-        yield (_ended(_member(document[name], "result", "value"), _SCSI_FAILED),
+        yield (_ended(member(document[name], "result", "value"), _SCSI_FAILED),
                _words(document[name], "result"))
 
 
@@ -47,20 +47,14 @@ def _ended(value: Any, failures: Sequence[int]) -> bool | None:
     return value in failures if type(value) is int and (value == 0 or value in failures) else None
 
 
-def _words(row: Any, member: str) -> str:
-    said = _member(row, member, "string")
-    hours = next((found for found in (_member(row, "lifetime_hours"), _member(row, "power_on_hours"),
-                                      _member(row, "power_on_time", "hours")) if type(found) is int), None)
+def _words(row: Any, result: str) -> str:
+    said = member(row, result, "string")
+    hours = next((found for found in (member(row, "lifetime_hours"), member(row, "power_on_hours"),
+                                      member(row, "power_on_time", "hours")) if type(found) is int), None)
     at = f", after {hours} h of operation" if hours is not None else ""
     return f"{said if isinstance(said, str) else 'failed'}{at}"
 
 
 def _table(document: Any, *names: str) -> Sequence[Any]:
-    found = _member(document, *names, "table")
+    found = member(document, *names, "table")
     return found[:_MOST] if isinstance(found, list) else ()
-
-
-def _member(document: Any, *names: str) -> Any:
-    for name in names:
-        document = document.get(name) if isinstance(document, dict) else None
-    return document

@@ -14,15 +14,8 @@ from xml.parsers import expat
 
 from healthcheck.facts.base import Captures, why
 from healthcheck.facts.limits import SMI_DEPTH, SMI_ELEMENTS, SMI_GPUS, SMI_TEXT
-from healthcheck.facts.smi_values import (
-    INSTANCE,
-    NVML_WORDS,
-    RELEASE,
-    TWICE,
-    gpu_line,
-    release_of,
-    summary,
-)
+from healthcheck.facts.smi_values import INSTANCE, gpu_line, release_of, summary
+from healthcheck.facts.smi_words import NVML_WORDS, RELEASE, TWICE
 from healthcheck.facts.values import Unread
 from healthcheck.model.probes import MIB, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from healthcheck.facts.parsing import member
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured, Unread
 from inventory.text import clean
 
@@ -85,13 +86,6 @@ def responses(text: str) -> tuple[Response, ...]:
         if isinstance(data, dict) and str(number).isdigit():
             found.append(Response(str(number), data))
     return tuple(found)
-
-
-def member(document: Any, *names: str) -> Any:
-    """The member of a member; None without one."""
-    for name in names:
-        document = document.get(name) if isinstance(document, dict) else None
-    return document
 
 
 def pci_address(data: Mapping[str, Any]) -> str:

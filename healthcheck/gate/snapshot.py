@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 
-from healthcheck.certify.pair import NoPair, read_pair
 from healthcheck.certify.sshsig import MOST_KEYS, BadSignature, PublicKey, trusted_keys, verified
 from healthcheck.gate.reading import GateSnapshot, SnapshotError, snapshot_of
 
@@ -25,17 +24,6 @@ class SnapshotRefused(Exception):
 
 class NoSnapshot(SnapshotRefused):
     """There is no snapshot: nothing was fetched yet."""
-
-
-def current(folder: str = FOLDER, trusted: str = TRUSTED) -> GateSnapshot:
-    """The snapshot in the folder; raises SnapshotRefused."""
-    try:
-        data, signature = read_pair(folder, NAME)
-    except NoPair as error:
-        raise NoSnapshot(f"no snapshot: {error}") from None
-    snapshot, _ = checked(data, signature, keys_in(trusted))
-    not_older(snapshot, seen(folder))
-    return snapshot
 
 
 def keys_in(trusted: str) -> list[PublicKey]:

@@ -27,8 +27,6 @@ _MOST_ABSENT = 4
 _TERMINATED = -15
 # seconds by which an error comes at most before the exception that it causes: the longest usual watchdog
 _NEAR = 35 * 60.0
-# Events of which the same words are one charge, whoever said them.
-_BY_WORDS = (JobEventKind.EXCEPTION, JobEventKind.TIMEOUT)
 _OWN = (JobEventKind.GPU, JobEventKind.GPU_MEMORY, JobEventKind.CUDA, JobEventKind.EXCEPTION)
 _ENDS_ALL = (JobEventKind.TIME_LIMIT, JobEventKind.CANCELLED, JobEventKind.PREEMPTED, JobEventKind.REQUEUED,
              JobEventKind.NODE_FAIL, JobEventKind.OOM)

@@ -25,14 +25,12 @@ those of earlier folders, and the first that knows a line has it. `enabled: fals
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from enum import Enum
 from pathlib import Path
-from typing import TypeVar
 
 from healthcheck.config import entry as entries
 from healthcheck.config import linear
+from healthcheck.config.entryvalues import member, pattern, sentence, switch, wrong
 from healthcheck.config.rulesfolder import display_name
 from healthcheck.joblog.meaning import Culprit, FaultDomain, Sure
 from healthcheck.joblog.messages import KnownMessage
@@ -43,8 +41,6 @@ from inventory.text import short
 
 KEYS = ("id", "match", "sure", "severity", "accuses", "fault", "least", "symptom", "job", "meaning", "brief",
         "remedy", "owner", "source", "examples", "enabled")
-_LONGEST_PATTERN = 500
-E = TypeVar("E", bound=Enum)
 
 
 def load_messages(folders: Iterable[Path]) -> tuple[KnownMessage, ...]:
@@ -59,91 +55,48 @@ def load_messages(folders: Iterable[Path]) -> tuple[KnownMessage, ...]:
                 raise RulesError(f"expected a list of messages, got {entries.kind_of(document)}",
                                  Mark(str(path), 1, 1))
             for at, item in enumerate(document):
-                made = entries.entry_of(item, KEYS, "id", document.value_marks[at])
+                made = entries.entry_of(item, KEYS, "id", document.value_marks[at], "message")
                 places.setdefault(made.name, -place)
                 entries.overlay(found, made, "id")
     return tuple(_message(found[name]) for name in sorted(found, key=lambda name: places[name]))
 
 
 def _message(given: entries.Entry) -> KnownMessage:
-    match = _pattern(given)
-    owner, job = _member(given, "owner", Owner), _switch(given, "job", False)
-    accuses = _member(given, "accuses", Culprit) if "accuses" in given.values else Culprit.NODE
+    match = pattern(given, "match")
+    owner, job = member(given, "owner", Owner), switch(given, "job", False)
+    accuses = member(given, "accuses", Culprit) if "accuses" in given.values else Culprit.NODE
     network = owner is Owner.NETWORK or accuses in (Culprit.PEER, Culprit.ADAPTER)
     usual = FaultDomain.PROGRAM if job else FaultDomain.NETWORK if network else FaultDomain.HOST
     made = KnownMessage(
-        id=given.name, match=match, sure=_member(given, "sure", Sure),
-        severity=_member(given, "severity", Severity), meaning=_text(given, "meaning"),
-        remedy=_text(given, "remedy"), owner=owner, source=_text(given, "source"), examples=_examples(given),
-        needs=linear.required_words(match), brief=_text(given, "brief") if "brief" in given.values else "",
-        accuses=accuses, fault=_member(given, "fault", FaultDomain) if "fault" in given.values else usual,
-        least=_least(given), symptom=_switch(given, "symptom", False), job=job, file=given.mark.file,
+        id=given.name, match=match, sure=member(given, "sure", Sure),
+        severity=member(given, "severity", Severity), meaning=sentence(given, "meaning"),
+        remedy=sentence(given, "remedy"), owner=owner, source=sentence(given, "source"),
+        examples=_examples(given), needs=linear.required_words(match),
+        brief=sentence(given, "brief") if "brief" in given.values else "",
+        accuses=accuses, fault=member(given, "fault", FaultDomain) if "fault" in given.values else usual,
+        least=_least(given), symptom=switch(given, "symptom", False), job=job, file=given.mark.file,
         line=given.mark.line, overridden=given.overridden,
-        disabled="" if _switch(given, "enabled", True)
+        disabled="" if switch(given, "enabled", True)
         else f"disabled in {display_name(given.marks['enabled'].file)}",
     )
     if not made.needs:
-        raise _wrong(given, "match", f"holds no word of {linear.SHORTEST} characters that each line must "
+        raise wrong(given, "match", f"holds no word of {linear.SHORTEST} characters that each line must "
                                      "have, so it would match too much")
     for example in made.examples:
         if not made.knows(example):
-            raise _wrong(given, "examples", f"match does not match {short(example)}")
+            raise wrong(given, "examples", f"match does not match {short(example)}")
     return made
-
-
-def _wrong(given: entries.Entry, key: str, said: str) -> RulesError:
-    return RulesError(f"message {given.name}: {key}: {said}", given.marks.get(key, given.mark))
-
-
-def _text(given: entries.Entry, key: str) -> str:
-    value = given.values.get(key)
-    if not isinstance(value, str) or not value.strip():
-        raise _wrong(given, key, f"expected a sentence, got {entries.kind_of(value)}" if key in given.values
-                     else "is missing: expected a sentence")
-    return " ".join(value.split())
-
-
-def _switch(given: entries.Entry, key: str, usual: bool) -> bool:
-    value = given.values.get(key, usual)
-    if not isinstance(value, bool):
-        raise _wrong(given, key, f"expected true or false, got {entries.kind_of(value)}")
-    return value
 
 
 def _least(given: entries.Entry) -> int:
     value = given.values.get("least", 1)
     if type(value) is not int or value < 1:
-        raise _wrong(given, "least", f"expected a number of lines, 1 or more, got {entries.kind_of(value)}")
-    return value
-
-
-def _member(given: entries.Entry, key: str, kind: type[E]) -> E:
-    known = [str(member.value) for member in kind]
-    value = given.values.get(key)
-    if value not in known:
-        guess = entries.nearest(str(value), known)
-        got = f"got {entries.kind_of(value)}{guess}" if key in given.values else "it is missing"
-        raise _wrong(given, key, f"expected one of {', '.join(known)}; {got}")
-    return kind(value)
-
-
-def _pattern(given: entries.Entry) -> str:
-    value = given.values.get("match")
-    if not isinstance(value, str) or not value.strip():
-        raise _wrong(given, "match", f"expected a regular expression, got {entries.kind_of(value)}")
-    if len(value) > _LONGEST_PATTERN:
-        raise _wrong(given, "match", f"is over {_LONGEST_PATTERN} characters: make it several messages")
-    try:
-        linear.check(value)
-    except linear.TooSlow as problem:
-        raise _wrong(given, "match", str(problem)) from None
-    except (re.error, OverflowError, RecursionError) as problem:
-        raise _wrong(given, "match", f"is no regular expression: {problem}") from None
+        raise wrong(given, "least", f"expected a number of lines, 1 or more, got {entries.kind_of(value)}")
     return value
 
 
 def _examples(given: entries.Entry) -> tuple[str, ...]:
     value = given.values.get("examples")
     if not isinstance(value, list) or not value or not all(isinstance(line, str) and line for line in value):
-        raise _wrong(given, "examples", "expected a list of lines that it matches")
+        raise wrong(given, "examples", "expected a list of lines that it matches")
     return tuple(value)

@@ -128,8 +128,7 @@ def _without_refused(
             lacking = 0
             for fact in members(value):
                 sources = id(fact), (id(facts), id(fact))      # its own refusals, and those of its growth
-                reasons = [one for source in sources if source in by_source
-                           for one in by_source[source].values()]
+                reasons = [one for source in sources for one in by_source.get(source, {}).values()]
                 if reasons:
                     runs[node].add_refused(reasons, check.name)
                     lacking += 1

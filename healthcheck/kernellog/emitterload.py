@@ -16,6 +16,7 @@ from pathlib import Path
 
 from healthcheck.config import entry as entries
 from healthcheck.config import linear
+from healthcheck.config.entryvalues import check_pattern, wrong
 from healthcheck.kernellog.emitter import CORE, KERNEL, Emitter
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, load_yaml
@@ -34,7 +35,7 @@ def load_emitters(folders: Iterable[Path]) -> Mapping[str, Emitter]:
                 raise RulesError(f"expected a list of emitters, got {entries.kind_of(document)}",
                                  Mark(str(path), 1, 1))
             for at, item in enumerate(document):
-                given = entries.entry_of(item, KEYS, "id", document.value_marks[at])
+                given = entries.entry_of(item, KEYS, "id", document.value_marks[at], "emitter")
                 held = found.get(given.name)
                 if held is not None and Path(held.mark.file).parent == path.parent:
                     raise RulesError(f"emitter {given.name} is defined twice; the first is at {held.mark}",
@@ -49,19 +50,13 @@ def load_emitters(folders: Iterable[Path]) -> Mapping[str, Emitter]:
 def _emitter(given: entries.Entry) -> Emitter:
     begins, source, subsystems = (given.values.get(key) for key in ("begins", "source", "subsystems"))
     if not isinstance(begins, str) or not begins or len(begins) > _LONGEST:
-        raise _wrong(given, "begins", f"expected a regular expression of 1 to {_LONGEST} characters, got "
+        raise wrong(given, "begins", f"expected a regular expression of 1 to {_LONGEST} characters, got "
                                       f"{entries.kind_of(begins)}")
-    try:
-        linear.check(begins)
-        empty = re.compile(begins, re.ASCII).match("") is not None
-    except linear.TooSlow as problem:
-        raise _wrong(given, "begins", str(problem)) from None
-    except (re.error, OverflowError, RecursionError) as problem:
-        raise _wrong(given, "begins", f"is no regular expression: {problem}") from None
-    if empty or linear.anything_first(begins):
-        raise _wrong(given, "begins", "must begin with text that the emitter always writes")
+    check_pattern(given, "begins", begins)
+    if re.compile(begins, re.ASCII).match("") is not None or linear.anything_first(begins):
+        raise wrong(given, "begins", "must begin with text that the emitter always writes")
     if not isinstance(source, str) or not source.strip():
-        raise _wrong(given, "source", f"expected where the prefix is written, got {entries.kind_of(source)}")
+        raise wrong(given, "source", f"expected where the prefix is written, got {entries.kind_of(source)}")
     return Emitter(given.name, begins, source, _words(given, subsystems))
 
 
@@ -69,9 +64,5 @@ def _words(given: entries.Entry, value: object) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not value or not all(isinstance(word, str) and word for word in value):
-        raise _wrong(given, "subsystems", f"expected a list of names, as [pci], got {entries.kind_of(value)}")
+        raise wrong(given, "subsystems", f"expected a list of names, as [pci], got {entries.kind_of(value)}")
     return tuple(value)
-
-
-def _wrong(given: entries.Entry, key: str, problem: str) -> RulesError:
-    return RulesError(f"emitter {given.name}: {key}: {problem}", given.marks.get(key, given.mark))

@@ -26,10 +26,6 @@ from functools import cache
 
 from healthcheck.kernellog.quoting import blanked_all
 
-TYPE_CHECKING = False       # typing would cost a node some milliseconds
-if TYPE_CHECKING:
-    from random import Random
-
 LONGEST = 8192              # characters of a text that are read
 HOLE = "<*>"
 VERSION = 2                 # of the templates: another one means that baselines are learned again
@@ -273,16 +269,6 @@ def _masked(texts: Sequence[str]) -> list[str]:
 def _hide(match: re.Match[str]) -> str:
     before, bracket, number = match[0].rpartition(")")      # of an Xid, not the PCI address
     return before + bracket + number.translate(_HIDDEN)
-
-
-def fill(made: str, chance: Random) -> str:
-    """Some text of the template `made`: its template is `made` again.
-
-    The values are too long to be kept. After letters of a-f they make a hex number that is masked with them:
-    fb<*>, D<*>.
-    """
-    first, *rest = [part.replace("**>", "*>") for part in made.split(HOLE)]
-    return first + "".join([f"{chance.randrange(10**9, 10**12)}{part}" for part in rest])
 
 
 def nearest(made: str, known: Iterable[str]) -> str | None:

@@ -62,14 +62,6 @@ class Phase(Enum):
 
 
 @dataclass(frozen=True)
-class KernelEvent:
-    """One event: `lines` in their order; the first names it."""
-
-    kind: KernelEventKind
-    lines: tuple[LogLine, ...]
-
-
-@dataclass(frozen=True)
 class KernelMessage:
     """All events of one log that share a template.
 

@@ -13,8 +13,9 @@ Hardware = Mapping[str, Mapping[str, str]]
 @dataclass(frozen=True)
 class Now:
     """The components in a node's newest snapshot; `whole` are the kinds that were read completely. `parts`
-    are of each adapter ("mlx5_0") what its lot is known by: "adapter" (its board's identity), "guid", and
-    what the module in its port states ("vendor", "part", "serial", "revision", "date")."""
+    are of each adapter ("mlx5_0") what its lot is known by: "adapter" (its board's identity), "guid",
+    "adapter_part" and "adapter_serial" (where root could read them), and what the module in its port states
+    ("vendor", "part", "serial", "revision", "date")."""
 
     hardware: Hardware
     whole: frozenset[str]

@@ -17,7 +17,7 @@ from healthcheck.triage.past import VersionChange
 from healthcheck.triage.whole import named
 from inventory.nodeset import natural
 from inventory.text import clean
-from inventory.times import ago, utc
+from inventory.times import ago, minute
 
 Fold = Callable[[Iterable[str]], str]
 _HEAD = ("ID", "WHERE", "OWNER", "OPENED", "STATE", "NODES", "WHAT")
@@ -27,8 +27,8 @@ _WHAT = 90
 def lines(found: Sequence[StoredIncident], now: float, fold: Fold) -> Iterator[str]:
     """A table, one line per incident."""
     rows = [_HEAD, *(
-        (str(one.id), clean(named(one.kind, one.place), 60), one.owner, utc(one.began),
-         f"open {ago(now - one.began)}" if one.ended is None else f"closed {utc(one.ended)}",
+        (str(one.id), clean(named(one.kind, one.place), 60), one.owner, minute(one.began),
+         f"open {ago(now - one.began)}" if one.ended is None else f"closed {minute(one.ended)}",
          clean(fold(member.node for member in one.members) or "-", 60), clean(", ".join(one.symptoms), _WHAT))
         for one in found)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(_HEAD) - 1)]
@@ -48,9 +48,9 @@ def page(
     if one.likelihood:
         yield f"  {'likelihood':<11}{words(one.likelihood)} ({one.likelihood:.3g})"
     yield f"  {'owner':<11}{one.owner}"
-    yield f"  {'opened':<11}{utc(one.began)}, last seen {utc(one.seen)}"
+    yield f"  {'opened':<11}{minute(one.began)}, last seen {minute(one.seen)}"
     if one.ended is not None:
-        yield f"  {'closed':<11}{utc(one.ended)} by {clean(one.by)}: {clean(one.closed)}"
+        yield f"  {'closed':<11}{minute(one.ended)} by {clean(one.by)}: {clean(one.closed)}"
     for line in change_lines(changes):
         yield f"  {'beside':<11}{clean(line, 600)}"
     yield from (f"  {'shows' if not at else '':<11}{clean(symptom)}"
@@ -60,9 +60,9 @@ def page(
     width = max([4, *(len(member.node) for member in members)])
     yield f"  {'NODE':<{width}}  FIRST              LAST               IN IT UNTIL        CORDON"
     for member in members:
-        until = utc(member.ended) if member.ended is not None else "now"
+        until = minute(member.ended) if member.ended is not None else "now"
         mark = str(held.get(member.node, "-"))
-        yield f"  {member.node:<{width}}  {utc(member.began)}  {utc(member.seen)}  {until:<17}  {mark}"
+        yield f"  {member.node:<{width}}  {minute(member.began)}  {minute(member.seen)}  {until:<17}  {mark}"
 
 
 def _number(mark: CordonMark | None) -> int | None:

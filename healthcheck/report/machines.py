@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from healthcheck.store.machines import AnotherMachine
-from healthcheck.triage.correlate import minute
+from inventory.times import minute
 
 Fold = Callable[[Iterable[str]], str]
 

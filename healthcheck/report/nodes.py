@@ -16,7 +16,7 @@ from healthcheck.store.clock import in_future
 from healthcheck.store.history import Spell
 from healthcheck.triage.past import NodeHistory
 from inventory.text import clean
-from inventory.times import ago, utc
+from inventory.times import ago, minute
 
 NEVER = "never-seen"
 HEALTHY = NodeState.HEALTHY.value
@@ -151,14 +151,14 @@ def _cells(one: NodeRow, now: float) -> tuple[str, ...]:
         "not checked by a right clock")
     shared = "; ".join(f"in incident {number}" for number in one.incidents
                        if not one.why.startswith(f"incident {number}:"))
-    agent = f"not visited, healthy by its agent at {utc(one.by_agent)}" if one.by_agent is not None else ""
+    agent = f"not visited, healthy by its agent at {minute(one.by_agent)}" if one.by_agent is not None else ""
     # A verdict on an alarm, or on another machine, has its words.
     own = "" if (one.alarm and one.alarm in one.why) or (one.machine and one.fault == MACHINE) else one.why
     said = (one.alarm, one.machine, old, agent, shared, own, one.hidden)
     why = "; ".join(text for text in said if text)
     return (one.node, one.lifecycle, one.state + "?" * one.stale, one.isolation.value if one.fault else "-",
             one.repair or "-", one.owner or "-", one.fault or "-",
-            utc(one.since) if one.since is not None else "-", one.cordon or "-",
+            minute(one.since) if one.since is not None else "-", one.cordon or "-",
             str(one.silenced) if one.silenced else "-", one.rma or "-", clean(why, _WHY))
 
 

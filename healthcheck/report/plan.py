@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,10 +12,9 @@ from healthcheck.model.verdict import Verdict
 from healthcheck.report.machines import lines as machine_lines
 from healthcheck.store.verdicts import lines_of
 from healthcheck.triage.changed import batches, change_document, lines
-from healthcheck.triage.correlate import minute
 from healthcheck.triage.plan import Act, PlannedAction, TriagePlan, Withheld
 from inventory.text import clean
-from inventory.times import ago
+from inventory.times import ago, iso, minute
 
 Fold = Callable[[Iterable[str]], str]
 # How a person ends the jobs that run on some nodes: a command, or words where none is known.
@@ -150,19 +148,19 @@ def document(
 ) -> dict[str, Any]:
     """The plan as one JSON document; `silenced` are the problems that silences hold back."""
     return {
-        "schema": "muster.triage/1", "time": _iso(plan.now),
+        "schema": "muster.triage/1", "time": iso(plan.now),
         "breaker": {"open": plan.is_open, "opens": plan.opens, "closes": plan.closes},
-        "windows": [{"until": _iso(one.until), "why": one.why, "but": sorted(one.but)}
+        "windows": [{"until": iso(one.until), "why": one.why, "but": sorted(one.but)}
                     for one in plan.windows],
         "changes": [change_document(one) for _, changes in batches(plan.changes) for one in changes],
-        "only_by_change": [{"node": node, "since": _iso(since)} for node, since in plan.only_since.items()],
+        "only_by_change": [{"node": node, "since": iso(since)} for node, since in plan.only_since.items()],
         "incidents": [{"id": one.id, "kind": one.kind, "cause": one.cause, "nodes": list(one.nodes),
                        "why": one.why, "owner": one.owner.value, "symptoms": list(one.symptoms),
                        "likelihood": one.likelihood, "isolates": one.isolates}
                       for one in plan.incidents],
         "ends": [{"incident": one.id, "why": one.why, "into": one.into or None} for one in plan.ends],
         "unmeasured": list(plan.unmeasured),
-        "machines": [{"node": one.node, "since": _iso(one.at), "others": one.others, "parts": one.parts,
+        "machines": [{"node": one.node, "since": iso(one.at), "others": one.others, "parts": one.parts,
                       "origin": one.origin or None, "swapped": one.swapped} for one in plan.machines],
         "by_hand": [{"nodes": list(plan.to_end), "what": "end-jobs", "how": end_jobs(plan.to_end)}]
         if plan.to_end else [],
@@ -179,7 +177,3 @@ def document(
             "proven": verdict.proven, "unproven": verdict.unproven, "evidence": lines_of(verdict),
         } for verdict in plan.verdicts],
     }
-
-
-def _iso(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="seconds")

@@ -15,11 +15,11 @@ from healthcheck.model.outcome import Severity
 from healthcheck.ruleset.rule import Rule
 from healthcheck.store import fabricfindings, watched
 from healthcheck.store.accused import RULES, SHARED
-from healthcheck.triage.correlate import minute
 from healthcheck.triage.policy import EXPLAINING, KINDS, Causes, TriagePolicy
 from healthcheck.triage.policyload import Loaded
 from healthcheck.triage.windows import ChangeWindow, Weekly
 from inventory.errors import Mark
+from inventory.times import minute
 
 _SHARED = {"nvlink_domain": "an NVLink domain", "rack": "a rack", "leaf": "a leaf switch", "rail": "a rail",
            "power": "a power domain", "driver": "a driver's version", "kernel": "a kernel's version",

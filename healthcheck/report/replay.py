@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from healthcheck.replay.compare import IsolationPair, PolicyComparison, Side
 from healthcheck.replay.run import Hold
 from inventory.text import clean, many
-from inventory.times import utc
+from inventory.times import iso, minute
 
 Fold = Callable[[Iterable[str]], str]
 _WHY = 90
@@ -33,7 +32,7 @@ ON = (
 
 def text(found: PolicyComparison, fold: Fold) -> Iterator[str]:
     """Both sides in numbers, then each difference, then what is equal."""
-    yield f"since {utc(found.since)}, at {found.moments:,} moments{'':<6}would have      was"
+    yield f"since {minute(found.since)}, at {found.moments:,} moments{'':<6}would have      was"
     for name, would, was in (("isolations", found.would.isolations, found.was.isolations),
                              ("returns", found.would.returns, found.was.returns),
                              ("openings of the breaker", len(found.would.openings), len(found.was.openings))):
@@ -43,7 +42,7 @@ def text(found: PolicyComparison, fold: Fold) -> Iterator[str]:
         yield f"  the breaker would have held back {many(found.withheld, 'isolation')}"
     for words, side in (("would have opened", found.would), ("opened", found.was)):
         for time, why in side.openings:
-            yield f"  the breaker {words} at {utc(time)}: {clean(why, 200)}"
+            yield f"  the breaker {words} at {minute(time)}: {clean(why, 200)}"
     yield ""
     different = [pair for pair in found.pairs if not pair.same]
     same = [pair for pair in found.pairs if pair.same]
@@ -91,15 +90,15 @@ def _people(found: PolicyComparison, fold: Fold) -> Iterator[str]:
 def _hold(hold: Hold | None) -> str:
     if hold is None:
         return "not isolated"
-    until = utc(hold.ended) if hold.ended is not None else "now"
+    until = minute(hold.ended) if hold.ended is not None else "now"
     back = f"; back: {clean(hold.back, _WHY)}" if hold.back else ""
-    return f"{utc(hold.began)} .. {until}  {clean(hold.why, _WHY)}{back}"
+    return f"{minute(hold.began)} .. {until}  {clean(hold.why, _WHY)}{back}"
 
 
 def document(found: PolicyComparison) -> dict[str, Any]:
     """The comparison as one JSON document."""
     return {
-        "schema": "muster.replay/1", "since": _iso(found.since), "until": _iso(found.now),
+        "schema": "muster.replay/1", "since": iso(found.since), "until": iso(found.now),
         "moments": found.moments, "would": _side(found.would) | {"withheld_by_breaker": found.withheld},
         "was": _side(found.was), "differences": [_pair(pair) for pair in found.pairs if not pair.same],
         "same": [_pair(pair) for pair in found.pairs if pair.same], "people": _people_document(found),
@@ -122,7 +121,7 @@ def _people_document(found: PolicyComparison) -> dict[str, Any]:
 
 def _side(side: Side) -> dict[str, Any]:
     return {"isolations": side.isolations, "returns": side.returns, "node_hours": side.node_hours,
-            "breaker_openings": [{"time": _iso(time), "why": why} for time, why in side.openings]}
+            "breaker_openings": [{"time": iso(time), "why": why} for time, why in side.openings]}
 
 
 def _pair(pair: IsolationPair) -> dict[str, Any]:
@@ -132,9 +131,5 @@ def _pair(pair: IsolationPair) -> dict[str, Any]:
 def _relevant(hold: Hold | None) -> dict[str, Any] | None:
     if hold is None:
         return None
-    returned = _iso(hold.ended) if hold.ended is not None else None
-    return {"isolated": _iso(hold.began), "returned": returned, "why": hold.why, "back": hold.back}
-
-
-def _iso(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="seconds")
+    returned = iso(hold.ended) if hold.ended is not None else None
+    return {"isolated": iso(hold.began), "returned": returned, "why": hold.why, "back": hold.back}

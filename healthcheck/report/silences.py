@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ from healthcheck.model.problem import Problem
 from healthcheck.store.silences import Silence, SilenceEnd, silenced
 from healthcheck.triage.plan import TriagePlan
 from inventory.text import clean, many
-from inventory.times import ago
+from inventory.times import ago, minute
 
 Fold = Callable[[Iterable[str]], str]
 SOON_S = 86400.0            # an operator looks once a day
@@ -105,7 +104,7 @@ def line(
 def ended_line(one: Silence, now: float, fold: Fold, by: SilenceEnd | None) -> str:
     """A silence that is over, by time or by a person's word."""
     how = f"ended by {clean(by.who)} ({clean(by.why, 100)})" if by is not None else "expired"
-    return (f"silence {one.id}: {clean(one.rule)} on {fold(one.nodes)}  {how} at {_minute(one.over)}, "
+    return (f"silence {one.id}: {clean(one.rule)} on {fold(one.nodes)}  {how} at {minute(one.over)}, "
             f"{ago(now - one.over)} ago  {clean(one.who)}  {clean(one.why)}")
 
 
@@ -122,9 +121,9 @@ def json_of(
 
 def _until(one: Silence, now: float) -> str:
     if one.began > now:
-        return f"from {_minute(one.began)} until {_minute(one.until)}"
+        return f"from {minute(one.began)} until {minute(one.until)}"
     soon = ": soon" if one.until < now + SOON_S else ""
-    return f"until {_minute(one.until)} ({left(one.until - now)}{soon})"
+    return f"until {minute(one.until)} ({left(one.until - now)}{soon})"
 
 
 def left(seconds: float) -> str:
@@ -145,7 +144,3 @@ def _listed(names: Iterable[str]) -> str:
     found = list(names)
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     return f"{', '.join(found[:_SHOWN])}{more}"
-
-
-def _minute(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import datetime as dt
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -13,8 +12,8 @@ from healthcheck.accounting.forecast import InterruptionForecast
 from healthcheck.accounting.summary import HeldTime, Rate, Summary, SummaryRow, Worst
 from healthcheck.accounting.times import DurationStats
 from healthcheck.report import forecast
-from inventory.text import clean
-from inventory.times import ago, utc
+from inventory.text import clean, many
+from inventory.times import ago, iso, minute
 
 Fold = Callable[[Iterable[str]], str]
 # A rule of thumb that Imbue's CTO had heard from others, as he said in the Latent Space podcast in 2024
@@ -50,11 +49,11 @@ def text(found: Summary, fold: Fold, away: Mapping[str, str], definitions: Itera
     with their lifecycle; `job` is what a job has to expect."""
     total = found.total
     weeks = total.rate.node_weeks
-    yield f"since {utc(found.since)}: {_count(found.nodes, 'node')}, {weeks:,.1f} node-weeks"
+    yield f"since {minute(found.since)}: {many(found.nodes, 'node')}, {weeks:,.1f} node-weeks"
     if total.rate.per_100_week is None:
-        yield f"{_count(total.rate.failures, 'failure')}; no rate without time between sweeps"
+        yield f"{many(total.rate.failures, 'failure')}; no rate without time between sweeps"
     else:
-        yield (f"{_count(total.rate.failures, 'failure')} of {_count(total.nodes, 'node')}: "
+        yield (f"{many(total.rate.failures, 'failure')} of {many(total.nodes, 'node')}: "
                f"{total.rate.per_100_week:.2f} per 100 nodes and week (95%: {total.rate.low:.2f} to "
                f"{total.rate.high:.2f})")
         weekly = found.weekly
@@ -153,19 +152,15 @@ def _out(found: Summary, fold: Fold) -> str:
     if not nodes:
         return "out of service now: none by muster"
     first = min(held.began for held in found.out)
-    return (f"out of service now: {_count(len(nodes), 'node')} by muster: {fold(nodes)}, the first since "
-            f"{utc(first)}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
+    return (f"out of service now: {many(len(nodes), 'node')} by muster: {fold(nodes)}, the first since "
+            f"{minute(first)}")
 
 
 def document(found: Summary, away: Mapping[str, str], definitions: Iterable[str],
              job: InterruptionForecast | None = None) -> dict[str, Any]:
     """The summary as one JSON document; durations in seconds."""
     return {
-        "schema": "muster.summary/1", "since": _iso(found.since), "until": _iso(found.now),
+        "schema": "muster.summary/1", "since": iso(found.since), "until": iso(found.now),
         "nodes": found.nodes, "failures": _line(found.total), "nodes_failing": asdict(found.weekly),
         "field": {"nodes_per_100_week": FIELD, "source": FIELD_SOURCE}, "left_out": {
             "at_first_look": found.first, "in_incidents": found.shared,
@@ -176,7 +171,7 @@ def document(found: Summary, away: Mapping[str, str], definitions: Iterable[str]
                   "share_again": found.worst.share_again, "again_by_chance": found.worst.again_by_chance,
                   "again": [{"node": node, "failures": number} for node, number in found.worst.again]},
         "held_seconds": asdict(found.held),
-        "out_now": [{"node": held.node, "since": _iso(held.began)} for held in found.out],
+        "out_now": [{"node": held.node, "since": iso(held.began)} for held in found.out],
         "not_in_service": dict(away), "definitions": list(definitions),
         "forecast": forecast.document(job) if job is not None else None,
     }
@@ -208,7 +203,3 @@ def _flat(line: Mapping[str, Any]) -> dict[str, Any]:
             # A spreadsheet takes such a start for a formula.
             flat[key] = f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
     return flat
-
-
-def _iso(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="seconds")

@@ -17,7 +17,7 @@ from healthcheck.report.recap import STATE_STYLES, recap
 from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.sku import Sku
 from healthcheck.sweep.assess import Assessed
-from inventory.text import clean
+from inventory.text import clean, many
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +48,7 @@ def render(
     reports = tuple(report for report in assessed.reports if report.agent is None)
     learned, shown = assessed.provisional, Shown(every, heading.ended)
     partial = ", interrupted: PARTIAL" if heading.partial else ""
-    page.line((f"{_count(len(assessed.reports), 'node')} ({clean(heading.source)}), {heading.rules} rules, "
+    page.line((f"{many(len(assessed.reports), 'node')} ({clean(heading.source)}), {heading.rules} rules, "
                f"{heading.seconds:.1f} s{partial}", "bold"))
     if learned is not None:
         _print_learned(page, learned, assessed.looks_like)
@@ -146,7 +146,3 @@ def _signature(report: NodeReport) -> frozenset[tuple[str, str]]:
     # INFO does not make a node differ from its peers.
     return frozenset((r.rule, r.status.value) for r in report.results if r.status is not Status.PASS
                      and r.severity is not Severity.INFO and not is_explained(r))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

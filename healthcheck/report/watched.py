@@ -16,7 +16,7 @@ from healthcheck.watch.goodput import JobGoodput
 from healthcheck.watch.mfu import Utilisation
 from healthcheck.watch.model import Certainty, SlowPattern, WatchFinding
 from inventory.text import clean
-from inventory.times import ago, utc
+from inventory.times import ago, minute
 
 SCHEMA = "muster.watch.report/1"
 _MOST = 20          # restarts that are listed
@@ -131,7 +131,7 @@ def _mfu(page: JobReport) -> Iterator[str]:
         top = max(one.mfu for one in found.over_time)
         drawn = "".join(_BARS[min(7, int(8 * one.mfu / top))] for one in found.over_time)
         first, last = found.over_time[0], found.over_time[-1]
-        yield f"  {drawn}  {first.mfu:.1%} at {utc(first.time)} to {last.mfu:.1%} at {utc(last.time)}"
+        yield f"  {drawn}  {first.mfu:.1%} at {minute(first.time)} to {last.mfu:.1%} at {minute(last.time)}"
     if found.mfu > 1:
         yield "  more than the GPUs can do: the model's shape, the number of GPUs or the peak is wrong"
 

@@ -139,6 +139,13 @@ def load_ruleset(folders: Iterable[Path]) -> Ruleset:
     return load(tuple(folders))
 
 
+def ruleset_of(option: str | None) -> Ruleset:
+    """The rules of this machine, and of the folder that --rules names."""
+    from healthcheck.config.rulesfolder import folders
+
+    return load_ruleset(folders(option))
+
+
 def _nearest(word: str, known: Iterable[str]) -> str:
     from healthcheck.config.entry import nearest
 

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader
 
 from healthcheck.statuspage.changes import HOURS
 from healthcheck.statuspage.trends import DAYS
-from inventory.times import ago, utc
+from inventory.times import ago, minute
 
 # What a script could end, or a browser take for a line's end.
 _RISKY = ("<", ">", "&", "\u2028", "\u2029")
@@ -45,7 +45,7 @@ def page(document: dict[str, Any]) -> HtmlPage:
         picture=base64.b64encode(picture.encode("utf-8", "replace")).decode(),
         data=_json(shown | {"days": DAYS}),
         few=len(document["nodes"]) > _LARGE,
-        ago=lambda at: ago(max(0.0, made - at)) if at else "never", utc=utc)
+        ago=lambda at: ago(max(0.0, made - at)) if at else "never", utc=minute)
     return HtmlPage(text.encode("utf-8", "replace"), policy)
 
 

@@ -186,14 +186,15 @@ def _subnet(db: sqlite3.Connection, one: SubnetChecked, taken: set[int]) -> tupl
 
 
 def _names(one: KeptFinding) -> Iterator[tuple[object, ...]]:
-    """What two checks know one thing by: its place's name, or else a port or device that both name; of a node
-    the node, whose name in words may be an earlier one."""
+    """What two checks know one thing by: its place's name, or else a port or device that both name (of a lot
+    its name alone); of a node the node, whose name in words may be an earlier one."""
     what = one.rule, _GROUPS.get(one.kind, one.kind.value)
     if one.kind is PlaceKind.NODE:
         yield (*what, one.nodes, one.place.partition(" ")[2])
         return
     yield (*what, clean(one.place, 255))
-    yield from ((*what, end) for end in one.ends)
+    if one.kind is not PlaceKind.LOT:
+        yield from ((*what, end) for end in one.ends)
 
 
 def _values(one: KeptFinding) -> tuple[object, ...]:

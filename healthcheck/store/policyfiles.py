@@ -3,13 +3,13 @@ a line in the ledger for each change."""
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
 from inventory.text import clean
+from inventory.times import minute
 
 ACTION = "policy changed"
 
@@ -38,7 +38,7 @@ def note(store: Store, files: Iterable[PolicyFile], who: str, now: float) -> lis
             if before.get(file.name) != file.digest:
                 what, owner = "changed" if file.name in before else "was added", clean(file.owner, 80)
                 changes.append(
-                    (owner, f"{clean(file.name, 200)} {what}, modified {_when(file.modified)} by {owner}"))
+                    (owner, f"{clean(file.name, 200)} {what}, modified {minute(file.modified)} by {owner}"))
         changes += [("", f"{clean(name, 200)} is not there any more") for name in before if name not in found]
         for owner, what in changes:
             ledger.finish(db, ledger.begin(db, now, owner, ACTION, "", what, "file"), f"found by {who}", now)
@@ -46,7 +46,3 @@ def note(store: Store, files: Iterable[PolicyFile], who: str, now: float) -> lis
         db.executemany("INSERT INTO policy_file (name, digest, seen) VALUES (?, ?, ?)",
                        [(file.name, file.digest, now) for file in found.values()])
     return [what for _, what in changes]
-
-
-def _when(time: float) -> str:
-    return dt.datetime.fromtimestamp(time, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")

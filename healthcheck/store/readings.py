@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import BY_BUILDER, Captures, build_fact
+from healthcheck.facts.base import BY_BUILDER, Captures, build_fact, subjects_of
 from healthcheck.facts.components import hardware_of
 from healthcheck.facts.disk import disk_health
 from healthcheck.facts.firmware import Dimms, Firmware, dimms, firmware, installation
@@ -15,7 +15,7 @@ from healthcheck.facts.firmwareversions import firmware_look
 from healthcheck.facts.gpu import gpus
 from healthcheck.facts.nvme import nvmes
 from healthcheck.facts.port import ports
-from healthcheck.facts.values import Partial, reading
+from healthcheck.facts.values import reading
 from healthcheck.facts.values import readings as fact_readings
 from healthcheck.model.firmware import FirmwareLook
 from healthcheck.model.hardware import Now
@@ -84,10 +84,8 @@ def readings(recording: Recording) -> NodeReadings:
     whole: set[str] = set()
     for kind, builder, slot, named in (("gpu", gpus, "pci", _GPU), ("nvme", nvmes, "name", ()),
                                        ("port", ports, "name", _PORT)):
-        value = build_fact(BY_BUILDER[builder], captures)
-        subjects: tuple[Any, ...] = (value if type(value) is tuple else value.value
-                                     if isinstance(value, Partial) else ())
-        if type(value) is tuple:
+        subjects, complete = subjects_of(builder, captures)
+        if complete:
             whole.add(kind)
         for subject in subjects:
             at = reading(subject, slot)
@@ -131,10 +129,9 @@ def _adapters(hardware: Now, whole: set[str]) -> Iterator[Component]:
 
 def _disks(captures: Captures, whole: set[str]) -> Iterator[Component]:
     """SATA and SAS drives as smartctl shows them; NVMe drives are known by the kernel."""
-    value = build_fact(BY_BUILDER[disk_health], captures)
-    disks = value if type(value) is tuple else value.value if isinstance(value, Partial) else ()
+    disks, complete = subjects_of(disk_health, captures)
     taken: set[str] = set()
-    if type(value) is tuple:
+    if complete:
         whole.add("disk")
     for disk in disks:
         slot = _slot(disk.name)

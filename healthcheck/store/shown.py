@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from healthcheck.facts.base import BY_BUILDER, Captures, build_fact
+from healthcheck.facts.base import BY_BUILDER, Captures, build_fact, subjects_of
 from healthcheck.facts.gpu import Gpu, gpus
 from healthcheck.facts.host import Versions, versions
 from healthcheck.facts.port import ports
@@ -26,18 +25,15 @@ def shown(recording: Recording, captures: Captures) -> Telemetry:
     return Telemetry(
         tuple((name, capture.outcome.value, round(capture.seconds, 3))
               for name, capture in sorted(recording.captures.items())),
-        tuple(_gpu(gpu) for gpu in _several(captures, gpus) if _text(reading(gpu, "pci")))[:MOST_DEVICES],
+        tuple(_gpu(gpu) for gpu in subjects_of(gpus, captures)[0]
+              if _text(reading(gpu, "pci")))[:MOST_DEVICES],
         tuple(PortTelemetry(_text(port.name.partition(" ")[0]), _text(reading(port, "pci")),
                         _number(reading(port, "link_downed")))
-              for port in _several(captures, ports) if reading(port, "virtual") is not True)[:MOST_DEVICES],
+              for port in subjects_of(ports, captures)[0]
+              if reading(port, "virtual") is not True)[:MOST_DEVICES],
         _text(reading(known, "driver")) if known is not None else "",
         _text(reading(known, "kernel")) if known is not None else "",
         clean(recording.host.boot_id, 64) if recording.host is not None else "", _xids(captures))
-
-
-def _several(captures: Captures, builder: Any) -> Iterator[Any]:
-    value = build_fact(BY_BUILDER[builder], captures)
-    yield from value if type(value) is tuple else value.value if isinstance(value, Partial) else ()
 
 
 def _gpu(gpu: Gpu) -> GpuTelemetry:

@@ -67,7 +67,7 @@ def note(
     off."""
     db.execute("UPDATE version SET began = min(began, ?), seen = min(seen, ?) WHERE seen > ?",
                (now, now, latest))
-    newest = _newest(db)
+    newest = {(row[0], row[1]): (row[2], row[3], row[4], row[5]) for row in db.execute(_NEWEST)}
     versions = tuple(versions)
     last_seen: dict[str, float] = {}
     for (kind, _), row in newest.items():
@@ -144,10 +144,6 @@ def rules_now(store: Store) -> list[tuple[str, str]]:
 
 _NEWEST = ("SELECT kind, name, id, digest, seen, said FROM version WHERE id IN "
            "(SELECT max(id) FROM version GROUP BY kind, name)")
-
-
-def _newest(db: sqlite3.Connection) -> dict[tuple[str, str], tuple[int, str, float, str]]:
-    return {(row[0], row[1]): (row[2], row[3], row[4], row[5]) for row in db.execute(_NEWEST)}
 
 
 def note_nodes(

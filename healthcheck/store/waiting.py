@@ -31,6 +31,7 @@ from healthcheck.store import ledger
 from healthcheck.store.marks import CordonMark, mark_of
 from healthcheck.store.plain import plain, typed
 from inventory.errors import StoreError
+from inventory.times import minute
 
 if TYPE_CHECKING:
     from healthcheck.store.file import Store
@@ -170,18 +171,14 @@ def _take_sweeps(store: Store, found: Iterable[Mapping[str, Any]]) -> None:
 
 def _left_out(store: Store, sweep: SweepRecord, newest: float, now: float) -> None:
     """Once, also after a kill before the file was removed."""
-    why = (f"the sweep of {_when(sweep.started)}, which waited for the store, is older than its newest, of "
-           f"{_when(newest)}")
+    why = (f"the sweep of {minute(sweep.started)}, which waited for the store, is older than its newest, of "
+           f"{minute(newest)}")
     if store.rows("SELECT 1 FROM ledger WHERE action = ? AND time = ?", NOT_STORED, sweep.started):
         return
     with store.writing() as db:
         line = ledger.begin(db, sweep.started, sweep.who, NOT_STORED, "", why)
         ledger.finish(db, line, "not stored, so that it does not stand for the newest", now)
     sys.stderr.write(f"muster: {why}: it is not stored\n")
-
-
-def _when(at: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(at))
 
 
 def _read_sweep(line: Mapping[str, Any]) -> _WaitingSweep | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from healthcheck.subnet.cabling import PlannedCable, PlannedEnd
 
@@ -27,12 +29,14 @@ class SeenCable:
 class CabledFabric:
     """What is there. `devices` are those of which anything was seen: a port of theirs without a cable has no
     link. Of a device that is not among them nothing is known, and in the planes of `partial` nothing is known
-    to be absent (None stands for every plane)."""
+    to be absent (None stands for every plane). `assumed` are ports of hosts that only their place
+    names, with why nothing else does."""
 
     cables: tuple[SeenCable, ...]
     devices: frozenset[str]
     partial: frozenset[str | None] = field(default_factory=frozenset)
     notes: tuple[str, ...] = ()
+    assumed: Mapping[PlannedEnd, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def shows(self, end: PlannedEnd, plane: str) -> bool:
         """Whether a link at this port would have been seen."""

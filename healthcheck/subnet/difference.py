@@ -75,7 +75,10 @@ def compare(plan: CablingPlan, there: CabledFabric) -> CablingComparison:
     odd: list[CableChain] = []
     for chain in chains(plan.cables, there.cables, state.rack, state.missing):
         if chain.circle and len(chain.links) == 1 and chain.pairs:
-            same += 1
+            if (unsure := state.unsure(chain.links[0])) is None:
+                same += 1
+            else:
+                found.append(CablingDifference(DifferenceKind.UNKNOWN, unsure, tuple(chain.links)))
         else:
             odd.append(chain)
     reuse = _reuse(odd, state)
@@ -112,6 +115,10 @@ class _States:
     def missing(self, link: PlannedCable) -> bool:
         """Whether a link is known not to be there: either end is seen without one, or with another."""
         return all(end in self._used or self._there.shows(end, link.plane) for end in (link.a, link.b))
+
+    def unsure(self, link: PlannedCable) -> str | None:
+        """Why a link that seems to be as planned is not known to be; None where it is."""
+        return self._there.assumed.get(link.a) or self._there.assumed.get(link.b)
 
     def why_unknown(self, link: PlannedCable) -> str:
         """Why nothing is known of a link."""

@@ -34,12 +34,12 @@ def exit_code(comparison: CablingComparison) -> int:
 
 def text(comparison: CablingComparison, plan: CablingPlan) -> Iterator[str]:
     """What differs, then the steps rack by rack, then a line in sum."""
-    for one in comparison.differences:
-        beyond = "; the network is as planned" if one.harmless else ""
-        links = f" ({many(len(one.planned), 'link')})" if one.kind is DifferenceKind.UNKNOWN else ""
-        yield clean(f"{one.kind.value}: {one.what}{links}{beyond}", 1000)
     for circle in comparison.exchanged:
         yield clean(_exchanged(circle), 500)
+    for one in comparison.differences:
+        beyond = "; the network is as planned" if one.harmless else ""
+        links = f" ({_which(one.planned)})" if one.kind is DifferenceKind.UNKNOWN else ""
+        yield clean(f"{one.kind.value}: {one.what}{links}{beyond}", 1000)
     items = work_list(comparison, plan)
     rack: object = ""
     for item in items:
@@ -50,6 +50,12 @@ def text(comparison: CablingComparison, plan: CablingPlan) -> Iterator[str]:
     for note in comparison.notes:
         yield f"note: {clean(note, 500)}"
     yield _sum(comparison)
+
+
+def _which(links: Sequence[PlannedCable]) -> str:
+    """How many links, and the first of them."""
+    shown = ", ".join(f"{named(link.a)} to {named(link.b)}" for link in links[:2])
+    return f"{many(len(links), 'link')}: {shown}{', ...' if len(links) > 2 else ''}"
 
 
 def _exchanged(circle: Sequence[str]) -> str:
@@ -87,7 +93,8 @@ def _words(item: WorkItem) -> str:
 
 def _sum(comparison: CablingComparison) -> str:
     counts = Counter(one.kind for one in comparison.differences)
-    said = [f"{counts[kind]} {kind.value}" for kind in DifferenceKind if counts[kind]]
+    said = [f"{counts[kind]} {kind.value}" for kind in DifferenceKind
+            if counts[kind] and kind is not DifferenceKind.UNKNOWN]
     unknown = sum(len(one.planned) for one in comparison.differences if one.kind is DifferenceKind.UNKNOWN)
     words = f"{comparison.same} of {many(comparison.planned, 'link')} as planned"
     if unknown:

@@ -1,4 +1,4 @@
-"""Which adapter of a subnet is which node's, by PCI address and rail, and which port is which of a plan.
+"""Which adapter of a subnet is which node's, by PCI address and rail.
 
 A node's own snapshot states the node GUID of each of its adapters: that joins for certain. Where no snapshot
 does, the description that the adapter gives itself ("gpu001 mlx5_0", "gpu001 HCA-1", as rdma-ndd and drivers
@@ -16,9 +16,7 @@ from enum import Enum
 from types import MappingProxyType
 
 from healthcheck.model.hardware import Hardware
-from healthcheck.subnet.cabling import CablingPlan, PlannedEnd, Tier
-from healthcheck.subnet.model import DeviceKind, FabricDevice, FabricEnd, Subnet
-from healthcheck.subnet.portlabel import number_of
+from healthcheck.subnet.model import DeviceKind, FabricDevice, Subnet
 from healthcheck.subnet.readers.building import guid_of
 from inventory.model import Node, PortPlan
 
@@ -112,31 +110,31 @@ def join(subnets: Sequence[Subnet], known: Iterable[KnownAdapter],
                               "one node's adapter")
                  for guid, those in sorted(claims.items()) if len({one.node for one in those}) > 1]
     doubted = {one.guid for one in conflicts}
-    names = {*nodes, *(one.node for those in claims.values() for one in those)}
+    names = any_case({*nodes, *(one.node for those in claims.values() for one in those)})
     found: dict[str, AdapterPlace] = {}
     for subnet in subnets:
         for device in subnet.devices.values():
             if device.kind is not DeviceKind.ADAPTER:
                 continue
-            described, shown = _described(device, names)
+            named, shown = described(device, names)
             stated = _claimed(device, claims) if device.guid not in doubted else None
             if stated is not None:
                 found[device.guid] = _place(stated.node, JoinedBy.GUID, stated, nodes, usual)
-                if described is not None and described != stated.node:
+                if named is not None and named != stated.node:
                     conflicts.append(JoinConflict(device.guid, f"calls itself {device.description}",
                                                   f"{stated.node} {stated.device or stated.pci}".strip()))
-            elif described is not None and subnet.ethernet:
-                pci = _labelled(device) or ""
-                stated = by_pci.get((described, pci), KnownAdapter(described, pci, shown, device.guid))
-                found[device.guid] = _place(described, JoinedBy.DESCRIPTION, stated, nodes, usual)
-            elif described is not None:
-                adapter = by_name.get((described, shown)) if shown else None
+            elif named is not None and subnet.ethernet:
+                pci = labelled(device) or ""
+                stated = by_pci.get((named, pci), KnownAdapter(named, pci, shown, device.guid))
+                found[device.guid] = _place(named, JoinedBy.DESCRIPTION, stated, nodes, usual)
+            elif named is not None:
+                adapter = by_name.get((named, shown)) if shown else None
                 if adapter is not None and device.guid not in doubted:
                     conflicts.append(JoinConflict(
                         device.guid, f"calls itself {device.description}",
-                        f"GUID {adapter.guid}, as {described} states of its {shown}"))
+                        f"GUID {adapter.guid}, as {named} states of its {shown}"))
                     continue
-                found[device.guid] = AdapterPlace(described, JoinedBy.DESCRIPTION, device=shown or None)
+                found[device.guid] = AdapterPlace(named, JoinedBy.DESCRIPTION, device=shown or None)
     there = {guid for subnet in subnets for device in subnet.devices.values()
              for guid in (device.guid, *(port.port_guid for port in device.ports.values()))}
     by_guid = any(not subnet.ethernet for subnet in subnets)
@@ -152,15 +150,24 @@ def _claimed(device: FabricDevice, claims: Mapping[str, Sequence[KnownAdapter]])
     return None
 
 
-def _described(device: FabricDevice, names: Collection[str]) -> tuple[str | None, str]:
-    """The node and the adapter's name in a description; None where it names no node that is known."""
+def any_case(names: Collection[str]) -> Mapping[str, str]:
+    """Names by themselves, and in small letters where one alone has them: DNS and people do not care."""
+    small = Counter(name.lower() for name in names)
+    return {**{name.lower(): name for name in names if small[name.lower()] == 1},
+            **{name: name for name in names}}
+
+
+def described(device: FabricDevice, names: Mapping[str, str]) -> tuple[str | None, str]:
+    """The node and the adapter's name in a description; None where it names no node that is known. `names` as
+    `any_case` has them."""
     found = _DESCRIPTION.fullmatch(device.description)
     if found is None:
         return None, ""
     shown = found[2] or ""
-    for name in (found[1], found[1].partition(".")[0]):
+    short = found[1].partition(".")[0]
+    for name in (found[1], short, found[1].lower(), short.lower()):
         if name in names:
-            return name, "" if _NUMBERED.fullmatch(shown) else shown
+            return names[name], "" if _NUMBERED.fullmatch(shown) else shown
     return None, ""
 
 
@@ -174,72 +181,6 @@ def _place(node: str, by: JoinedBy, adapter: KnownAdapter, nodes: Mapping[str, N
         next((plan.leaf for plan in plans if plan.leaf is not None), None))
 
 
-def switch_names(plan: CablingPlan, subnet: Subnet) -> Mapping[str, str]:
-    """The planned name of each switch of a subnet, by GUID: by the GUID that the plan has, or by what the
-    switch calls itself. A name that two switches of one subnet give is given to none."""
-    by_guid = {guid: device.name for device in plan.devices.values()
-               if device.guid is not None and (guid := guid_of(device.guid)) is not None}
-    switches = [device for device in subnet.devices.values() if device.kind is DeviceKind.SWITCH]
-    said = {device.guid: next((name for name in (device.description, system_name(device.description),
-                                                 *(device.description.partition(".")[:1] * subnet.ethernet))
-                               if name in plan.devices and plan.devices[name].tier is not Tier.HOST), None)
-            for device in switches}
-    fixed = {device.guid: by_guid[device.guid] for device in switches if device.guid in by_guid}
-    times = Counter(name for guid, name in said.items() if guid not in fixed)
-    return {**{guid: name for guid, name in said.items()
-               if name is not None and times[name] == 1 and name not in fixed.values()}, **fixed}
-
-
-def planned_names(plan: CablingPlan, subnets: Sequence[Subnet],
-                  joined: FabricJoin) -> Mapping[FabricEnd, PlannedEnd]:
-    """The planned name of each port of the subnets that has one.
-
-    A switch's port has the plan's word for its number or label, where the plan names the port, and the number
-    otherwise. A host's port is the adapter by PCI address or display name, whichever the plan uses; with
-    neither known, its description.
-    """
-    ports: dict[str, dict[str, str]] = defaultdict(dict)
-    for end in (end for cable in plan.cables for end in (cable.a, cable.b)):
-        ports[end.device][end.port] = end.port
-        if plan.devices[end.device].tier is not Tier.HOST and (number := number_of(end.port)) is not None:
-            ports[end.device].setdefault(str(number), end.port)
-    hosts = {name for name, planned in plan.devices.items() if planned.tier is Tier.HOST}
-    found: dict[FabricEnd, PlannedEnd] = {}
-    for subnet in subnets:
-        switches = switch_names(plan, subnet)
-        for device in subnet.devices.values():
-            if device.kind is DeviceKind.SWITCH:
-                name = switches.get(device.guid)
-                if name is None:
-                    continue
-                for port in device.ports.values():
-                    words = (port.label, str(number_of(port.label or "") if subnet.ethernet
-                                             else port.end.number))
-                    known = next((ports[name][word] for word in words if word in ports[name]), None)
-                    found[port.end] = PlannedEnd(name, known or port.label or str(port.end.number))
-                continue
-            place = joined.adapters.get(device.guid)
-            if place is None:
-                place = _by_plan(device, hosts)
-            if place is None:
-                continue
-            names = [word for word in (place.pci, place.device) if word is not None]
-            for port in device.ports.values():
-                choices = [*(f"{word}/{port.end.number}" for word in names), *names]
-                known = next((word for word in choices if word in ports.get(place.node, {})), None)
-                shown = known or (choices[-1] if choices else None)
-                if shown is not None:
-                    found[port.end] = PlannedEnd(place.node, shown)
-    return found
-
-
-def _by_plan(device: FabricDevice, hosts: Collection[str]) -> AdapterPlace | None:
-    """A host of the plan that the inventory does not know, by the adapter's description."""
-    node, shown = _described(device, hosts)
-    return (AdapterPlace(node, JoinedBy.DESCRIPTION, _labelled(device), shown or None) if node is not None
-            else None)
-
-
-def _labelled(device: FabricDevice) -> str | None:
+def labelled(device: FabricDevice) -> str | None:
     """The PCI address of an adapter, where its port has it as its label: those of Ethernet do."""
     return next((port.label for port in device.ports.values() if port.label is not None), None)

@@ -22,6 +22,7 @@ from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkStat
 DOWN = frozenset({FabricRule.LINK, FabricRule.STATE, FabricRule.SILENT})
 _WORST = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 _MOST_NODES = 512       # of one finding: a leaf has fewer
+_MOST_ENDS = 1024       # the same: only a lot may have more
 _MOST_WORDS = 400
 _ENDS_NAMED = 4
 _Counts = tuple[int, int]
@@ -82,7 +83,7 @@ def _one(those: Sequence[FabricFinding], places: _Places | None) -> KeptFinding:
     words = "; ".join(dict.fromkeys(one.observed for one in those))
     made = KeptFinding(worst.rule, worst.place.kind, worst.place.name, worst.plane, worst.severity,
                        worst.owner, words[:_MOST_WORDS], worst.expected,
-                       tuple(dict.fromkeys(end for one in those for end in one.place.ends)),
+                       tuple(dict.fromkeys(end for one in those for end in one.place.ends))[:_MOST_ENDS],
                        worst.place.nodes, leaf=worst.place.leaf)
     return places.around(made) if places is not None else made
 
@@ -113,7 +114,10 @@ class _Places:
         hosts = tuple(dict.fromkeys((*one.ends, *beyond))) if cable else ()
         known = [self._seen.joined.adapters[end.guid] for end in hosts
                  if end.guid in self._seen.joined.adapters]
-        return replace(one, nodes=one.nodes[:_MOST_NODES], parts=tuple(dict.fromkeys(self._parts(hosts))),
+        one = replace(one, nodes=one.nodes[:_MOST_NODES])
+        if one.kind is PlaceKind.LOT:
+            return one      # it is at no place of its own
+        return replace(one, parts=tuple(dict.fromkeys(self._parts(hosts))),
                        rails=tuple(sorted({place.rail for place in known if place.rail is not None})),
                        gone=gone, touched=tuple(self._touched(one)), where="; ".join(self._where(one)))
 

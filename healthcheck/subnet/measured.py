@@ -6,11 +6,12 @@ was not measured is not known to be well: it stays as it was, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from healthcheck.subnet.check.congestion import grown
 from healthcheck.subnet.check.counted import JUDGED
-from healthcheck.subnet.check.findings import FabricRule
+from healthcheck.subnet.check.findings import UNHEALTHY, FabricRule
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.kept import KeptFinding
 from healthcheck.subnet.model import FabricPort, LinkState, ManagerState
@@ -27,6 +28,23 @@ def not_measured(one: KeptFinding, seen: SeenSubnet) -> str:
     if not seen.subnet.devices:
         return "no device was read"
     return _HOW.get(one.rule, _whole)(one, seen)
+
+
+def lot_not_measured(one: KeptFinding, seen: Sequence[SeenSubnet], lots: Collection[str]) -> str:
+    """The same of a lot whose parts failed, over all subnets of a check that knew parts of these `lots`. It
+    is over where the parts that are still there were measured for what they failed with."""
+    if any(each.subnet.partial for each in seen):
+        return _PART
+    if one.place not in lots:
+        return "no part of the lot was known (--delivery)"
+    failed = [rule for rule in FabricRule if f"{rule.value} at " in one.observed]
+    for each in seen:
+        there = tuple(end for end in one.ends if end.guid in each.subnet.devices and (
+            end.number == 0 or ((port := each.subnet.port(end)) is not None and port.peer is not None)))
+        for rule in failed if there else ():
+            if why := not_measured(replace(one, rule=rule, ends=there), each):
+                return why
+    return ""
 
 
 def _ports(one: KeptFinding, seen: SeenSubnet) -> list[FabricPort]:
@@ -51,6 +69,8 @@ def _link(one: KeptFinding, seen: SeenSubnet) -> str:
 
 
 def _state(one: KeptFinding, seen: SeenSubnet) -> str:
+    if one.observed.startswith(UNHEALTHY) and seen.subnet.unhealthy is None:
+        return "no source shows which ports are unhealthy"
     return "" if any(port.state is not None for port in _ports(one, seen)) else _NO_PORT
 
 

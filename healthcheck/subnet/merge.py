@@ -53,7 +53,7 @@ def merge(name: str, readings: Sequence[SubnetReading]) -> Subnet:
         all_managers=any(reading.managers is not None and reading.all_managers for reading in readings),
         counters=counters,
         sensors=tuple(_sensors(readings, owners)), modules=_modules(readings, owners),
-        routes=_routes(readings, owners, whole),
+        routes=_routes(readings, owners, whole), unhealthy=_unhealthy(readings, owners),
         tools=tuple(reading.tool for reading in readings), unread=(*unread, *short),
         ethernet=bool(readings) and all(reading.ethernet for reading in readings),
         # Counters alone that were cut leave out counters, and no devices.
@@ -162,6 +162,16 @@ def _routes(readings: Sequence[SubnetReading], owners: Mapping[str, str],
               if lid in at}
     return {**by_lid, **{owners.get(guid, guid): table for reading in readings
                          for guid, table in reading.routes.items()}}
+
+
+def _unhealthy(readings: Sequence[SubnetReading],
+               owners: Mapping[str, str]) -> Mapping[FabricEnd, frozenset[str]] | None:
+    shown = [reading.unhealthy for reading in readings if reading.unhealthy is not None]
+    found: dict[FabricEnd, frozenset[str]] = {}
+    for end, conditions in ((end, each) for one in shown for end, each in one.items()):
+        moved = _moved(end, owners) or end
+        found[moved] = found.get(moved, frozenset()) | conditions
+    return found if shown else None
 
 
 def _sensors(readings: Sequence[SubnetReading], owners: Mapping[str, str]) -> list[SubnetSensor]:

@@ -55,9 +55,10 @@ def describe(
     at = {end.device for pair in ends for end in pair}
     only = next(iter(at)) if len(at) == 1 else None
     if only is not None and (by := _shift(ends, only, plan)):
+        around = ", and those at the end went around" if circle else ""
         return Misplugging(
             Misplugged.SHIFTED,
-            f"{only}: cables are {many(abs(by), 'port')} too {'high' if by < 0 else 'low'}",
+            f"{only}: cables are {many(abs(by), 'port')} too {'high' if by < 0 else 'low'}{around}",
             harmless,
         )
     if only is not None and _is_host(plan, only) and circle:
@@ -122,7 +123,7 @@ def _shift(ends: Sequence[tuple[PlannedEnd, PlannedEnd]], device: str, plan: Cab
     places = _places([end for pair in ends for end in pair], plan, device)
     offsets = Counter(places[stop] - places[start] for start, stop in ends)
     by, count = offsets.most_common(1)[0]
-    return by if len(ends) - count <= abs(by) and count >= _FEWEST - 1 else 0
+    return by if len(ends) - count <= abs(by) and count >= _FEWEST else 0
 
 
 def _places(ends: Sequence[PlannedEnd], plan: CablingPlan, device: str) -> Mapping[PlannedEnd, int]:

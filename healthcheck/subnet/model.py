@@ -187,6 +187,11 @@ class CableModule:
     metres: float | None = None
 
 
+# The condition of a port that was marked unhealthy on request (UFM Enterprise user manual, "Unhealthy Ports
+# Window"). With the others, whether the subnet manager leaves the link out is its configuration's to say.
+MANUAL = "MANUAL"
+
+
 @dataclass(frozen=True)
 class Subnet:
     """One subnet (one plane of a multi-plane fabric) as it was seen once.
@@ -198,6 +203,8 @@ class Subnet:
     not known to be absent. `counters`, `sensors`, `modules` and `routes` are what tools showed of ports and
     parts: None, or nothing there, is not measured. `routes` has a switch's port for each LID, by the switch's
     GUID. `tools` are the sources that were read.
+    `unhealthy` are ports that the subnet manager lists as unhealthy, at both ends of a link, with the
+    conditions ("MANUAL" where it was asked to leave the link out); None where no source shows them.
     An `ethernet` fabric has no subnet managers, GUIDs or LIDs, and is always partial: it is what those know
     of their neighbours who were asked.
     """
@@ -214,6 +221,11 @@ class Subnet:
     unread: tuple[str, ...] = ()
     partial: bool = False
     ethernet: bool = False
+    unhealthy: Mapping[FabricEnd, frozenset[str]] | None = None
+
+    def isolated(self, end: FabricEnd) -> bool:
+        """Whether somebody asked the subnet manager to leave this port's link out."""
+        return self.unhealthy is not None and MANUAL in self.unhealthy.get(end, ())
 
     @cached_property
     def links(self) -> frozenset[FabricLink]:

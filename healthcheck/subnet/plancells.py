@@ -85,11 +85,12 @@ class PlanRow:
         return int(found[1])
 
     def number(self, key: str, most: float) -> float | None:
-        """A number over 0."""
+        """A number over 0; a decimal comma is one, and metres may have their unit."""
         if (text := self._values.get(key)) is None:
             return None
+        plain = text.removesuffix("m").rstrip() if key == "metres" else text
         try:
-            number = float(text) if len(text) < 20 else math.nan
+            number = float(plain.replace(",", ".")) if len(text) < 20 else math.nan
         except ValueError:
             number = math.nan
         if not 0 < number <= most:

@@ -9,6 +9,7 @@ from enum import Enum
 
 from healthcheck.subnet.cabling import CablingPlan, PlannedEnd, Tier
 from healthcheck.subnet.plantiers import ORDER
+from healthcheck.subnet.portlabel import number_of
 from inventory.nodeset import natural
 from inventory.text import many
 
@@ -75,6 +76,18 @@ def _ports(plan: CablingPlan) -> Iterator[PlanFault]:
     for end, times in used.items():
         if times > 1:
             yield PlanFault(FaultOfPlan.PORT_TWICE, named(end), f"{many(times, 'cable')} in one port")
+    same: dict[tuple[str, int], list[PlannedEnd]] = defaultdict(list)
+    for end in dict.fromkeys(end for cable in plan.cables if cable.gigabits is None
+                             for end in (cable.a, cable.b)):
+        device, number = plan.devices.get(end.device), number_of(end.port)
+        # Ports of Ethernet have names and no numbers: "1/1" and "2/1" are two.
+        if device is not None and device.tier is not Tier.HOST and number is not None:
+            same[end.device, number].append(end)
+    for (_, number), ends in same.items():
+        if len(ends) > 1:
+            names = " and ".join(end.port for end in ends)
+            yield PlanFault(FaultOfPlan.PORT_TWICE, named(ends[0]),
+                            f"{names} are both port {number} of the subnet")
     for cable in plan.cables:
         if cable.a.device == cable.b.device:
             yield PlanFault(FaultOfPlan.SAME_DEVICE, named(cable.a), f"its cable ends at port {cable.b.port}")

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from healthcheck.subnet.join import system_name
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricLink, LinkState, Subnet
 from healthcheck.subnet.rates import gbps
 
@@ -54,18 +55,24 @@ def switch_end(subnet: Subnet, end: FabricEnd) -> FabricEnd:
 
 
 def proposed(subnet: Subnet, wanted: Mapping[FabricEnd, str], owners: Mapping[str, str],
-             floor: UplinkFloor) -> tuple[PortDisable, ...]:
+             floor: UplinkFloor, idle: Collection[FabricLink] = ()) -> tuple[PortDisable, ...]:
     """What becomes of each wanted port (with its reason), in their order: each is judged as if those before
     it that may be disabled were.
 
-    `owners` are hosts by the node GUID of their adapters; an adapter without one counts as a host by itself.
+    `idle` are links that are known to carry nothing, however they are shown: a link that the subnet manager
+    was asked to leave out may be up. `owners` are hosts by the node GUID of their adapters; an adapter
+    without one counts as a host by itself.
     """
-    left = _working(subnet)
-    found = []
+    left = _working(subnet) - set(idle)
+    found: list[PortDisable] = []
+    off: set[FabricEnd] = set()
     for end, reason in wanted.items():
         one = _judged(subnet, end, reason, owners, floor, left)
+        if one.peer is not None and one.peer in off:
+            one = PortDisable(end, one.peer, reason, "", "the other end of its cable is to be disabled")
         if not one.refused and one.peer is not None:
             left.discard(FabricLink.of(one.end, one.peer))
+            off.add(one.end)
         found.append(one)
     return tuple(found)
 
@@ -75,7 +82,7 @@ def _judged(subnet: Subnet, end: FabricEnd, reason: str, owners: Mapping[str, st
     port = subnet.port(end)
     if port is None:
         return PortDisable(end, None, reason, "", "this port was not seen")
-    if port.physical == "disabled":
+    if port.physical == "disabled" or subnet.isolated(end):
         return PortDisable(end, port.peer, reason, "", "it is disabled already, and not by this")
     if port.peer is None:
         return PortDisable(end, None, reason, "nothing is known to be at its other end",
@@ -160,10 +167,12 @@ def _joined(subnet: Subnet, link: FabricLink, working: Collection[FabricLink]) -
 
 
 def _working(subnet: Subnet) -> set[FabricLink]:
-    """The links of which both ends are known to be active."""
+    """The links of which both ends are known to be active, and neither is listed as unhealthy."""
+    unhealthy = subnet.unhealthy or {}
     return {link for link in subnet.links
-            if all((port := subnet.port(end)) is not None and port.state is LinkState.ACTIVE
-                   and port.physical in (None, "linkup") for end in (link.a, link.b))}
+            if all(end not in unhealthy and (port := subnet.port(end)) is not None
+                   and port.state is LinkState.ACTIVE and port.physical in (None, "linkup")
+                   for end in (link.a, link.b))}
 
 
 def _uplink(subnet: Subnet, link: FabricLink, guid: str) -> bool:
@@ -172,7 +181,7 @@ def _uplink(subnet: Subnet, link: FabricLink, guid: str) -> bool:
 
 def _name(subnet: Subnet, guid: str) -> str:
     device = subnet.devices.get(guid)
-    return (device.description if device is not None else "") or f"0x{guid}"
+    return (system_name(device.description) if device is not None else "") or f"0x{guid}"
 
 
 def _is_switch(subnet: Subnet, end: FabricEnd) -> bool:

@@ -11,11 +11,12 @@ import re
 
 PORTS_IN_A_CAGE = 2
 _MOST = 254  # ports of a switch: IBA gives a port number eight bits, 0 and 255 are taken
-_LABEL = re.compile(r"(?:[A-Za-z]{1,12})?\s*(?:(?:\d{1,2}/)(\d{1,3})(?:/(\d))?|(\d{1,3}))")
+_LABEL = re.compile(r"(?:[A-Za-z]{1,12})?\s*-?(?:(?:\d{1,2}/)[Pp]?(\d{1,3})(?:/(\d))?|(\d{1,3}))")
 
 
 def number_of(label: str, in_a_cage: int = PORTS_IN_A_CAGE) -> int | None:
-    """ "12" -> 12, "1/12" -> 12, "1/12/2" or "IB1/12/2" -> 24; None for what is no such label."""
+    """ "12" or "port-12" -> 12, "1/12" -> 12, "1/12/2", "IB1/12/2" or "S1/P12/2" -> 24; None for what is no
+    such label."""
     found = _LABEL.fullmatch(label.strip())
     if found is None:
         return None

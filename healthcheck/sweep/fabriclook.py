@@ -30,6 +30,7 @@ from inventory.transport.base import RETURN_S, Limits, Transport
 LOOK = "look.json"
 ETHERNET = "ethernet"       # a fabric of this name, where another lies in the same folder
 SCHEMA = "muster.fabric.look/1"
+_MOST_MISSING = 1000
 _PROGRAM_S, _TOOL_S, _LLDP_S = 300.0, 120.0, 30.0
 # By the name of its file, what a look runs. ibqueryerrors is given an empty file of thresholds: with the
 # site's own, counters that it does not show would not be known.
@@ -43,6 +44,11 @@ COMMANDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "saquery-issm": ("saquery", "-s"),
     "sminfo": ("sminfo",),
 })
+# The forwarding tables of all switches, which are asked for alone: a management packet for 64 LIDs of a
+# switch, and 14 bytes for each LID (20 MB of 320 switches and 4,096 hosts, as much again as all the others).
+TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType({"dump_fts": ("dump_fts", "--no_dests")})
+_ALL = MappingProxyType({**COMMANDS, **TABLES})
+_LIMITS: Mapping[str, int] = MappingProxyType({"dump_fts": 30 * MIB})
 # What shows the state of every link and what is at its ends, by directed routes alone.
 LINKS = ("iblinkinfo", "ibnetdiscover")
 # The status is the number of ports with errors (infiniband-diags/ibqueryerrors.c).
@@ -89,9 +95,9 @@ def probes(device: str = "", tools: Collection[str] = tuple(COMMANDS)) -> Mappin
     """The probes of a look by the name of their file; through this device of the node, or the tools'
     choice."""
     return {name: Probe(f"fabric.{name}{'.' + device if device else ''}", ProbeKind.COMMAND,
-                        argv=(*argv, *(("-C", device) if device else ())), seconds=_TOOL_S, limit=12 * MIB,
-                        root=True)
-            for name, argv in COMMANDS.items() if name in tools}
+                        argv=(*argv, *(("-C", device) if device else ())), seconds=_TOOL_S,
+                        limit=_LIMITS.get(name, 12 * MIB), root=True)
+            for name, argv in _ALL.items() if name in tools}
 
 
 def counters(node: Node, transport: Transport,
@@ -108,8 +114,8 @@ def counters(node: Node, transport: Transport,
 
 def ask(node: Node, transport: Transport, devices: Sequence[str] = ("",),
         tools: Collection[str] = tuple(COMMANDS)) -> Iterator[FabricLook]:
-    """What the tools on this node print, all or these, for the subnet behind each device; changes nothing
-    there. Raises UsageError where the node is not reached."""
+    """What the tools on this node print, all but those of TABLES or these, for the subnet behind each device;
+    changes nothing there. Raises UsageError where the node is not reached."""
     by_device = {device: probes(device, tools) for device in devices}
     wanted = ProbeSet.of([probe for those in by_device.values() for probe in those.values()], _PROGRAM_S)
     limits = Limits(fanout=1, program_s=_PROGRAM_S + RETURN_S, node_s=_PROGRAM_S + 60)
@@ -120,6 +126,15 @@ def ask(node: Node, transport: Transport, devices: Sequence[str] = ("",),
             raise UsageError(f"{node.name}: {failure.stage.value}: {clean(failure.reason)}")
         for device, those in by_device.items():
             yield of_recording(recording, device, those)
+
+
+def ask_tables(looks: Sequence[FabricLook], node: Node, transport: Transport,
+               devices: Sequence[str] = ("",)) -> tuple[FabricLook, ...]:
+    """Looks that `ask` gave, with the forwarding tables of their subnets' switches. Raises UsageError where
+    the node is not reached."""
+    tables = {one.name: one for one in ask(node, transport, devices, TABLES)}
+    return tuple(replace(look, outputs={**look.outputs, **tables[look.name].outputs},
+                         missing=(*look.missing, *tables[look.name].missing)) for look in looks)
 
 
 def ask_neighbours(nodes: Sequence[Node], transport: Transport) -> FabricLook:
@@ -200,7 +215,8 @@ def _from_folder(folder: Path, name: str) -> FabricLook | None:
         outputs[path.name] = ToolOutput(data.decode(errors="surrogateescape"))
     if not outputs and not missing:
         return None
-    return FabricLook(name, outputs, _time(folder) or max(times, default=None), tuple(missing))
+    at, lacked = _kept(folder)
+    return FabricLook(name, outputs, at or max(times, default=None), (*missing, *lacked))
 
 
 def _apart(look: FabricLook) -> Iterator[FabricLook]:
@@ -214,13 +230,17 @@ def _apart(look: FabricLook) -> Iterator[FabricLook]:
         yield look
 
 
-def _time(folder: Path) -> float | None:
-    """When a look that was saved by us was taken; otherwise the newest file's time counts."""
+def _kept(folder: Path) -> tuple[float | None, tuple[str, ...]]:
+    """When a look that was saved by us was taken, and what could not be had; otherwise the newest file's time
+    counts."""
     try:
         document = json.loads((folder / LOOK).read_bytes())
-        return float(document["time"]) if document.get("schema") == SCHEMA else None
+        if document.get("schema") != SCHEMA:
+            return None, ()
+        lacked = document.get("missing", [])
+        return float(document["time"]), tuple(clean(one) for one in lacked[:_MOST_MISSING])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
+        return None, ()
 
 
 def save(looks: Sequence[FabricLook], folder: Path) -> None:
@@ -231,6 +251,7 @@ def save(looks: Sequence[FabricLook], folder: Path) -> None:
         place = folder / look.name if look.name else folder
         make_folder(place, "--save")
         for name, output in look.outputs.items():
-            file = name if lldp.file_of(name) else f"{name}.txt"
+            file = name if "." in name else f"{name}.txt"
             write_whole(place / file, output.text.encode(errors="surrogateescape"))
-        write_whole(place / LOOK, json.dumps({"schema": SCHEMA, "time": look.time}).encode() + b"\n")
+        document = {"schema": SCHEMA, "time": look.time, "missing": look.missing}
+        write_whole(place / LOOK, json.dumps(document).encode() + b"\n")

@@ -11,22 +11,19 @@ import base64
 import contextlib
 import http.client
 import json
-import os
 import socket
 import ssl
-import stat
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
+from healthcheck.config.secretline import secret_line
 from inventory.errors import UsageError
 from inventory.text import clean, short
 
 SECONDS = 20.0
 MOST = 64 << 20         # bytes; 10,000 nodes give 7 MB (scripts/bench/fromprometheus)
 AUTH = "MUSTER_PROMETHEUS_AUTH"
-_MOST_SECRET = 4096
 _MOST_ERROR = 64 << 10  # bytes that are read of an answer that is an error
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -92,12 +89,8 @@ def _wrong(text: str, why: str) -> UsageError:
 
 def login_of(file: str | None, url: PrometheusUrl) -> Login | None:
     """The login from a file, else from the environment, else none; raises UsageError for one that cannot be
-    used, and for one that would cross a network in clear text.
-
-    The variable is taken out of the environment, so that no program that is started later gets it.
-    """
-    variable = os.environ.pop(AUTH, "")
-    text = _file(Path(file)) if file is not None else variable
+    used, and for one that would cross a network in clear text."""
+    text = secret_line(file, "--prometheus-auth", AUTH)
     if file is None and not text:
         return None
     where = f"--prometheus-auth {file}" if file is not None else AUTH
@@ -106,26 +99,6 @@ def login_of(file: str | None, url: PrometheusUrl) -> Login | None:
     if not url.tls and url.host not in _LOOPBACK:
         raise UsageError(f"{where}: the password would cross the network in clear text; use https://")
     return Login(text)
-
-
-def _file(path: Path) -> str:
-    """The first line of a file that only its owner can read."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise UsageError(f"--prometheus-auth {path}: not a regular file")
-            if status.st_mode & 0o077:
-                raise UsageError(f"--prometheus-auth {path}: others may read it (mode "
-                                 f"{stat.S_IMODE(status.st_mode):04o}); change that: chmod 600 {path}")
-            data = os.read(descriptor, _MOST_SECRET)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise UsageError(f"--prometheus-auth {path}: {error.strerror}") from None
-    lines = data.decode("utf-8", "replace").splitlines()
-    return lines[0].strip() if lines else ""
 
 
 def ask(

@@ -18,7 +18,8 @@ def root_probes() -> tuple[Probe, ...]:
     """
     plugins.load()
     of_facts = (probe for spec in FACTS.values() for probe in (*spec.probes, *spec.besides))
-    known = {probe.id: probe for probe in (PROBE, LLDP, *fabriclook.probes().values(), *of_facts)}
+    of_fabrics = [*fabriclook.probes().values(), *fabriclook.probes(tools=fabriclook.TABLES).values()]
+    known = {probe.id: probe for probe in (PROBE, LLDP, *of_fabrics, *of_facts)}
     rooted = [probe for probe in known.values() if probe.root and probe.kind is not ProbeKind.NVML
               and probe.effect is Effect.PASSIVE]
     return ProbeSet.of(rooted).probes

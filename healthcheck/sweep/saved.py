@@ -12,7 +12,6 @@ alone.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from inventory.errors import UsageError
 from inventory.model import Lifecycle, LifecycleState, Node, PortPlan
 from inventory.nodeset import NAME
 from inventory.text import clean, short
+from inventory.times import millisecond
 
 SCHEMA = "muster.sweep/1"
 _LARGEST = 512 * 1024 * 1024
@@ -161,7 +161,7 @@ def _manifest_of_one(path: Path) -> SweepManifest:
             if [node.name for node in manifest.nodes] != [recording.node]:
                 raise ValueError("the snapshot is of another node")
             return manifest
-        time = timestamp(recording.received)
+        time = millisecond(recording.received)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError) as error:
         raise UsageError(f"{path}: not a snapshot of one node ({type(error).__name__}: "
                          f"{short(error)})") from None
@@ -204,12 +204,6 @@ def _decoded(path: Path, decode: Callable[[bytes], T]) -> T:
         raise UsageError(f"{path}: not a recording: {error}") from None
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not JSON: {str(error)[:100]}") from None
-
-
-def timestamp(seconds: float) -> str:
-    """Epoch seconds as UTC text with milliseconds."""
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="milliseconds").replace(
-        "+00:00", "Z")
 
 
 def _manifest_to_json(manifest: SweepManifest) -> dict[str, Any]:

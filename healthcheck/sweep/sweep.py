@@ -30,6 +30,7 @@ from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.text import short
+from inventory.times import millisecond
 from inventory.transport.base import RETURN_S, Failure, Limits, Transport
 from inventory.transport.deadline import bounded, second_tries
 
@@ -180,7 +181,7 @@ def live(plan: SweepPlan, transport: Transport, bounds: Limits, progress: Progre
         partial = True
     withheld = {**lease.refused, **lease.stood()} if lease is not None else {}
     ended = time.time()
-    begun, finished = saved.timestamp(started), saved.timestamp(ended)
+    begun, finished = millisecond(started), millisecond(ended)
     if saver is not None:
         try:
             saver.finish(saved.SweepManifest(begun, finished, partial, plan.source, tuple(plan.nodes),

@@ -14,12 +14,12 @@ from healthcheck.model.faultkind import Isolation, Of
 from healthcheck.model.outcome import Severity
 from healthcheck.model.problem import Problem
 from healthcheck.store.versions import POLICY
-from healthcheck.triage.correlate import minute
 from healthcheck.triage.decidedby import ORDER, SECTION
 from healthcheck.triage.faults import of
 from healthcheck.triage.past import CameWith, NodeHistory, VersionChange
 from healthcheck.triage.policy import TriagePolicy
 from healthcheck.xid.xidtableload import NAMES as TABLES
+from inventory.times import minute
 
 # How the ids of rules begin that a file for kernel logs decides on: the tables of Xids, and all others.
 _BY_TABLE = ("kernel-xid", "kernel-sxid")

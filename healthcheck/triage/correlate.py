@@ -13,7 +13,6 @@ dark whether or not someone works on half of it. It proves no cause: it says whe
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -29,6 +28,7 @@ from healthcheck.triage.policy import EXPLAINING, KINDS, MOMENT, PHYSICAL, PLACE
 from healthcheck.triage.symptom import symptom
 from healthcheck.triage.whole import WholePlace, named, nearly_all
 from inventory.nodeset import natural
+from inventory.times import minute
 
 __all__ = ["KINDS", "MOMENT", "PLACES", "Correlation", "OutOfService", "Place", "correlate", "domains",
            "minute"]
@@ -116,11 +116,6 @@ def correlate(
             together[one.kind, one.place] = replace(first, symptoms=(*first.symptoms, *one.symptoms),
                                                     nodes=nodes, out=out)
     return list(together.values())
-
-
-def minute(time: float) -> str:
-    """The name of a moment."""
-    return dt.datetime.fromtimestamp(time, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
 
 
 @dataclass(frozen=True)

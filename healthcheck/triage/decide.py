@@ -10,12 +10,12 @@ from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.model.verdict import INCIDENT, MACHINE, RMA, Fault, Incident, Verdict
 from healthcheck.store.machines import AnotherMachine
-from healthcheck.triage.correlate import minute
 from healthcheck.triage.faults import faults, suspect_node
 from healthcheck.triage.past import NodeHistory, Repaired
 from healthcheck.triage.policy import TriagePolicy
 from healthcheck.triage.requalify import requalified, unproven_machine
 from healthcheck.triage.symptom import symptom
+from inventory.times import minute
 
 _ISOLATIONS = tuple(Isolation)
 _REPAIRS = tuple(Repair)

@@ -3,12 +3,12 @@ what came back after a reboot, and who repeats."""
 
 from __future__ import annotations
 
-import datetime as dt
 from collections import deque
 from collections.abc import Iterable, Sequence
 
 from healthcheck.model.problem import Problem
 from healthcheck.triage.policy import Climb, Flap, RepeatPolicy
+from inventory.times import minute
 
 _DAY = 86400.0
 
@@ -67,7 +67,7 @@ def flapping(problems: Iterable[Problem], flap: Flap, now: float) -> str:
         last = now if over is None else over
     if not held or now - last >= flap.calm_hours * 3600:
         return ""
-    away = ", this one included" if occurrences[-1][1] is None else f", and is away since {_when(last)}"
+    away = ", this one included" if occurrences[-1][1] is None else f", and is away since {minute(last)}"
     return (f"it came {held} times in {flap.hours:g} h{away}; it holds until it was away for "
             f"{flap.calm_hours:g} h")
 
@@ -90,7 +90,3 @@ def score(problems: Iterable[Problem], repeat: RepeatPolicy, now: float) -> tupl
     since = now - repeat.days * _DAY
     begun = [began for began, seen in episodes(problems, repeat.apart_hours * 3600) if seen >= since]
     return sum(0.5 ** (max(0.0, now - began) / (repeat.half_life_days * _DAY)) for began in begun), len(begun)
-
-
-def _when(time: float) -> str:
-    return dt.datetime.fromtimestamp(time, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")

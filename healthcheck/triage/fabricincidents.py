@@ -16,12 +16,12 @@ from healthcheck.model.outcome import Repair
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Incident, IncidentEnd, IncidentMember, StoredIncident, Verdict
 from healthcheck.store.fabricfindings import RULES, FabricTrouble, remedy
-from healthcheck.triage.correlate import minute
 from healthcheck.triage.fabricplaces import LINK, PORT, FabricSpot, at_node, spots
 from healthcheck.triage.faults import of
 from healthcheck.triage.ours import UNREACHED
 from healthcheck.triage.past import FleetHistory, NodeHistory
 from healthcheck.triage.policy import PHYSICAL
+from inventory.times import minute
 
 _TRIAGE = "triage"
 # Rules of a node's own checks that are about a port, by how their ids begin.

@@ -44,11 +44,24 @@ def with_lots(
     return replace(report, findings=in_order((*report.findings, *found))) if found else report
 
 
+def lots_seen(subnets: Sequence[Subnet], delivered: Mapping[str, PartLot]) -> frozenset[str]:
+    """The lots, as places of findings call them, of which a part is in these subnets."""
+    return frozenset(
+        f"{kind} {each}" for kind, parts in _parts(subnets, delivered).items()
+        for _, lot in parts.values() for each in (lot, PartLot(lot.vendor, lot.part)))
+
+
+def _parts(
+    subnets: Sequence[Subnet], delivered: Mapping[str, PartLot],
+) -> Mapping[str, Mapping[FabricEnd, tuple[str, PartLot]]]:
+    return {CABLE: _cables(subnets, delivered), ADAPTER: _devices(subnets, delivered, DeviceKind.ADAPTER),
+            SWITCH: _devices(subnets, delivered, DeviceKind.SWITCH)}
+
+
 def _lots(
     findings: Iterable[FabricFinding], subnets: Sequence[Subnet], delivered: Mapping[str, PartLot],
 ) -> Iterator[FabricFinding]:
-    parts = {CABLE: _cables(subnets, delivered), ADAPTER: _devices(subnets, delivered, DeviceKind.ADAPTER),
-             SWITCH: _devices(subnets, delivered, DeviceKind.SWITCH)}
+    parts = _parts(subnets, delivered)
     lots = {kind: dict(those.values()) for kind, those in parts.items()}
     faulty: dict[tuple[FabricRule, str], dict[str, FabricPlace]] = defaultdict(dict)
     counted: set[tuple[FabricRule, str, tuple[FabricEnd, ...], PartLot]] = set()

@@ -1,5 +1,5 @@
-"""Makes places of what the subnets show: a link, a port, a switch, a leaf, a subnet; what one hand mends is
-one. Pure.
+"""Makes places of what the subnets show: a link, a port, a switch, a leaf, a subnet, a lot; what one hand
+mends is one. Pure.
 
 Findings at the ends of one cable are one place. A switch that is not there, or of which most links show the
 same, is one place, and not each of its links. What is of a single node as a whole (all its links are down) is
@@ -19,8 +19,8 @@ from healthcheck.subnet.kept import DOWN, TouchedDevice
 from healthcheck.subnet.model import FabricEnd
 from inventory.nodeset import natural
 
-LINK, PORT, SWITCH, LEAF, SUBNET = "link", "port", "switch", "leaf", "subnet"
-KINDS = (LINK, PORT, SWITCH, LEAF, SUBNET)
+LINK, PORT, SWITCH, LEAF, SUBNET, LOT = "link", "port", "switch", "leaf", "subnet", "lot"
+KINDS = (LINK, PORT, SWITCH, LEAF, SUBNET, LOT)
 _AT_LEAST = 3       # links of one switch with the same, and half of those that it has
 _CABLES = (PlaceKind.LINK, PlaceKind.PORT)
 _SWITCHES = (PlaceKind.SWITCH, PlaceKind.LEAF)
@@ -69,6 +69,8 @@ def spots(found: Iterable[FabricTrouble], out: Collection[str] = ()) -> list[Fab
     for each in grave:
         if each.finding.kind is PlaceKind.SUBNET:
             at[SUBNET, each.finding.plane or "of the fabric"].append(each)
+        elif each.finding.kind is PlaceKind.LOT:
+            at[LOT, each.finding.place].append(each)
         elif each.finding.rule is FabricRule.UPLINKS:
             lone.append(each)
         elif each.finding.kind in _SWITCHES:

@@ -16,7 +16,6 @@ from healthcheck.triage.past import REPAIRED, RETURNED, NodeHistory, Repaired
 from healthcheck.triage.policy import TriagePolicy
 
 _REPAIRS = tuple(Repair)
-_ISOLATIONS = tuple(Isolation)
 _WITH_PARTS = (Owner.VENDOR, Owner.DATACENTRE, Owner.NETWORK)
 Key = tuple[str, str]
 # What is merely unusual in the kernel's log takes no node from jobs, whatever a policy says.

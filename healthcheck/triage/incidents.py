@@ -17,7 +17,7 @@ from healthcheck.model.outcome import Owner
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Incident, IncidentEnd, IncidentMember, StoredIncident
 from healthcheck.store.fabricfindings import RULES as FABRIC_RULES
-from healthcheck.triage.correlate import KINDS, Correlation, OutOfService, Place, correlate, domains, minute
+from healthcheck.triage.correlate import KINDS, Correlation, OutOfService, Place, correlate, domains
 from healthcheck.triage.fabricincidents import FabricIncidents, fabric_incidents, of_fabric
 from healthcheck.triage.faults import of
 from healthcheck.triage.fleetlots import lot_incidents
@@ -29,6 +29,7 @@ from healthcheck.triage.suspect import suspected, suspects
 from healthcheck.triage.symptom import NOT_REACHED, about, symptom
 from healthcheck.triage.whole import listed, named
 from inventory.nodeset import natural
+from inventory.times import minute
 
 _TRIAGE = "triage"
 _SHOWN = 3

@@ -5,7 +5,7 @@ of an adapter or a switch, by its GUID. It has the form of the delivery list of 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from healthcheck.model.hardware import Now
 from healthcheck.subnet.model import CableModule
@@ -101,13 +101,28 @@ def parts_of(
             if lot is not None:
                 found.setdefault(node, []).append(FleetPart(
                     CABLE, device.lower(), pci, serial_key(module.serial) or f"{node} {device}", lot))
-            own = delivered.get(guid_key(part.get("guid", "")))
-            if own is None and part.get("adapter"):
-                own = PartLot("", part["adapter"])
+            own = _adapter_lot(part, delivered)
+            if own is None and (board := part.get("adapter") or part.get("adapter_part")):
+                own = PartLot("", board)
             if own is not None:
                 found.setdefault(node, []).append(
                     FleetPart(ADAPTER, device.lower(), pci, f"{node} {device}", own))
     return {node: tuple(parts) for node, parts in found.items()}
+
+
+def _adapter_lot(part: Mapping[str, str], delivered: Mapping[str, PartLot]) -> PartLot | None:
+    """What an adapter was delivered as, under its GUID or its serial number."""
+    keys = guid_key(part.get("guid", "")), serial_key(part.get("adapter_serial", ""))
+    return next((delivered[key] for key in keys if key and key in delivered), None)
+
+
+def by_guid(nodes: Iterable[Now], delivered: Mapping[str, PartLot]) -> Mapping[str, PartLot]:
+    """The lots with those of listed serial numbers under the GUIDs of these nodes' adapters, too: a subnet
+    knows an adapter by no other name."""
+    found = {key: lot for seen in nodes for part in seen.parts.values()
+             if (key := guid_key(part.get("guid", "")))
+             and (lot := _adapter_lot(part, delivered)) is not None}
+    return {**found, **delivered}
 
 
 def lot_of(module: CableModule, delivered: Mapping[str, PartLot]) -> PartLot | None:

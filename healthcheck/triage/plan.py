@@ -15,13 +15,13 @@ from healthcheck.store.accused import lasts
 from healthcheck.store.machines import AnotherMachine
 from healthcheck.triage.breaker import NOWHERE, Breaker, Place
 from healthcheck.triage.changed import ChangeIndex, came_with, went_with
-from healthcheck.triage.correlate import minute
 from healthcheck.triage.decide import decide
 from healthcheck.triage.fabricincidents import owed
 from healthcheck.triage.incidents import live
 from healthcheck.triage.past import FleetHistory, NodeHistory, VersionChange
 from healthcheck.triage.policy import TriagePolicy
 from healthcheck.triage.requalify import unproven_machine
+from inventory.times import minute
 
 
 class Act(Enum):

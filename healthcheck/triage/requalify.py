@@ -3,8 +3,6 @@ which asks for proof and never takes silence for it."""
 
 from __future__ import annotations
 
-import datetime as dt
-
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState, Severity, Status
 from healthcheck.store.accused import lasts
@@ -12,6 +10,7 @@ from healthcheck.store.machines import AnotherMachine
 from healthcheck.triage.faults import accuses, covers, faults, of
 from healthcheck.triage.past import REPAIRED, RETURNED, NodeHistory, RequalifySnapshot
 from healthcheck.triage.policy import TriagePolicy
+from inventory.times import minute
 
 FIT = (NodeState.HEALTHY.value, NodeState.DEGRADED.value)
 
@@ -36,7 +35,7 @@ def requalified(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bo
         lasting = [problem for problem in past.hidden.problems if problem.severity != Severity.INFO.value]
         if well or not lasting:
             return well, said
-        kept = f"{lasting[0].rule} since {_when(lasting[0].began)}"
+        kept = f"{lasting[0].rule} since {minute(lasting[0].began)}"
     how = (f"to give it to jobs all the same: muster uncordon {past.node}" if past.cordons
            else f"see: muster unsilence {past.node}")
     return False, f"only silenced problems are left: {kept}; {how}"
@@ -54,7 +53,7 @@ def _against(past: NodeHistory, policy: TriagePolicy) -> str | None:
         if accuses(problem, policy):
             what = "fails" if problem.status == Status.FAIL.value else "is not measured"
             return (f"{f'{problem.rule} {what}' if problem.rule else 'it is not reached'} since "
-                    f"{_when(problem.began)}")
+                    f"{minute(problem.began)}")
     return None
 
 
@@ -97,10 +96,10 @@ def _shown(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bool, s
         return (False, f"{len(clean)} of {wanted.sweeps} clean looks{apart}{_since(since)}{not_seen}: "
                        f"{by_hand}")
     if now - clean[0].time > policy.fresh_hours * 3600:
-        return (False, f"its last clean look was at {_when(clean[0].time)}, over {policy.fresh_hours:g} h "
+        return (False, f"its last clean look was at {minute(clean[0].time)}, over {policy.fresh_hours:g} h "
                        f"ago: {by_hand}")
     return (True, f"clean in its last {wanted.sweeps} looks under profile {wanted.profile}, since "
-                  f"{_when(clean[-1].time)}")
+                  f"{minute(clean[-1].time)}")
 
 
 def unproven_machine(past: NodeHistory, policy: TriagePolicy, now: float) -> AnotherMachine | None:
@@ -125,7 +124,7 @@ def _after_incident(past: NodeHistory, policy: TriagePolicy, now: float, since: 
     """A node isolated only for an incident needs no repair: one clean sweep is enough."""
     over = f"incident {past.verdict.incident if past.verdict is not None else 0} is over"
     if past.state in FIT and since <= past.seen <= now and now - past.seen <= policy.fresh_hours * 3600:
-        return True, f"{over}, and the sweep of {_when(past.seen)} found it fit"
+        return True, f"{over}, and the sweep of {minute(past.seen)} found it fit"
     return False, f"{over}, and no sweep has found it fit{_since(since)}: muster check {past.node} --store"
 
 
@@ -149,8 +148,4 @@ def _still_there(past: NodeHistory, policy: TriagePolicy) -> str | None:
 
 def _since(time: float) -> str:
     """Since when something is asked for; empty where nothing is known to have happened yet."""
-    return f" since {_when(time)}" if time else ""
-
-
-def _when(time: float) -> str:
-    return dt.datetime.fromtimestamp(time, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
+    return f" since {minute(time)}" if time else ""

@@ -21,11 +21,11 @@ from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Incident
 from healthcheck.store.versions import POLICY
 from healthcheck.triage.changed import ChangeIndex, brings, difference, failed_before, judges, raises
-from healthcheck.triage.correlate import minute
 from healthcheck.triage.faults import of
 from healthcheck.triage.past import FleetHistory, NodeHistory, VersionChange
 from healthcheck.triage.policy import VERSIONS, TriagePolicy
 from healthcheck.triage.symptom import symptom
+from inventory.times import minute
 
 RULES = "rules"
 _SINCE = " since "

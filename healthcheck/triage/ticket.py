@@ -19,7 +19,7 @@ from healthcheck.store.ledger import LedgerEntry
 from healthcheck.triage.past import NodeHistory
 from inventory.model import Node
 from inventory.text import clean
-from inventory.times import utc
+from inventory.times import minute
 
 _PEOPLE = {Owner.USER: "the job's user", Owner.OPERATOR: "the cluster's operators",
            Owner.NETWORK: "the network's people", Owner.DATACENTRE: "the data centre",
@@ -208,9 +208,9 @@ def _evidence(problems: Iterable[Problem]) -> Iterable[tuple[str, str]]:
                     f"{_code(problem.expected)}")
         else:
             said = f"{'not measured, ' if problem.rule else ''}{_code(problem.reason)}"
-        span = (f"first {utc(problem.began)}, last {utc(problem.seen)}, {problem.sweeps} "
+        span = (f"first {minute(problem.began)}, last {minute(problem.seen)}, {problem.sweeps} "
                 f"sweep{'' if problem.sweeps == 1 else 's'}")
-        over = "" if problem.ended is None else f", gone {utc(problem.ended)}"
+        over = "" if problem.ended is None else f", gone {minute(problem.ended)}"
         groups.setdefault(f"{said}; {span}{over}", []).append(problem.rule or "not reached")
     for text, rules in groups.items():
         more = f" and {len(rules) - 3} more rules" if len(rules) > 3 else ""
@@ -224,11 +224,12 @@ def _elsewhere(
              if problem.serial is not None}
     for problem in past.moved:
         if (problem.kind, problem.serial) in known:
-            span = f"{utc(problem.began)} to {utc(problem.ended or problem.seen)}"
+            span = f"{minute(problem.began)} to {minute(problem.ended or problem.seen)}"
             yield f"failed {problem.rule} in {problem.node}, {span}: {problem.observed}"
     for seat in seats:
         if seat.node != past.node and (seat.kind, seat.serial) in known:
-            yield f"sat in {seat.node}, slot {seat.slot}, {utc(seat.began)} to {utc(seat.ended or seat.seen)}"
+            span = f"{minute(seat.began)} to {minute(seat.ended or seat.seen)}"
+            yield f"sat in {seat.node}, slot {seat.slot}, {span}"
 
 
 def _tried(past: NodeHistory, lines: Iterable[LedgerEntry], began: float) -> Iterable[str]:
@@ -242,7 +243,7 @@ def _tried(past: NodeHistory, lines: Iterable[LedgerEntry], began: float) -> Ite
     actions += [(done.time, f"done: {done.what}{f' at {done.slot}' if done.slot else ''}")
              for done in past.repaired if done.time >= began and done.what not in known]
     for time, said in sorted(actions):
-        yield f"{utc(time)} {said}"
+        yield f"{minute(time)} {said}"
 
 
 def _words(text: str, most: int = _TEXT) -> str:

@@ -13,12 +13,12 @@ from healthcheck.model.problem import Problem
 from healthcheck.store.verdicts import VerdictEvidence
 from healthcheck.store.versions import POLICY
 from healthcheck.triage.changed import ChangeIndex, back, failed_before, judges, raises, words
-from healthcheck.triage.correlate import minute
 from healthcheck.triage.faults import accuses, of
 from healthcheck.triage.past import FleetHistory, NodeHistory, OpenCordon, VersionChange
 from healthcheck.triage.plan import Act, PlannedAction, TriagePlan, Withheld
 from healthcheck.triage.policy import TriagePolicy
 from healthcheck.triage.requalify import FIT, unproven_machine
+from inventory.times import minute
 
 _Chains = Mapping[tuple[str, str], Sequence[VersionChange]]
 _NONE = VerdictEvidence("", ())

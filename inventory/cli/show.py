@@ -35,7 +35,7 @@ from inventory.model import (
 from inventory.nodeset import fold
 from inventory.reasons import fold_reasons
 from inventory.select import select
-from inventory.text import clean
+from inventory.text import clean, many
 
 # The root command may put functions here, in click's Context.meta, that return the names of the known SKUs
 # and profiles: these come with the rules, which this package does not know.
@@ -81,7 +81,7 @@ def check(ctx: click.Context, file: str | None, as_json: bool) -> None:
             "notes": [{"nodes": each.names, "text": clean(each.text)} for each in fold_reasons(unreached)],
             "overdue": [node.name for node in overdue]}, indent=1))
         return
-    click.echo(f"{path}: OK, {_count(len(found), 'node')}, {_count(len(found.groups), 'group')}")
+    click.echo(f"{path}: OK, {many(len(found), 'node')}, {many(len(found.groups), 'group')}")
     click.echo(f"  lifecycle  {_tally(node.lifecycle.state.value for node in found)}")
     click.echo("  sku        "
                f"{_tally(node.sku for node in found)}{'' if known is not None else ' (names not checked)'}")
@@ -299,10 +299,6 @@ def _found(file: str | None) -> Path:
             "no inventory found: name one with --inventory FILE or MUSTER_INVENTORY, or write ./muster.yaml "
             "(muster inventory --help shows one)")
     return path
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _tally(values: Iterable[str | None], most: int = 8) -> str:

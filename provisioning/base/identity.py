@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from inventory.text import clean
+from inventory.transport import answer
 from inventory.transport.base import Failure, Reply, Stage
 
 _MOST = 1 << 16
@@ -55,14 +54,14 @@ def who(reply: Reply) -> NodeIdentity:
         return NodeIdentity(
             reply.node, failure=Failure(reply.failure.stage, clean(reply.failure.reason, 300)))
     try:
-        report = json.loads(zlib.decompressobj().decompress(reply.body or b"", _MOST))
+        report = answer.document(reply.body, _MOST)
         unseen = {
             name: clean(why, 200) for name, why in report["unseen"].items() if name in ("serial", "uuid")}
         return NodeIdentity(
             reply.node, _text(report["name"]), _text(report["machine"]).lower(),
             _text(report["boot"]).lower(), number(_text(report["serial"])) or number(_text(report["tree"])),
             uuid(_text(report["uuid"])), report["root"] is True, unseen)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error):
+    except answer.UNREADABLE:
         return NodeIdentity(reply.node, failure=Failure(Stage.REPLY, "its answer cannot be read"))
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -12,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from inventory.text import clean
+from inventory.transport import answer
 from inventory.transport.base import Reply, Stage
 from provisioning.base.desired import ITEMS
 
@@ -91,7 +90,7 @@ def read(reply: Reply, clock_seconds: float | None) -> BaseReport:
         return BaseReport(
             reply.node, message=clean(reply.failure.reason, 300), stage=reply.failure.stage, ok=False)
     try:
-        report = json.loads(zlib.decompressobj().decompress(reply.body or b"", MOST))
+        report = answer.document(reply.body, MOST)
         items = tuple(_item(one) for one in report["items"])
         if tuple(item.name for item in items) != ITEMS:
             raise ValueError
@@ -101,7 +100,7 @@ def read(reply: Reply, clock_seconds: float | None) -> BaseReport:
         now = float(report["time"])
         if not math.isfinite(now):
             raise ValueError
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError, zlib.error):
+    except answer.UNREADABLE:
         return BaseReport(reply.node, message="its answer cannot be read", stage=Stage.REPLY, ok=False)
     clock = _clock(now, reply, clock_seconds, next(item for item in items if item.name == "time"))
     return BaseReport(

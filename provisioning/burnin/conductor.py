@@ -30,7 +30,7 @@ from types import MappingProxyType, TracebackType
 from healthcheck.burnin import messages
 from healthcheck.burnin.model import Task, TaskResult
 from healthcheck.burnin.program import build
-from healthcheck.burnin.statemachine import TaskRun
+from healthcheck.burnin.taskrun import TaskRun
 from healthcheck.burnin.watch import Patience
 from healthcheck.burnin.wire import NODE_WORD, PYTHON_WORD, SSH_CLIENT
 from inventory.model import Node

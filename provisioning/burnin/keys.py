@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -218,11 +218,7 @@ def _places(names: Any) -> tuple[str, list[str]]:
     places = [_place(name) for name in names]
     if len({task for task, _ in places}) > 1:
         raise Garbled("keys of several tasks")
-    return places[0][0], _each(key for _, key in places)
-
-
-def _each(keys: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(keys))
+    return places[0][0], list(dict.fromkeys(key for _, key in places))
 
 
 def _until(message: dict[str, Any], now: float) -> float:

@@ -11,6 +11,7 @@ from healthcheck.burnin import stages
 from healthcheck.burnin.model import BurnInStage, Participant
 from healthcheck.burnin.ports import presumed
 from healthcheck.burnin.stages import BurnInWork
+from inventory.text import many
 from provisioning.burnin import ramp
 from provisioning.burnin.ramp import PowerLimits
 
@@ -90,7 +91,7 @@ def lines(
     yield ""
     drawn = (f"at most {plan.kw:.1f} kW at once" if plan.kw is not None
              else "power is not known: give the nodes a SKU, or burnin: {watts: ...}")
-    yield (f"{_count(plan.nodes, 'node')}, {_count(len(plan.steps), 'step')}, about {plan.minutes:.0f} min "
+    yield (f"{many(plan.nodes, 'node')}, {many(len(plan.steps), 'step')}, about {plan.minutes:.0f} min "
            f"if no one is suspected; {drawn}")
     for note in plan.notes:
         yield f"note: {note}"
@@ -116,7 +117,3 @@ def _unplanned(
 
 def _kw(value: float | None) -> float:
     return value if value is not None else 0.0
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"

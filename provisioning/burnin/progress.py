@@ -8,7 +8,7 @@ from typing import Any
 
 from healthcheck.burnin.model import TaskResult
 from healthcheck.burnin.stages import StageStep
-from inventory.text import clean
+from inventory.text import clean, many
 
 
 class ProgressReport:
@@ -40,8 +40,8 @@ def progress_report(steps: int, *, quiet: bool = False) -> ProgressReport:
 def _line(step: StageStep, kw: float | None) -> str:
     """A step in words."""
     power = f", at most {kw:.1f} kW" if kw is not None else ""
-    return (f"{step.stage.value} {step.name}: {_count(len(step.tasks), 'task')} on "
-            f"{_count(len(step.nodes), 'node')}, about {max(1, round(step.seconds))} s{power}")
+    return (f"{step.stage.value} {step.name}: {many(len(step.tasks), 'task')} on "
+            f"{many(len(step.nodes), 'node')}, about {max(1, round(step.seconds))} s{power}")
 
 
 class _Lines(ProgressReport):
@@ -87,7 +87,3 @@ class _Bar(ProgressReport):
 
 def _print(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from healthcheck.burnin.messages import AgentReady
 from inventory.text import clean
+from inventory.transport import answer
 from inventory.transport.base import Reply
 
 _MOST_LEAVING = 64 * 1024
@@ -98,8 +97,8 @@ class Roster:
 def _leaving(body: bytes) -> str:
     """Why an agent left, by its last reply: compressed JSON of a node, and as foreign as that."""
     try:
-        document = json.loads(zlib.decompressobj().decompress(body, _MOST_LEAVING))
-    except (ValueError, RecursionError, zlib.error):
+        document = answer.document(body, _MOST_LEAVING)
+    except answer.UNREADABLE:
         return "its agent left, and its reason was not understood"
     why = document.get("left") if isinstance(document, dict) else None
     return f"its agent left: {clean(why)}" if isinstance(why, str) and why else "its agent left"

@@ -14,7 +14,8 @@ from types import MappingProxyType
 
 from healthcheck.burnin import document
 from healthcheck.burnin.document import Burnin, Option
-from healthcheck.burnin.statemachine import BurninRun, RunEnding
+from healthcheck.burnin.runstates import RunEnding
+from healthcheck.burnin.statemachine import BurninRun
 from inventory.errors import UsageError
 
 EVERY_S = 10.0

@@ -16,8 +16,9 @@ from healthcheck.burnin import ports
 from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.model import BurnInStage, Participant, Task, TaskResult
+from healthcheck.burnin.runstates import RunEnding
 from healthcheck.burnin.stages import BurnInWork
-from healthcheck.burnin.statemachine import BurninRun, RunEnding
+from healthcheck.burnin.statemachine import BurninRun
 from healthcheck.model.lease import Granted
 from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.ruleset.sku import Sku

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.burnin.document import Burnin, iso
+from healthcheck.burnin.document import Burnin
 from inventory.text import clean
+from inventory.times import millisecond
 from provisioning.burnin.screening import Candidate, Choice, ScreeningBudget
 
 SCHEMA = "muster.screen/1"
@@ -61,7 +62,7 @@ def document(one: Screening, burnin: Burnin | None = None, gave_way: str = "") -
     budget, power = one.budget, one.budget.power
     outcomes = burnin.judgement.outcomes if burnin is not None else ()
     return {
-        "schema": SCHEMA, "at": iso(one.at), "waits": clean(one.waits, 300) or None,
+        "schema": SCHEMA, "at": millisecond(one.at), "waits": clean(one.waits, 300) or None,
         "seconds": round(budget.seconds, 1),
         "budget": {
             "nodes": budget.nodes, "node_hours_left": round(budget.node_hours, 3),
@@ -93,4 +94,4 @@ def _kw(one: Screening) -> str:
 
 
 def _iso(seconds: float | None) -> str | None:
-    return iso(seconds) if seconds is not None else None
+    return millisecond(seconds) if seconds is not None else None

@@ -221,14 +221,13 @@ def _act(
     from importlib import metadata
 
     from healthcheck.cli.check import choose
-    from healthcheck.config import rulesfolder
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
     from inventory.model import Privilege
     from inventory.transport.remote import RemoteTransport
     from provisioning.agent import bundle, install
     from provisioning.agent.reinstall import act_keeping
 
-    ruleset = load_ruleset(rulesfolder.folders(rules))
+    ruleset = ruleset_of(rules)
     if desired.default_sku not in (None, *ruleset.skus):
         raise UsageError(
             f"--sku {desired.default_sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")

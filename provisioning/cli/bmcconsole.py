@@ -106,10 +106,9 @@ def _saved(node: Node, state: str | None, rules: str | None, most: int, as_json:
 
 
 def _catalogue(rules: str | None) -> Catalogue | None:
-    from healthcheck.config import rulesfolder
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
 
-    kernel = load_ruleset(rulesfolder.folders(rules)).kernel
+    kernel = ruleset_of(rules).kernel
     return kernel.catalogue if kernel is not None else None
 
 

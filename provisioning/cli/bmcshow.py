@@ -271,14 +271,13 @@ def check(
 
     Exit: 0 fine, 1 a warning or critical FAIL, 2 usage, 3 something unknown. Only nodes in service count.
     """
-    from healthcheck.config import rulesfolder
     from healthcheck.model.outcome import NodeState
     from healthcheck.report.document import node as report_document
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
     from provisioning.bmc.ask import ask_controllers, connector
     from provisioning.bmc.judge import facts, judged, lines, log_days, rules_of
 
-    used = rules_of(load_ruleset(rulesfolder.folders(rules)).rules)
+    used = rules_of(ruleset_of(rules).rules)
     days = log_days(used)
     named, _ = chosen(nodes, file)
     reported: dict[str, Any] = {}

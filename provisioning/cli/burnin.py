@@ -19,6 +19,8 @@ from inventory.cli.limits import FANOUT, LIMIT, given
 from inventory.cli.renamed import RenamedOption
 from inventory.cli.span import span
 from inventory.errors import UsageError
+from inventory.text import many
+from inventory.times import millisecond
 from provisioning.cli import burninfabric
 from provisioning.cli.burnincompare import compare
 from provisioning.cli.burninrun import carried_out, options
@@ -232,7 +234,7 @@ def run(
     record = BurnInRecord(folder, length, {**options(request, launcher), "stages": stages, "engine": engine,
                                            **({"fabric": fabric, "share": share, "adaptive": adaptive}
                                               if fabric is not None else {})})
-    click.echo(f"muster: burn-in {record.run}: {_count(len(places), 'node')}, {_count(len(steps), 'step')}, "
+    click.echo(f"muster: burn-in {record.run}: {many(len(places), 'node')}, {many(len(steps), 'step')}, "
                f"about {sum(step.seconds for step in steps) / 60:.0f} min if no one is suspected", err=True)
     for line in left_to_torch(steps, request.slurm) if engine == NCCL_TESTS else ():
         click.echo(f"muster: {line}", err=True)
@@ -330,7 +332,7 @@ def learn(runs: tuple[str, ...], output: str, rules: str | None, state: str | No
         click.echo(as_yaml(found.proposal), nl=False)
     else:
         write(Path(output), found.proposal)
-        click.echo(f"{output}: {_count(len(found.proposal.floors), 'floor')} proposed; after reading them: "
+        click.echo(f"{output}: {many(len(found.proposal.floors), 'floor')} proposed; after reading them: "
                    f"muster burnin approve {output} --by NAME", err=True)
     for line in (*found.warnings, *found.left_out):
         click.echo(f"note: {line}", err=True)
@@ -348,7 +350,6 @@ def approve(file: str, by: str, into: str | None) -> None:
     muster burnin approve floors.yaml --by "$USER"
     muster burnin approve floors.yaml --by "$USER" --into site-rules
     """
-    from healthcheck.burnin.document import iso
     from healthcheck.burnin.floors import approve as approved
     from healthcheck.burnin.publishedload import load_burnin
     from healthcheck.config.rulesfolder import folders
@@ -356,7 +357,7 @@ def approve(file: str, by: str, into: str | None) -> None:
 
     folder = Path(into) if into is not None else rules_folder()
     rules = load_burnin(folders(into if into is not None and folder.is_dir() else None))
-    click.echo(f"{approved(Path(file), folder, by, iso(time.time()), rules)}: approved by {by}")
+    click.echo(f"{approved(Path(file), folder, by, millisecond(time.time()), rules)}: approved by {by}")
 
 
 @dataclass(frozen=True)
@@ -412,7 +413,3 @@ def _chosen(
     if not chosen:
         raise UsageError(f"{nodes} names no node of {found.source}")
     return chosen, found
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"

@@ -3,7 +3,6 @@ that the store has no open cordon for, each with the command that ends it."""
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import shlex
 from collections.abc import Collection, Iterator, Mapping
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inventory.errors import MusterError, StoreError, UsageError
+from inventory.times import minute
 
 if TYPE_CHECKING:
     from healthcheck.store.cordons import Cordon
@@ -162,12 +162,8 @@ def _rows(stored: _Stored, shown: _Shown, given: str, elsewhere: str) -> Iterato
             file = f" --{one.backend} {shlex.quote(one.file)}" if one.file else ""
             beside.append("not in the inventory")
             end = f"muster uncordon {one.node}{given if here else file + elsewhere}"
-        yield _Row("ours", one.node, str(one.mark), one.backend, _minute(one.began), one.who, one.why,
+        yield _Row("ours", one.node, str(one.mark), one.backend, minute(one.began), one.who, one.why,
                    tuple(beside), end)
-
-
-def _minute(time: float) -> str:
-    return dt.datetime.fromtimestamp(time, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
 
 
 def _is_in(one: Cordon, backend: Backend) -> bool:
@@ -192,7 +188,7 @@ def _beside(one: Cordon, shown: _Shown) -> list[str]:
 
 def _waiting(one: WaitingCordon) -> _Row:
     """A cordon that was made without the store, which has yet to take it in."""
-    return _Row("waiting", one.node, str(one.mark), one.backend, _minute(one.began), one.who, one.why)
+    return _Row("waiting", one.node, str(one.mark), one.backend, minute(one.began), one.who, one.why)
 
 
 def _strays(stored: _Stored, shown: _Shown, given: str, waiting: Collection[str]) -> Iterator[_Row]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from inventory.text import many
+
 if TYPE_CHECKING:
     from healthcheck.sweep.sweep import SweepPlan, SweepResult
     from provisioning.demo.fleet import DemoFleet
@@ -73,15 +75,11 @@ def verdict(planted: Mapping[str, tuple[str, ...]], wrong: list[str]) -> str:
     """Compares what was planted with what was found, in words; `wrong` is the result of
     `expected.compare`."""
     sick = sum(1 for faults in planted.values() if faults)
-    head = f"Planted: {_many(sick, 'fault')}, one to a node; {_many(len(planted) - sick, 'node')} healthy."
+    head = f"Planted: {many(sick, 'fault')}, one to a node; {many(len(planted) - sick, 'node')} healthy."
     if not wrong:
         return f"{head} Every fault was found, and nothing else was accused."
     return "\n".join(
-        [f"{head} Not as expected in {_many(len(wrong), 'respect')}:", *(f"  {line}" for line in wrong)])
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+        [f"{head} Not as expected in {many(len(wrong), 'respect')}:", *(f"  {line}" for line in wrong)])
 
 
 def _sweep(
@@ -89,15 +87,14 @@ def _sweep(
 ) -> tuple[SweepPlan, SweepResult]:
     from dataclasses import replace
 
-    from healthcheck.config import rulesfolder
     from healthcheck.report.progress import progress
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.sweep import sweep
     from healthcheck.sweep.snapshots import KeptSnapshots
     from inventory.load import load_inventory
     from inventory.transport.ssh import SshTransport
 
-    ruleset = load_ruleset(rulesfolder.folders(None))
+    ruleset = ruleset_of(None)
     inventory = load_inventory(fleet.inventory, ruleset.skus)
     plan = sweep.SweepPlan(tuple(inventory), ruleset.select(only, ()), None, inventory.source, only)
     limits = sweep.limits(None, _FANOUT, plan.nodes)

@@ -16,6 +16,7 @@ from inventory.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from healthcheck.cli.ufmoptions import UfmAsked
     from healthcheck.subnet.cabling import CablingPlan
     from healthcheck.subnet.hierarchy import FabricHierarchy
 
@@ -51,6 +52,7 @@ def map_(
     plan: str | None,
     node: str | None,
     devices: tuple[str, ...],
+    ufm: UfmAsked,
     lldp: str | None,
     source: str | None,
     fmt: str,
@@ -61,7 +63,8 @@ def map_(
     store: bool,
 ) -> int:
     """Show the groups of hosts that the leaves and spines of --plan FILE make, or write them for others.
-    Links have the states that NODE's subnet, lldpd on nodes (--lldp) or saved outputs (--from) show.
+    Links have the states that NODE's subnet, UFM (--ufm), lldpd on nodes (--lldp) or saved outputs (--from)
+    show.
 
     Hosts of the same leaves are a group, groups whose leaves share spines a pod. In the order of --format
     hosts, neighbours share leaves: give it to a launcher, so that NCCL's ring leaves a leaf seldom. With
@@ -90,7 +93,8 @@ def map_(
     found = hierarchy(planned)
     if fmt == "labels":
         return _labels(planned, found, plan, apply, rules, file)
-    shown = looked(node, devices, lldp, source, inventory_of(file)) if node or lldp or source else ()
+    shown = (looked(node, devices, ufm, lldp, source, inventory_of(file))
+             if node or ufm or lldp or source else ())
     states = link_states(planned, compare(planned, seen_cabling(planned, shown, state)) if shown else None)
     if store:
         _keep(mapdocument.document(found, planned, states), state)
@@ -122,8 +126,7 @@ def _keep(document: dict[str, Any], state: str | None) -> None:
 def _labels(
     planned: CablingPlan, found: FabricHierarchy, plan: str, apply: bool, rules: str | None, file: str | None
 ) -> int:
-    from healthcheck.config import rulesfolder
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
     from inventory.inventoryfile import InventoryFile
     from inventory.load import parse_with_origins
     from inventory.locate import find_inventory
@@ -133,7 +136,7 @@ def _labels(
     place: Path | None = find_inventory(file)
     if place is None:
         raise UsageError("found no inventory to propose values for: give --inventory FILE")
-    skus = load_ruleset(rulesfolder.folders(rules)).skus
+    skus = ruleset_of(rules).skus
     given = InventoryFile.read(place)
     inventory = parse_with_origins(given.text, str(place), skus).inventory
     usual = {

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from healthcheck.cli import completing
-from healthcheck.cli.fabricfiles import PLAN, asked, inventory_of, joined_adapters, read_plan
+from healthcheck.cli.fabricfiles import PLAN, inventory_of
 from healthcheck.cli.options import INVENTORY, POLICY, STATE
+from healthcheck.cli.ufmoptions import UfmAsked, ufm_options
 from healthcheck.cli.wrapping import echo
 from inventory.cli.chosen import who
 from inventory.errors import MusterError, UsageError
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
 
     from healthcheck.store.portdisables import DisabledPort
     from healthcheck.subnet.model import Subnet
-    from healthcheck.sweep.fabriclook import FabricLook
     from healthcheck.triage.policy import TriagePolicy
     from inventory.model import Inventory
     from provisioning.fabric.disable import PortOutcome, PortTools
     from provisioning.fabric.propose import PortProposal
+    from provisioning.fabric.route import PortRoute
 
-_HOLD_S = 900.0     # to ask, and to look three times
+_HOLD_S = 900.0     # to ask, and to look again
+# A subnet manager lists a port once it has swept: looks that are so many seconds apart.
+_UFM_LOOKS, _UFM_AGAIN_S = 12, 5.0
 _BY: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--by", "node", metavar="NODE", shell_complete=completing.node_set,
     help="The node that sees the fabric; it needs infiniband-diags and root.")
@@ -44,6 +47,7 @@ _VIA: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
               help="The ports of links whose error rate is beyond its limit, or that flap.")
 @_BY
 @_VIA
+@ufm_options
 @click.option("--from", "source", metavar="FOLDER",
               help="Saved outputs of the fabric's tools instead of --by NODE; nothing is disabled then.")
 @click.option("--since", metavar="FOLDER", help="Earlier outputs, with which --from FOLDER is compared.")
@@ -54,12 +58,13 @@ _VIA: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
 @POLICY
 @STATE
 def disable(
-    ports: tuple[str, ...], proposed: bool, node: str | None, devices: tuple[str, ...], source: str | None,
-    since: str | None, reason: str | None, act: bool, plan: str | None, inventory: str | None,
-    rules: str | None, state: str | None,
+    ports: tuple[str, ...], proposed: bool, node: str | None, devices: tuple[str, ...], ufm: UfmAsked,
+    source: str | None, since: str | None, reason: str | None, act: bool, plan: str | None,
+    inventory: str | None, rules: str | None, state: str | None,
 ) -> int:
-    """Show what is lost when ports of switches are disabled, and with --apply disable them. Without PORT and
-    --proposed: list those that are disabled.
+    """Show what is lost when ports of switches are disabled, and with --apply disable them: by ibportstate on
+    NODE, or through UFM, which has its subnet manager isolate them. Without PORT and --proposed: list those
+    that are disabled.
 
     PORT is SWITCH/PORT, by name or GUID; of a host's port that of its switch is meant. A host's last link
     stays on, a leaf keeps the uplinks that the policy asks for (ports: in policy.yaml), and no switch is cut
@@ -69,61 +74,71 @@ def disable(
     \b
     muster fabric disable --proposed --by gpu001
     muster fabric disable leaf01/9 --reason 'bit errors' --by gpu001 --apply
+    muster fabric disable leaf01/9 --reason 'bit errors' --ufm https://ufm.example --apply
     muster fabric disable
 
     Exit: 0 done, or all may be disabled, 1 some port may not be or was not, 2 usage, 3 something is UNKNOWN.
     """
     from inventory.locate import state_dir
+    from provisioning.cli.portsplanned import PortSite, PortsWanted, planned
     from provisioning.fabric.disable import settle
 
     folder = state_dir(state)
     if not ports and not proposed:
-        if act or node or source:
+        if act or node or source or ufm:
             raise UsageError("give PORT or --proposed")
         return _listed(folder)
     if ports and proposed:
         raise UsageError("give PORT or --proposed, and not both")
-    if (node is None) == (source is None):
-        raise UsageError("give --by NODE, or --from FOLDER")
+    if (node is not None and source is not None) or not (node or source or ufm):
+        raise UsageError("give --by NODE, --ufm URL, or --from FOLDER")
+    if ufm and not proposed and (node is not None or source is not None):
+        raise UsageError("give --ufm URL alone for ports that are named")
+    if ufm and proposed and node is None:
+        raise UsageError("UFM shows no counters, by which ports are proposed: give --by NODE beside --ufm")
     if source is None and since is not None:
         raise UsageError("--since goes with --from FOLDER; with --by the last check is compared with")
-    if act and node is None:
-        raise UsageError("--apply needs --by NODE: outputs that were saved may be old")
+    if act and node is None and not ufm:
+        raise UsageError("--apply needs --by NODE or --ufm URL: outputs that were saved may be old")
     if act and ports and not (reason and reason.strip()):
         raise UsageError("--apply needs --reason: the ledger keeps why")
     known = inventory_of(inventory)
     policy = _policy(rules)
+    site = PortSite(known, rules, folder, policy.ports)
+    wanted = PortsWanted(ports, proposed, node, devices, source, since, reason, plan)
+    route = _through_ufm(ufm) if ufm else None
     if not act:
-        plans, room, seen = _planned(ports, proposed, node, devices, source, since, reason, plan, known,
-                                     rules, folder, policy)
-        return _shown(plans, room, live=node is not None)
+        found = planned(wanted, site, route)
+        return _shown(found.proposals, found.room, live=source is None)
     with _alone(folder):
-        tools = _tools(node or "", devices, known, rules, folder, policy)
+        tools = _tools(route or _by_node(node or "", devices, known), known, rules, folder, policy)
         earlier = settle(tools)
-        plans, room, seen = _planned(ports, proposed, node, devices, source, since, reason, plan, known,
-                                     rules, folder, policy)
-        return max(_print_outcomes(earlier), _made(plans, seen, tools))
+        found = planned(wanted, site, route)
+        return max(_print_outcomes(earlier), _made(found.proposals, found.subnets, tools))
 
 
 @click.command()
 @click.argument("ports", metavar="PORT...", nargs=-1, required=True)
 @_BY
 @_VIA
+@ufm_options
 @click.option("--reason", metavar="TEXT", help="Why, for the ledger.  [by hand]")
 @click.option("--apply", "act", is_flag=True, help="Enable them. Without this, nothing changes.")
 @INVENTORY
 @POLICY
 @STATE
 def enable(
-    ports: tuple[str, ...], node: str | None, devices: tuple[str, ...], reason: str | None, act: bool,
-    inventory: str | None, rules: str | None, state: str | None,
+    ports: tuple[str, ...], node: str | None, devices: tuple[str, ...], ufm: UfmAsked, reason: str | None,
+    act: bool, inventory: str | None, rules: str | None, state: str | None,
 ) -> int:
     """Show, and with --apply enable, ports that muster fabric disable has turned off. PORT is as that lists
-    it, GUID/PORT, or all. What somebody else disabled stays off.
+    it, GUID/PORT, or all: those that were disabled by the same means, NODE or UFM. What somebody else
+    disabled stays off.
 
     \b
     muster fabric enable b8cef60000000200/9 --by gpu001 --apply
     muster fabric enable all --by gpu001 --apply
+    muster fabric enable all --ufm https://ufm.example --apply
 
     Exit: 0 enabled, or all are ours, 1 some was not, 2 usage, 3 something is UNKNOWN.
     """
@@ -133,8 +148,8 @@ def enable(
     from provisioning.fabric import disable as acting
 
     folder = state_dir(state)
-    if act and node is None:
-        raise UsageError("--apply needs --by NODE")
+    if act and (node is None) == (not ufm):
+        raise UsageError("--apply needs --by NODE or --ufm URL")
     if not act:
         rows: tuple[DisabledPort, ...] = ()
         if (folder / NAME).exists():
@@ -144,7 +159,9 @@ def enable(
             echo(f"{_key(row)}  {row.place}: would be enabled ({row.stands})")
         return 0
     with _alone(folder):
-        tools = _tools(node or "", devices, inventory_of(inventory), rules, folder, _policy(rules))
+        known = inventory_of(inventory)
+        route = _through_ufm(ufm) if ufm else _by_node(node or "", devices, known)
+        tools = _tools(route, known, rules, folder, _policy(rules))
         code = _print_outcomes(acting.settle(tools))
         with opened(folder, make=True) as store:
             rows = open_ports(store)
@@ -172,9 +189,9 @@ def _key(row: DisabledPort) -> str:
 
 
 def _listed(folder: Path) -> int:
-    from healthcheck.cli.options import minute
     from healthcheck.store.file import NAME, opened
     from healthcheck.store.portdisables import open_ports
+    from inventory.times import minute
 
     rows: tuple[DisabledPort, ...] = ()
     if (folder / NAME).exists():
@@ -186,55 +203,6 @@ def _listed(folder: Path) -> int:
     if not rows:
         echo("no port is disabled by muster")
     return 3 if any(row.held is None or row.undo is not None for row in rows) else 0
-
-
-def _planned(
-    ports: tuple[str, ...], proposed: bool, node: str | None, devices: Sequence[str], source: str | None,
-    since: str | None, reason: str | None, plan: str | None, known: Inventory | None, rules: str | None,
-    folder: Path, policy: TriagePolicy,
-) -> tuple[tuple[PortProposal, ...], int, tuple[Subnet, ...]]:
-    """What becomes of each port, for how many there is room, and the fabric as it was seen."""
-    from pathlib import Path as Place
-
-    from healthcheck.store.file import NAME, opened
-    from healthcheck.store.portdisables import open_ports
-    from healthcheck.sweep import fabriclook
-    from provisioning.fabric.disable import room
-    from provisioning.fabric.propose import harmful, links, named, proposals
-
-    cabling = read_plan(plan) if plan is not None else None
-    looks = fabriclook.saved(Place(source)) if source is not None else asked(node or "", known, devices)
-    subnets = tuple(look.subnet() for look in looks)
-    joined = joined_adapters(subnets, known, folder, rules)
-    if proposed:
-        wanted = harmful(_findings(looks, subnets, joined, cabling, since, folder, known, source))
-    else:
-        wanted = dict.fromkeys((named(word, subnets) for word in ports), clean(reason or "by hand", 300))
-    ours: tuple[DisabledPort, ...] = ()
-    left = policy.ports.most(links(subnets))
-    if (folder / NAME).exists():
-        with opened(folder) as store:
-            ours = open_ports(store)
-        left = room(folder, policy.ports, subnets, time.time())
-    return proposals(subnets, joined, wanted, policy.ports, ours, cabling), left, subnets
-
-
-def _findings(
-    looks: Sequence[FabricLook], subnets: Sequence[Subnet], joined: Any, cabling: Any, since: str | None,
-    folder: Path, known: Inventory | None, source: str | None,
-) -> Any:
-    from pathlib import Path as Place
-
-    from healthcheck.cli.fabriccheck import kept, of_folder
-    from healthcheck.subnet.check.whole import check_fabric
-
-    pairs = [(subnet, look.time) for subnet, look in zip(subnets, looks, strict=True)]
-    before = of_folder(Place(since)) if since is not None else kept(folder, pairs) if source is None else {}
-    if not before:
-        echo("note: there is no earlier sample of counters, so that no link is known to fail: "
-             + ("give --since FOLDER" if source is not None else "run muster fabric check first"), err=True)
-    return check_fabric(pairs, joined, cabling, None, before,
-                        [one.name for one in known if one.in_service] if known is not None else None).findings
 
 
 def _shown(plans: Sequence[PortProposal], room: int, *, live: bool) -> int:
@@ -253,7 +221,7 @@ def _shown(plans: Sequence[PortProposal], room: int, *, live: bool) -> int:
         echo("no port is proposed")
     elif may:
         echo("Nothing changed. To do it: "
-             + (again("--apply") if live else "look with --by NODE, and --apply"))
+             + (again("--apply") if live else "look with --by NODE or --ufm URL, and --apply"))
     return int(may < len(plans) or may > room)
 
 
@@ -309,18 +277,31 @@ def _alone(folder: Path) -> AbstractContextManager[None]:
     return alone(folder, LOCK, "fabric disable")
 
 
-def _tools(name: str, devices: Sequence[str], known: Inventory | None, rules: str | None, folder: Path,
-           policy: TriagePolicy) -> PortTools:
+def _by_node(name: str, devices: Sequence[str], known: Inventory | None) -> PortRoute:
     from inventory.discover import from_names
     from inventory.select import select
     from inventory.transport.remote import RemoteTransport
-    from provisioning.fabric.disable import PortTools
     from provisioning.fabric.ibportstate import NodePorts, one_node
 
     nodes = list(select(known if known is not None else from_names(name), name))
-    route = NodePorts(one_node(nodes, name), RemoteTransport(), tuple(devices) or ("",))
-    return PortTools(folder, f"fabric disable ({who()})", route, policy.ports,
-                     _holder(known, rules, folder))
+    return NodePorts(one_node(nodes, name), RemoteTransport(), tuple(devices) or ("",))
+
+
+def _through_ufm(ufm: UfmAsked) -> PortRoute:
+    from provisioning.fabric.ufm import UfmPorts
+
+    return UfmPorts.of(*ufm.rests())
+
+
+def _tools(route: PortRoute, known: Inventory | None, rules: str | None, folder: Path,
+           policy: TriagePolicy) -> PortTools:
+    from provisioning.fabric.disable import PortTools
+    from provisioning.fabric.ufm import UfmPorts
+
+    tools = PortTools(folder, f"fabric disable ({who()})", route, policy.ports,
+                      _holder(known, rules, folder))
+    slow = isinstance(route, UfmPorts)
+    return replace(tools, looks=_UFM_LOOKS, again_s=_UFM_AGAIN_S) if slow else tools
 
 
 def _holder(
@@ -328,14 +309,13 @@ def _holder(
 ) -> Callable[[str], AbstractContextManager[object]]:
     """Holds the machine whose link goes. Without the inventory no one can say that it is idle."""
     def hold(host: str) -> AbstractContextManager[object]:
-        from healthcheck.config.rulesfolder import folders
-        from healthcheck.ruleset.ruleset import load_ruleset
+        from healthcheck.ruleset.ruleset import ruleset_of
         from inventory.transport.remote import RemoteTransport
         from provisioning.firmware.inband.hold import MachineHold
 
         if known is None or host not in known.nodes:
             raise MusterError(f"{host} is in no inventory, so that it is not proven idle")
-        machines = MachineHold(folder, who(), RemoteTransport, load_ruleset(folders(rules)).skus, None,
+        machines = MachineHold(folder, who(), RemoteTransport, ruleset_of(rules).skus, None,
                                "muster fabric disable")
         return machines.held(known, known.nodes[host], _HOLD_S)
 

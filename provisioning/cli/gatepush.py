@@ -51,10 +51,9 @@ def push(
     from healthcheck.certify.keys import NAMESPACES, load_keys
     from healthcheck.certify.pair import NoPair, read_pair
     from healthcheck.cli.check import choose
-    from healthcheck.config.rulesfolder import folders
     from healthcheck.gate.publish import OURS
     from healthcheck.gate.snapshot import NAME
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
     from inventory.locate import state_dir
     from inventory.model import Privilege
     from inventory.nodeset import fold
@@ -74,7 +73,7 @@ def push(
         pair = None if no_snapshot else read_pair(str(folder / OURS), NAME)
     except NoPair as error:
         raise CertificateError(f"{error}; muster gate publish") from None
-    chosen: list[Node] = list(choose(nodes, inventory, False, False, load_ruleset(folders(None))))
+    chosen: list[Node] = list(choose(nodes, inventory, False, False, ruleset_of(None)))
     if become:
         chosen = [node if node.become else replace(node, privilege=Privilege.BECOME) for node in chosen]
     what = ", ".join(name for name, sent in (

@@ -69,8 +69,7 @@ def labels(
 
     Exit: 0 nothing is new, 1 something is new or differs, 2 usage, 3 something was not read or is unclear.
     """
-    from healthcheck.config import rulesfolder
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
     from inventory.inventoryfile import InventoryFile
     from inventory.load import parse_with_origins
     from inventory.locate import find_inventory
@@ -90,7 +89,7 @@ def labels(
     place = find_inventory(file)
     if place is None:
         raise UsageError("found no inventory to propose values for: give --inventory FILE")
-    skus = load_ruleset(rulesfolder.folders(rules)).skus
+    skus = ruleset_of(rules).skus
     given = InventoryFile.read(place)
     inventory = parse_with_origins(given.text, str(place), skus).inventory
     chosen = list(select(inventory, nodes))

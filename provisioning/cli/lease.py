@@ -11,13 +11,9 @@ import click
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
 from inventory.text import short
+from inventory.times import second
 
 _NONE = "no leases"
-
-
-def _second(seconds: float) -> str:
-    """Epoch seconds as a second in UTC."""
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @click.group()
@@ -54,7 +50,7 @@ def list_(state: str | None, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"schema": "muster.leases/1", "leases": [
             {"name": one.name, "nodes": list(one.nodes), "kind": one.kind, "backend": one.backend,
-             "began": _second(one.began), "until": _second(one.until), "over": time.time() > one.until,
+             "began": second(one.began), "until": second(one.until), "over": time.time() > one.until,
              "holder": life(one.holder).value, "who": one.who, "why": one.why} for one in found]}, indent=1))
         return 0
     for one in found:

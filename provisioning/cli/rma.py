@@ -459,6 +459,6 @@ def _path(option: str | None) -> str:
 
 
 def _when(seconds: float | None) -> str:
-    from inventory.times import utc
+    from inventory.times import minute
 
-    return utc(seconds) if seconds is not None else ""
+    return minute(seconds) if seconds is not None else ""

@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 from healthcheck.config.files import make_folder
 from inventory.text import clean
+from inventory.times import second
 from provisioning.console.lines import LONGEST
 
 FOLDER = "console"
@@ -69,11 +70,11 @@ class ConsoleLog:
 
     def write(self, lines: Iterable[str], now: float) -> None:
         """Appends what the machine wrote."""
-        self._append("".join(f"{_stamp(now)} | {clean(line, LONGEST)}\n" for line in lines))
+        self._append("".join(f"{second(now)} | {clean(line, LONGEST)}\n" for line in lines))
 
     def mark(self, mark: CaptureMark, text: str, now: float) -> None:
         """Appends what is to be said of the capture."""
-        self._append(f"{_stamp(now)} # {mark.value}: {clean(text, 300)}\n")
+        self._append(f"{second(now)} # {mark.value}: {clean(text, 300)}\n")
 
     def close(self) -> None:
         """Lets others write."""
@@ -187,7 +188,7 @@ def _read(row: str) -> ConsoleLine | None:
         return None
     when, kind, text = found.groups()
     try:
-        seconds = float(_epoch(when))
+        seconds = float(calendar.timegm(time.strptime(when, "%Y-%m-%dT%H:%M:%SZ")))
     except ValueError:
         return None
     if kind == "|":
@@ -196,11 +197,3 @@ def _read(row: str) -> ConsoleLine | None:
     if mark is None or mark[1] not in {one.value for one in CaptureMark}:
         return None
     return ConsoleLine(seconds, clean(mark[2], LONGEST), CaptureMark(mark[1]))
-
-
-def _epoch(when: str) -> int:
-    return calendar.timegm(time.strptime(when, "%Y-%m-%dT%H:%M:%SZ"))
-
-
-def _stamp(now: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))

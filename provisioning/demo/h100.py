@@ -12,6 +12,7 @@ import uuid
 
 from provisioning.demo import bootlog, containers, disks, host, hostfiles, network, pciconfig, services
 from provisioning.demo.machine import DemoMachine, Mount
+from provisioning.demo.vpd import vital_product_data
 
 UP_SECONDS = 3463201.37
 KERNEL = "6.5.0-1007-nvidia"
@@ -201,6 +202,9 @@ def _hca(machine: DemoMachine, index: int, address: str, rng: random.Random) -> 
         machine.files[f"{at}/{path}"] = f"{value}\n"
     for path, value in port.items():
         machine.files[f"{at}/ports/1/{path}"] = f"{value}\n"
+    machine.blobs[f"{device_folder(address)}/vpd"] = vital_product_data(
+        "ConnectX-7 adapter card", "MCX75310AAS-NEAT", f"MT2314X{int(guid[8:], 16) % 100_000:05}"
+    )
     slot = device_folder(address).rpartition("/")[0]
     for place in (device_folder(address), slot):
         machine.files[

@@ -142,7 +142,7 @@ def write(machine: DemoMachine, tree: Path, programs: dict[str, str]) -> None:
         Path(put(f"/usr/bin/{name}", f"#!/bin/sh\n{script}".encode())).chmod(0o755)
     for name in machine.programs & programs.keys():
         Path(place(f"/usr/bin/{name}")).symlink_to(programs[name])
-    for folder in ("/run", *(_unescaped(mount.point) for mount in machine.mounts)):
+    for folder in ("/run", *(mount.point.replace("\\040", " ") for mount in machine.mounts)):
         place(f"{folder}/.")
     put("/proc/self/mountinfo", _lines(mount.line for mount in machine.mounts).encode())
     put("/dev/kmsg", b"".join(machine.log))
@@ -171,7 +171,3 @@ def login_script(machine: DemoMachine, tree: Path, libraries: Path, syscalls: Pa
 
 def _lines(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
-
-
-def _unescaped(point: str) -> str:
-    return point.replace("\\040", " ")

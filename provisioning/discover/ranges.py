@@ -4,7 +4,7 @@ was not named."""
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from inventory.errors import UsageError
 from inventory.text import short
@@ -47,14 +47,3 @@ def _ends(text: str) -> tuple[_Address, _Address]:
 
 def _many() -> UsageError:
     return UsageError(f"--range names over {MOST} addresses: name fewer at a time")
-
-
-def sorted_addresses(texts: Iterable[str]) -> Iterator[str]:
-    """By number, IPv4 first; what is no address comes last, by its letters."""
-    def key(text: str) -> tuple[int, int, str]:
-        try:
-            address = ipaddress.ip_address(text)
-        except ValueError:
-            return 9, 0, text
-        return address.version, int(address), text
-    return iter(sorted(texts, key=key))

@@ -26,7 +26,10 @@ from provisioning.fabric.route import PortAnswer, PortRoute, PortTarget
 LOCK = "fabric.lock"
 # A request that was on its way when its sender died has arrived by then, or never will.
 LATE_S = 600.0
-DISABLED = "disabled"
+# As a port shows that is off: by its own physical state, or because the subnet manager was asked to leave its
+# link out.
+DISABLED, ISOLATED = "disabled", "isolated by the subnet manager"
+_OFF = (DISABLED, ISOLATED)
 
 
 @dataclass(frozen=True)
@@ -63,38 +66,45 @@ def settle(tools: PortTools) -> list[PortOutcome]:
         for row in rows:
             if row.asked is None:
                 portdisables.not_done(store, row.id, "cut short before the fabric was asked", tools.clock())
-    left = [row for row in rows if row.asked is not None]
+    left = [row for row in rows if row.asked is not None and _same_means(row, tools.route)]
     outcomes = [PortOutcome(row.place, False, "not disabled: cut short before the fabric was asked")
             for row in rows if row.asked is None]
+    outcomes += [PortOutcome(row.place, None, f"{row.stands}, by {row.route}: ask by the same means")
+                 for row in rows if row.asked is not None and not _same_means(row, tools.route)
+                 and (row.held is None or row.undo is not None)]
     if left:
         seen = tools.route.look()
         outcomes += [one for row in left if (one := _found_out(row, seen, tools)) is not None]
     return outcomes
 
 
+def _same_means(row: DisabledPort, route: PortRoute) -> bool:
+    return row.route.partition(" ")[0] == route.name.partition(" ")[0]
+
+
 def _found_out(row: DisabledPort, seen: Sequence[Subnet], tools: PortTools) -> PortOutcome | None:
-    physical = physical_of(seen, row.end)
+    shown = shown_as(seen, row.end)
     now = tools.clock()
     with opened(tools.folder, make=True) as store:
-        if physical == DISABLED:
+        if shown in _OFF:
             if row.held is None:
-                portdisables.held(store, row.id, "read back later: disabled", now)
+                portdisables.held(store, row.id, f"read back later: {shown}", now)
             return None if row.held is not None and row.undo is None else PortOutcome(
                 row.place, True, "it is disabled, as was asked" if row.undo is None
                 else "it is disabled still; muster fabric enable asks again")
-        if physical is None:
+        if shown is None:
             return PortOutcome(row.place, None, f"{row.stands}; the port is not seen now")
         if row.held is not None or row.undo is not None:
-            message = ("enabled" if row.undo is not None else "somebody else enabled it") + f" ({physical})"
+            message = ("enabled" if row.undo is not None else "somebody else enabled it") + f" ({shown})"
             portdisables.over(store, row.id, message, now)
             return PortOutcome(row.place, True, message)
         asked = row.asked or row.began
         if now - asked < LATE_S and not in_future(asked, now):
-            return PortOutcome(row.place, None, f"{row.stands}, and it is not disabled ({physical}); whether "
+            return PortOutcome(row.place, None, f"{row.stands}, and it is not disabled ({shown}); whether "
                                "the request is still on its way is known in "
                                f"{(LATE_S - (now - asked)) / 60:.0f} min")
-        portdisables.not_done(store, row.id, f"not disabled ({physical})", now)
-        return PortOutcome(row.place, False, f"not disabled ({physical})")
+        portdisables.not_done(store, row.id, f"not disabled ({shown})", now)
+        return PortOutcome(row.place, False, f"not disabled ({shown})")
 
 
 def disable(proposal: PortProposal, subnet: Subnet, all_links: int, tools: PortTools) -> PortOutcome:
@@ -123,14 +133,14 @@ def disable(proposal: PortProposal, subnet: Subnet, all_links: int, tools: PortT
             with opened(tools.folder, make=True) as store:
                 portdisables.not_done(store, number, answer.message, tools.clock())
             return PortOutcome(proposal.place, False, f"not disabled: {answer.message}")
-        physical, after = _read_back(one.end, tools, lambda state: state == DISABLED)
-        if physical != DISABLED:
+        shown, after = _read_back(one.end, tools, lambda state: state in _OFF)
+        if shown not in _OFF:
             return PortOutcome(proposal.place, None, "UNKNOWN: it was asked, and does not show as disabled "
-                               f"({physical or 'the port is not seen'})"
+                               f"({shown or 'the port is not seen'})"
                                f"{f': {answer.message}' if answer.message else ''}")
         gone = sorted(device.description or f"0x{device.guid}" for device in _gone(subnet, after))
-        message = f"disabled; {one.lost}" if not gone else (
-            f"disabled, and {', '.join(gone[:5])} {'is' if len(gone) == 1 else 'are'} no longer seen: "
+        message = f"{shown}; {one.lost}" if not gone else (
+            f"{shown}, and {', '.join(gone[:5])} {'is' if len(gone) == 1 else 'are'} no longer seen: "
             "muster fabric enable gives it back")
         with opened(tools.folder, make=True) as store:
             portdisables.held(store, number, message, tools.clock())
@@ -139,6 +149,9 @@ def disable(proposal: PortProposal, subnet: Subnet, all_links: int, tools: PortT
 
 def enable(row: DisabledPort, why: str, tools: PortTools) -> PortOutcome:
     """Enables a port that we disabled. Raises StoreError; whatever else fails is in the outcome."""
+    if not _same_means(row, tools.route):
+        return PortOutcome(row.place, False, f"not enabled: it was disabled by {row.route}, and has to be "
+                           "enabled by the same means")
     try:
         seen = tools.route.look()
     except MusterError as error:
@@ -153,19 +166,21 @@ def enable(row: DisabledPort, why: str, tools: PortTools) -> PortOutcome:
         with opened(tools.folder, make=True) as store:
             portdisables.not_undone(store, row, answer.message, tools.clock())
         return PortOutcome(row.place, False, f"not enabled: {answer.message}")
-    physical, _ = _read_back(row.end, tools, lambda state: state not in (None, DISABLED))
-    if physical is None or physical == DISABLED:
+    shown, _ = _read_back(row.end, tools, lambda state: state not in (None, *_OFF))
+    if shown is None or shown in _OFF:
         return PortOutcome(row.place, None, "UNKNOWN: it was asked, and does not show as enabled "
-                           f"({physical or 'the port is not seen'})"
+                           f"({shown or 'the port is not seen'})"
                            f"{f': {answer.message}' if answer.message else ''}")
-    up = "" if physical == "linkup" else "; its link is not up yet"
+    up = "" if shown == "linkup" else "; its link is not up yet"
     with opened(tools.folder, make=True) as store:
-        portdisables.over(store, row.id, f"enabled ({physical})", tools.clock())
-    return PortOutcome(row.place, True, f"enabled ({physical}){up}")
+        portdisables.over(store, row.id, f"enabled ({shown})", tools.clock())
+    return PortOutcome(row.place, True, f"enabled ({shown}){up}")
 
 
-def physical_of(subnets: Sequence[Subnet], end: FabricEnd) -> str | None:
-    """The physical state of a port, None where no subnet shows it."""
+def shown_as(subnets: Sequence[Subnet], end: FabricEnd) -> str | None:
+    """`ISOLATED`, or the physical state of a port; None where no subnet shows it."""
+    if any(subnet.isolated(end) for subnet in subnets):
+        return ISOLATED
     ports = (subnet.port(end) for subnet in subnets)
     return next((port.physical for port in ports if port is not None and port.physical is not None), None)
 
@@ -186,8 +201,8 @@ def _asked(target: PortTarget, subnet: Subnet, tools: PortTools, *, enable: bool
 
 def _read_back(end: FabricEnd, tools: PortTools,
                wanted: Callable[[str | None], bool]) -> tuple[str | None, Sequence[Subnet]]:
-    """The port's physical state as soon as it is as wanted, or at the last look; and that look."""
-    physical: str | None = None
+    """How the port is shown as soon as that is as wanted, or at the last look; and that look."""
+    shown: str | None = None
     seen: Sequence[Subnet] = ()
     for at in range(tools.looks):
         if at:
@@ -196,10 +211,10 @@ def _read_back(end: FabricEnd, tools: PortTools,
             seen = tools.route.look()
         except MusterError:
             continue
-        physical = physical_of(seen, end)
-        if wanted(physical):
+        shown = shown_as(seen, end)
+        if wanted(shown):
             break
-    return physical, seen
+    return shown, seen
 
 
 def _gone(before: Subnet, after: Sequence[Subnet]) -> list[FabricDevice]:

@@ -12,8 +12,9 @@ from healthcheck.subnet.cabling import CablingPlan, Tier
 from healthcheck.subnet.check.findings import FabricFinding, FabricRule
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.join import FabricJoin, JoinedBy, system_name
-from healthcheck.subnet.model import FabricEnd, FabricLink, Subnet
+from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricLink, Subnet
 from healthcheck.subnet.portguard import PortDisable, UplinkFloor, proposed, switch_end, uplinks
+from healthcheck.subnet.portlabel import number_of
 from healthcheck.subnet.readers.building import guid_of
 from healthcheck.triage.policy import PortPolicy
 from inventory.errors import UsageError
@@ -62,6 +63,10 @@ def named(word: str, subnets: Sequence[Subnet]) -> FabricEnd:
     ends = {one.end for one in only.ports.values() if port in (one.label, str(one.end.number))
             and (one.label is None or port == one.label or not any(
                 port == other.label for other in only.ports.values()))}
+    if not ends and only.kind is DeviceKind.SWITCH:
+        # No tool shows what is printed beside most ports.
+        ends = {one.end for one in only.ports.values()
+                if one.label is None and one.end.number == number_of(port)}
     if len(ends) != 1:
         raise UsageError(f"{clean(word, 80)}: no such port was seen there")
     return ends.pop()
@@ -72,7 +77,7 @@ def proposals(
     ours: Collection[DisabledPort] = (), plan: CablingPlan | None = None,
 ) -> tuple[PortProposal, ...]:
     """What becomes of each wanted port, in their order. `ours` are ports that are disabled already by us:
-    their links count as cabled.
+    their links count as cabled, and not as working.
 
     Only an adapter that its node's own snapshot states counts as one of several of its host: what an adapter
     calls itself, anyone may write.
@@ -86,8 +91,9 @@ def proposals(
             continue
         floor = UplinkFloor(policy.uplinks, policy.uplinks_percent, _cabled(subnet, joined, ours, plan))
         seen = SeenSubnet(subnet, joined, plan, planes=len(subnets))
+        idle = [FabricLink.of(port.end, port.peer) for port in ours]
         found += [PortProposal(subnet.name, _place(seen, one), one)
-                  for one in proposed(subnet, here, owners, floor)]
+                  for one in proposed(subnet, here, owners, floor, idle)]
     return (*found, *(PortProposal("", f"0x{end.guid} port {end.number}", PortDisable(
         end, None, reason, "", "this port was not seen")) for end, reason in left.items()))
 

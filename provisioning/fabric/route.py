@@ -1,4 +1,4 @@
-"""By whom ports are set and read back: a route, of which there is one with ibportstate on a node."""
+"""By whom ports are set and read back: a route, by ibportstate on a node or through UFM."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class PortRoute(Protocol):
 
     @property
     def name(self) -> str:
-        """In words, for the ledger."""
+        """In words, for the ledger. The first word is the means: what one means has set, another neither
+        sees nor undoes."""
 
     def look(self) -> tuple[Subnet, ...]:
         """The fabric as it is now, as far as it is seen. Raises MusterError where no one can look."""

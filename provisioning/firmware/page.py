@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from inventory.nodeset import fold
 from inventory.reasons import fold_reasons
 from inventory.text import clean
-from inventory.times import ago
+from inventory.times import ago, second
 from provisioning.bringup.policy.model import UpdateRoute
 from provisioning.firmware.drift import Drift, DriftGroup, JudgedMachine, WantedFirmware
 
@@ -126,7 +125,7 @@ def _nodes(report: FirmwareReport, state: Drift) -> list[str]:
 def document(report: FirmwareReport) -> dict[str, Any]:
     """The document; times in UTC."""
     return {
-        "schema": SCHEMA, "time": _stamp(report.now), "wanted": [_wanted(one) for one in report.wanted],
+        "schema": SCHEMA, "time": second(report.now), "wanted": [_wanted(one) for one in report.wanted],
         "groups": [_group(one) for one in report.groups],
         "nodes": [_machine(one) for one in report.machines],
         "unanswered": [{"node": node, "why": clean(why, 300)} for node, why in report.unanswered.items()]}
@@ -157,11 +156,7 @@ def _machine(one: JudgedMachine) -> dict[str, Any]:
 
 
 def _time(at: float | None) -> str | None:
-    return None if at is None else _stamp(at)
-
-
-def _stamp(at: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+    return None if at is None else second(at)
 
 
 def reported(machines: Iterable[JudgedMachine]) -> Iterator[str]:

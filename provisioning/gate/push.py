@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from healthcheck.collector import joined
 from healthcheck.collector.loader import LOADER, payload
 from inventory.model import Node
 from inventory.text import clean
+from inventory.transport import answer
 from inventory.transport.base import Limits, Program, Transport
 
 _OURS = Path(healthcheck.__file__).parent
@@ -59,7 +59,7 @@ def push(
 def answered(node: str, body: bytes) -> Pushed:
     """What a node answered, which may be anything."""
     try:
-        reply = json.loads(zlib.decompressobj().decompress(body, _MOST))
+        reply = answer.document(body, _MOST)
         return Pushed(node, reply["ok"] is True, clean(reply["said"]))
-    except (ValueError, TypeError, KeyError, RecursionError, zlib.error):
+    except answer.UNREADABLE:
         return Pushed(node, False, "its answer cannot be read")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from healthcheck.collector import joined
 from healthcheck.collector.loader import LOADER, payload
 from inventory.model import Node
 from inventory.text import clean
+from inventory.transport import answer
 from inventory.transport.base import Limits, Program, Reply, Stage, Transport
 from inventory.transport.deadline import bounded
 from provisioning.images.model import ImageState, NodeImage, NodeImages, PullEnd, unknown
@@ -113,15 +113,15 @@ def read(reply: Reply, wanted: Sequence[str], *, pulling: bool) -> NodeImages:
         began = pulling and reply.failure.stage in (Stage.DEADLINE, Stage.REPLY)
         return unknown(reply.node, wanted, f"{why}; a pull that was at work there is ended" if began else why)
     try:
-        answer = json.loads(zlib.decompressobj().decompress(reply.body or b"", _MOST))
-        runtime, why = clean(str(answer["runtime"]), 40), clean(str(answer["why"]), _MOST_WHY)
-        images, refused = list(answer["images"]), bool(answer.get("refused"))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error):
+        found = answer.document(reply.body, _MOST)
+        runtime, why = clean(str(found["runtime"]), 40), clean(str(found["why"]), _MOST_WHY)
+        images, refused = list(found["images"]), bool(found.get("refused"))
+    except answer.UNREADABLE:
         return unknown(reply.node, wanted, "its answer cannot be read")
-    found = [_image(name, one) for name, one in zip(wanted, images)]  # noqa: B905  (one that failed has fewer)
-    found += [NodeImage(name, ImageState.UNKNOWN, why=why or "its answer says nothing of it")
-              for name in wanted[len(found):]]
-    return NodeImages(reply.node, tuple(found), runtime, why if refused else "")
+    seen = [_image(name, one) for name, one in zip(wanted, images)]  # noqa: B905  (one that failed has fewer)
+    seen += [NodeImage(name, ImageState.UNKNOWN, why=why or "its answer says nothing of it")
+              for name in wanted[len(seen):]]
+    return NodeImages(reply.node, tuple(seen), runtime, why if refused else "")
 
 
 def _image(name: str, given: Any) -> NodeImage:

@@ -3,15 +3,14 @@ hold anything."""
 
 from __future__ import annotations
 
-import json
 import re
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from inventory.text import clean
+from inventory.transport import answer
 
 _MOST = 1 << 20
 _ASSIGNED = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)")
@@ -63,7 +62,7 @@ def image_names(release: Mapping[str, str]) -> tuple[str, ...]:
 def read(body: bytes | None) -> OsSigns:
     """The signs in a reply's body; raises SignsUnreadable."""
     try:
-        report = json.loads(zlib.decompressobj().decompress(body or b"", _MOST))
+        report = answer.document(body, _MOST)
         kind, source, number = [*(clean(_text(one), 120) for one in report["root"][:3]), "", "", ""][:3]
         return OsSigns(
             _file(report["cmdline"]), (kind, source, number), os_release(_file(report["release"]).text or ""),
@@ -72,7 +71,7 @@ def read(body: bytes | None) -> OsSigns:
             clean(_text(report["systemd"]), 80), clean(_text(report["cloud_init"]), 40),
             tuple(f"{name}: {clean(report[name]['unseen'], 160)}" for name in ("cmdline", "release")
                   if report[name]["unseen"]))
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, zlib.error):
+    except answer.UNREADABLE:
         raise SignsUnreadable("its answer cannot be read") from None
 
 

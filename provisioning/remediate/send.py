@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,6 +14,7 @@ from healthcheck.collector.loader import LOADER, payload
 from healthcheck.triage.remediation import RemediationStep
 from inventory.model import Node
 from inventory.text import clean
+from inventory.transport import answer
 from inventory.transport.base import Limits, Program, Stage, Transport
 from inventory.transport.deadline import bounded
 from provisioning.remediate.steps import SPECS
@@ -72,15 +72,15 @@ def send(
             yield StepReport(reply.node, None, stage not in _NOT_BEGUN and reply.failure.stuck is None,
                              clean(f"{stage.value}: {reply.failure.reason}", 300))
         else:
-            yield _step_report(reply.node, reply.body or b"")
+            yield _step_report(reply.node, reply.body)
 
 
-def _step_report(node: str, body: bytes) -> StepReport:
+def _step_report(node: str, body: bytes | None) -> StepReport:
     """What a node answered, which may be anything."""
     try:
-        on_result = json.loads(zlib.decompressobj().decompress(body, _MOST))
+        on_result = answer.document(body, _MOST)
         ok = on_result["ok"]
         return StepReport(node, ok if isinstance(ok, bool) else None, on_result["touched"] is not False,
                           clean(str(on_result["said"]), 300))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error):
+    except answer.UNREADABLE:
         return StepReport(node, None, True, "its answer cannot be read")

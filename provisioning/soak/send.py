@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import secrets
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from healthcheck.collector import joined
 from healthcheck.collector.loader import LOADER, payload
 from inventory.model import Node
 from inventory.text import clean
+from inventory.transport import answer
 from inventory.transport.base import Limits, Program, Reply, Stage, Transport
 from inventory.transport.deadline import bounded
 from provisioning.agent import onnode as agent
@@ -76,7 +76,7 @@ def _read(reply: Reply) -> BootLook:
         return BootLook(message=clean(f"{reply.failure.stage.value}: {reply.failure.reason}", 300),
                         stage=reply.failure.stage)
     try:
-        report = json.loads(zlib.decompressobj().decompress(reply.body or b"", _MOST))
+        report = answer.document(reply.body, _MOST)
         if report["ok"] is not True:
             return BootLook(message=clean(report["said"], 300) or "it says no reason")
         uptime, boot = float(report["uptime"]), clean(report["boot"], 64)
@@ -85,7 +85,7 @@ def _read(reply: Reply) -> BootLook:
         pci = {clean(at, 20): tuple(clean(one, 40) for one in values[:5])
                for at, values in report["pci"].items()}
         return BootLook(boot, uptime, _whole(report["memory"]), _whole(report["cpus"]), pci)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError, zlib.error):
+    except answer.UNREADABLE:
         return BootLook(message="its answer cannot be read", stage=Stage.REPLY)
 
 

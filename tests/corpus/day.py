@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from inventory.times import millisecond
+
 BETWEEN_S = 900.0
 _TIMES = 3
 
@@ -50,7 +52,7 @@ def looked(sweep: Path, state: Path, times: Iterable[float]) -> None:
     plan, outcome = replay(sweep, load_ruleset(rulesfolder.folders(None)), (), (), None)
     found = {one.node: readings(one) for one, _ in saved.recordings(sweep, saved.load_manifest(sweep)) if one.host is not None}
     for at in times:
-        stored = record_sweep(state, plan, replace(outcome, started=saved.timestamp(at), finished=saved.timestamp(at + 30)), found)
+        stored = record_sweep(state, plan, replace(outcome, started=millisecond(at), finished=millisecond(at + 30)), found)
         assert not stored.troubles, stored.troubles
 
 

@@ -23,6 +23,7 @@ from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep import saved, sweep
 from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.load import load_inventory
+from inventory.times import millisecond
 from inventory.transport.ssh import SshTransport
 from provisioning.demo.expected import compare
 from provisioning.demo.fleet import DemoFleet
@@ -67,7 +68,7 @@ def scenarios(folder: Path) -> None:
             saver.add(scenario.kept(scenario.at(scenario.look(machine, Path(trees)), moment), before), before)
     nodes = tuple(replace(scenario.NODE, name=name) for name in planted)
     saver.finish(saved.SweepManifest(
-        saved.timestamp(moment), saved.timestamp(moment + 60), False, "muster.yaml", nodes, None, (), (), scenario.rules().digest,
+        millisecond(moment), millisecond(moment + 60), False, "muster.yaml", nodes, None, (), (), scenario.rules().digest,
         scenario.rules().probe_set(45.0).to_json()))
     _planted(folder, planted)
 

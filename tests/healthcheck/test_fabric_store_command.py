@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from healthcheck.subnet import plancsv
+from healthcheck.sweep.fabriclook import saved
 from tests.command import muster
 from tests.testbed import fabricoutputs
 from tests.testbed.ibfabric import two_tiers
@@ -73,3 +74,34 @@ def test_outputs_without_a_device_store_nothing_and_say_so(home: Path) -> None:
     (home / "empty" / "ibnetdiscover.txt").write_text("")
     done = run(home, "fabric", "check", "--from", "empty", "--store")
     assert done.returncode == 3 and "nothing was read, and nothing of it stored" in done.stderr
+
+
+def test_a_lot_whose_parts_fail_is_one_incident_of_the_vendor_until_a_check_that_knows_the_lot_measures_its_parts(tmp_path: Path) -> None:
+    plan = replace(two_tiers(32, 8, 2), cables=tuple(replace(cable, speed="NDR") for cable in two_tiers(32, 8, 2).cables))
+    (tmp_path / "plan.csv").write_text(plancsv.write(plan))
+    (tmp_path / "muster.yaml").write_text("version: 1\nnodes:\n  gpu[001-032]: {rack: r7}\n")
+    bad = {(cable.b, "LinkDownedCounter"): 2 for cable in [cable for cable in plan.cables if cable.a.device.startswith("gpu")][:24:4]}
+    now = time.time()
+    for name, ago, errors in (("sound", 900, {}), ("sick", 600, bad), ("mended", 300, bad), ("again", 200, bad)):
+        fabricoutputs.write(plan, tmp_path / name, errors)
+        (tmp_path / name / "look.json").write_text(json.dumps({"schema": "muster.fabric.look/1", "time": now - ago}))
+    guids = {device.description: device.guid for look in saved(tmp_path / "sick") for device in look.subnet().devices.values()}
+    (tmp_path / "parts.csv").write_text("guid,part,lot\n" + "".join(
+        f"0x{guids[f'gpu{number:03d} mlx5_0']},MCX75310,{'W12' if number % 4 == 1 else 'W20'}\n" for number in range(1, 33)))
+
+    def lot_check(name: str, since: str, *more: str) -> str:
+        return run(tmp_path, "fabric", "check", "--from", name, "--since", since, "--plan", "plan.csv", "--store", *more).stderr
+
+    assert lot_check("sick", "sound", "--delivery", "parts.csv") == "stored: 7 findings new, 0 again, 0 over\n"
+    triaged = run(tmp_path, "triage", "--hostfile", "bad", "--apply").stdout
+    (line,) = [line for line in triaged.splitlines() if line.startswith("incident") and "lot adapter MCX75310 of W12" in line]
+    assert "link-flapping at 6 of its 8" in line and "next: ask the vendor" in line and line.endswith("(vendor)"), line
+    assert "isolate" not in triaged and not (tmp_path / "bad").exists()
+    assert "lot of adapter MCX75310 of W12" in run(tmp_path, "incident", "list").stdout
+    # Without the list it is not known whose part anything is; with it, the parts were measured and are well.
+    assert lot_check("mended", "sick") == "stored: 0 findings new, 0 again, 6 over, 1 not measured this time, which stay open\n"
+    (told,) = [line for line in run(tmp_path, "triage", "--hostfile", "bad", "--apply").stdout.splitlines() if "W12" in line]
+    assert "no part of the lot was known" in told
+    assert lot_check("again", "mended", "--delivery", "parts.csv") == "stored: 0 findings new, 0 again, 1 over\n"
+    run(tmp_path, "triage", "--hostfile", "bad", "--apply")
+    assert "no open incident" in run(tmp_path, "incident", "list").stdout

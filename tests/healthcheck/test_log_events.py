@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
+import shutil
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -51,12 +53,22 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LogWorld:
     return LogWorld(tmp_path, monkeypatch)
 
 
+# Worlds in which a sweep has seen a report, by how it ends.
+_REPORTED: dict[EndKind, LogWorld] = {}
+
+
 def reported(world: LogWorld, ends: EndKind) -> None:
-    """A sweep has seen the report."""
-    world.chatter()
-    world.sweep()
-    world.say(LINES[ends])
-    assert set(failing(world.sweep())) == {RULES[ends]} == world.alive()
+    """A sweep has seen the report. It is swept once for all tests; this new world becomes a copy of that one."""
+    if ends not in _REPORTED:
+        world.chatter()
+        world.sweep()
+        world.say(LINES[ends])
+        assert set(failing(world.sweep())) == {RULES[ends]} == world.alive()
+        folder = shutil.copytree(world.folder, world.folder.with_name(f"reported-{ends.value}"))
+        _REPORTED[ends] = replace(world, folder=folder, records=[*world.records])
+    kept = _REPORTED[ends]
+    world.now, world.next, world.records = kept.now, kept.next, [*kept.records]
+    shutil.copytree(kept.folder, world.folder, dirs_exist_ok=True)
 
 
 # ---- how the log may be when the proof comes

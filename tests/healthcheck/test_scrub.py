@@ -22,6 +22,7 @@ from healthcheck.sweep import saved
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Bmc, Node, PortPlan
 from inventory.transport.base import Failure, Stage
+from provisioning.demo.vpd import vital_product_data
 from tests.healthcheck import machine
 from tests.packagedrules import RULES
 from tests.tries import tries
@@ -207,7 +208,7 @@ SECRETS = {
     "sibling": "zorba-gpu-0418", "filer": "tehlu-nas07", "export": "arcanum", "mount": "nfs-haliax",
     "uuid": "98dfe477-21a7-4896-9296-06aeede4d857", "mig": "c7a1b2d3-5e6f-4a8b-9c0d-1e2f3a4b5c6d",
     "boot": "5ac7656f-bf2d-40c8-8132-3b861438264a", "root": "0c2d9c4e-7b59-4c58-8a0e-7e2f6d1a9b30",
-    "machine": "4be0643f1d98573b97cdca98a65347dd", "gpu serial": "1652923004817",
+    "machine": "4be0643f1d98573b97cdca98a65347dd", "gpu serial": "1652923004817", "adapter serial": "MT2314X07321",
     "disk serial": "S64FNE0R802879", "guid": "5c25730300a1b2c3", "mac": "b8:3f:d2:1c:7a:e5",
     "second mac": "94:6d:ae:0b:33:f1", "ip": "10.42.17.203", "public ip": "185.199.110.153",
     "ip6": "fd12:3456:789a:1::42", "fingerprint": "uNiVztksCsDhcc0u9e8BrqXdC5Zk3bEXm1pQyMcfGhI",
@@ -291,6 +292,8 @@ def planted(s: dict[str, str]) -> tuple[Recording, Node]:
         filesystem_mounts=machine.done(**{"/proc/self/mountinfo": mountinfo, **mounts}),
         docker_info=Capture(Outcome.DONE, exit=0, text=docker,
                             stderr=f"WARNING: {s['user']}@{fqdn}: {s['ip']}\n", note=f"by {s['user']}"),
+        hca_vpd=Capture(Outcome.DONE, files={"/sys/class/infiniband/mlx5_0/device/vpd": FileCapture(
+            Outcome.DONE, vital_product_data("ConnectX-7 adapter card", "MCX75310AAS-NEAT", s["adapter serial"]).decode("utf-8", "surrogateescape"))}),
         gpu_nvml=machine.nvml(gpu0={"uuid": {"ok": f"GPU-{s['uuid']}"}, "serial": {"ok": s["gpu serial"]}}),
     )
     assert look.host is not None
@@ -363,6 +366,7 @@ VALUES = st.fixed_dictionaries({
     "disk serial": st.text(string.ascii_uppercase + string.digits, min_size=10, max_size=16).map(
         lambda text: f"S{text}7X"),
     "gpu serial": st.integers(10**12, 10**13 - 1).map(str),
+    "adapter serial": st.integers(10**9, 10**10 - 1).map("MT{}".format),
     "ip6": hexes(4).map(lambda h: f"fd12:3456:789a:1::1{h[1:]}"),
     "token": st.text(string.ascii_letters + string.digits, min_size=14, max_size=40).map(
         lambda text: f"t{text}9"),

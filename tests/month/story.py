@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from healthcheck.subnet.check.findings import FabricRule
 from tests.month.model import Expect, Lent, Look, Operator, Quiet, Return
 from tests.month.pretend import MARK
 from tests.month.world import HOUR, Done, World, slot_of
@@ -235,6 +236,20 @@ class Story:
     def node_is_well(self, node: str) -> None:
         """Nothing of the node itself is wrong."""
         self.world.machines[node].faults.clear()
+
+    def cable_is_sick(self, node: str, what: FabricRule) -> None:
+        """The cable of a node's adapter: it is down, which the node shows too, or has bit errors, which the subnet alone shows."""
+        self.world.subnet = True
+        self.world.sick[node] = what
+
+    def cable_is_reseated(self, node: str) -> None:
+        """A hand takes it out and puts it in again, and it is well."""
+        self.world.sick.pop(node, None)
+
+    def incidents(self) -> list[dict[str, Any]]:
+        """Those that go on, as triage names them."""
+        found: list[dict[str, Any]] = self.world.muster("triage", "--format", "json").json()["incidents"]
+        return found
 
     def parts_change_places(self, one: str, gpu: int, other: str, there: int) -> None:
         """Two boards, by hand."""

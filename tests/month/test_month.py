@@ -20,6 +20,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from healthcheck.subnet.check.findings import FabricRule
 from tests.month.story import Story
 from tests.month.world import slot_of
 from tests.testbed.memory import in_memory
@@ -158,6 +159,14 @@ class Month(RuleBasedStateMachine):
             self.story.turn(1, minutes)
             self.story.node_is_well(self.node(at))
             self.story.turn(1, minutes)
+
+    @rule(at=SOME, what=st.sampled_from([FabricRule.LINK, FabricRule.ERRORS]), turns=st.integers(1, 4))
+    def a_cable_is_sick_and_is_reseated(self, at: int, what: FabricRule, turns: int) -> None:
+        node = self.node(at)
+        self.story.cable_is_sick(node, what)
+        self.story.turn(turns)
+        self.story.cable_is_reseated(node)
+        self.story.turn(1)
 
     @rule(where=PLACE, what=st.sampled_from(["", "port-state"]))
     def a_place_fails_and_is_back(self, where: tuple[str, str], what: str) -> None:

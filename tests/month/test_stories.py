@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from healthcheck.store.file import NAME
+from healthcheck.subnet.check.findings import FabricRule
 from tests.month.story import Story
 from tests.month.world import slot_of
 from tests.testbed.memory import in_memory
@@ -134,6 +135,30 @@ def test_a_port_that_flaps_is_isolated_while_it_is_down_and_comes_back_once_it_w
     assert story.world.held_by_muster("gpu09")
     story.turn(6, minutes=180)
     assert not story.world.held_by_muster("gpu09")
+
+
+def test_a_cable_that_is_down_is_one_incident_with_what_its_node_shows_until_it_is_reseated_and_no_other_node_is_held(story: Story) -> None:
+    story.cable_is_sick("gpu09", FabricRule.LINK)
+    story.turn(2)
+    assert {node for _, node in story.world.marks()} == {"gpu09"}
+    (one,) = story.incidents()
+    assert (one["kind"], one["cause"], one["nodes"], one["owner"]) == ("link", "l0 port 3 to gpu09 mlx5_0", ["gpu09"], "datacentre")
+    assert "gpu09 itself shows port-state" in one["why"] and story.rows()["gpu09"]["owner"] == "datacentre"
+    story.cable_is_reseated("gpu09")
+    story.turn(1)
+    assert story.incidents() == [] and story.world.held_by_muster("gpu09")
+    story.turn(9, minutes=180)
+    assert story.world.marks() == {}
+
+
+def test_bit_errors_that_only_the_subnet_sees_are_an_incident_and_keep_no_node_from_jobs(story: Story) -> None:
+    story.cable_is_sick("gpu09", FabricRule.ERRORS)
+    story.turn(3)
+    (one,) = story.incidents()
+    assert (one["kind"], one["nodes"], one["owner"]) == ("link", ["gpu09"], "datacentre") and story.world.marks() == {}
+    story.cable_is_reseated("gpu09")
+    story.turn(1)
+    assert story.incidents() == []
 
 
 @pytest.mark.parametrize("story", ["hostfile", "slurm"], indirect=True)

@@ -38,12 +38,14 @@ from healthcheck.store.leases import open_leases
 from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.versions import Version
+from healthcheck.subnet.check.findings import FabricRule
 from inventory.errors import MusterError
 from provisioning.actions.choose import Options
 from provisioning.lease.check import backend, manager
 from provisioning.lease.holder import me
 from provisioning.lease.take import LeaseManager, give_back, take
 from tests.month.pretend import MARK, PretendSlurm
+from tests.month.subnet import DEVICE, looked
 from tests.testbed.marks import files_moved
 
 BEGAN = 1_800_000_000.0
@@ -123,6 +125,8 @@ class World:
         self.places = {name: place(name, at) for at, name in enumerate(NAMES)}
         self.bad: dict[str, set[str]] = {}
         self.strict = False
+        self.sick: dict[str, FabricRule] = {}       # by node what is wrong with its cable, as the subnet sees it
+        self.subnet = False     # whether anyone checks it
         self.slurm = PretendSlurm(NAMES, lambda: self.now)
         self.done: list[Done] = []
         self.backups: list[Path] = []
@@ -217,14 +221,20 @@ class World:
         sweep = SweepRecord(self.now, self.now + 5, False, "test", f"digest {self.strict}", ("bringup",), False, versions,
                             "timer")
         with opened(self.state, make=True) as store:
-            return record(store, sweep, reports, seen)
+            done = record(store, sweep, reports, seen)
+        if self.subnet:
+            there = {name: self.places[name]["leaf"] for name in self.places}
+            looked(self.state, {name: what for name, what in self.sick.items() if name in lives}, there, self.now)
+        return done
 
     def wrong(self, name: str) -> dict[str, list[str]]:
         """What is wrong with the node at this name, by rule: the subjects."""
         machine = self.machines[name]
         found: dict[str, list[str]] = {}
         for rule in machine.faults:
-            found.setdefault(rule, []).append("mlx5_0" if rule == "port-state" else "")
+            found.setdefault(rule, []).append(DEVICE if rule == "port-state" else "")
+        if self.sick.get(name) is FabricRule.LINK:
+            found.setdefault("port-state", [DEVICE])
         for slot, serial in machine.parts.items():
             for rule in self.bad.get(serial, ()):
                 found.setdefault(rule, []).append(subject(slot))
@@ -327,6 +337,8 @@ class World:
         """The machine answers to another name."""
         self.machines[new] = self.machines.pop(old)
         self.places[new] = self.places.pop(old)
+        if old in self.sick:
+            self.sick[new] = self.sick.pop(old)
 
     def remove(self, node: str) -> None:
         """A person takes the node out of the inventory file."""

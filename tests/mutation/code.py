@@ -48,6 +48,10 @@ SUBJECTS = {
                                          "provisioning/remediate/test_promises.py", "provisioning/remediate/test_choose.py")),
     # So here: by what they keep in memory or in files. Real schedulers take minutes to notice a change that these notice in seconds.
     "cordon": ("provisioning/actions/cordon.py", ("provisioning/actions/test_cordon*.py", "provisioning/actions/test_backends.py")),
+    # What makes results of facts, and what it is told to judge by.
+    "judge": ("healthcheck/judge/*.py", ("healthcheck/judge/test_*.py", "healthcheck/sweep/test_gpuless.py",
+                                         "healthcheck/sweep/test_left_out_report.py", "healthcheck/sweep/test_narrowed.py")),
+    "ruleset": ("healthcheck/ruleset/*.py", ("healthcheck/ruleset/test_*.py", "healthcheck/judge/test_judge.py")),
     "lease": ("provisioning/lease/*.py", tuple(f"provisioning/lease/test_{name}.py" for name in (
         "giveway", "lease", "lease_outcomes", "under_a_lease"))),
 }

@@ -26,7 +26,7 @@ SUBJECTS = {
     "filesystem.*": "filesystem-* docker-disk",
     "gpu.nvml": "gpu-* nvlink* cdi-* driver-* fleet-* kernel-*xid* sku-matches memory-left-over container-gpus",
     "gpu.pci": "gpu-count hca-present disk-nvme-* fleet-*",
-    "hca.sysfs": "hca-* port-devices fleet-hca-* fleet-rdma-binding",
+    "hca.*": "hca-* port-devices fleet-hca-* fleet-rdma-binding",
     "host.clock*": "host-clock-* fleet-clock-source",
     "host.crash": "host-crash",
     "host.dimms": "host-dimm-*",

@@ -48,6 +48,11 @@ def count(fabric: Fabric, end: PlannedEnd, counter: str, value: int) -> None:
     fabric.tell(f"PerformanceSet {fabric.there[end]} PortCounters.{counter}={value}")
 
 
+def sent(fabric: Fabric, end: PlannedEnd, value: int) -> None:
+    """So much has left a port, in units of four octets, and what the tools cause on top. (The wider counter, which ibqueryerrors reads.)"""
+    fabric.tell(f"PerformanceSet {fabric.there[end]} PortCountersExtended.PortXmitData={value}")
+
+
 def deaf(fabric: Fabric, host: str, share: int = 100) -> None:
     """A host's adapter loses so many of a hundred management packets."""
     fabric.tell(f"Error {fabric.adapter(host)} {share}")

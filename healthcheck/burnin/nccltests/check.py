@@ -1,4 +1,4 @@
-"""Checks whether a run of nccl-tests counts: its ranks, arithmetic, wrong values, and the floor.
+"""Checks whether a run of nccl-tests counts: its ranks, its arithmetic and wrong values.
 
 algbw = S/t, and busbw = algbw times a factor of the number of ranks (github.com/NVIDIA/nccl-tests,
 doc/PERFORMANCE.md). Neither the average over all sizes is used nor NCCL_TESTS_MIN_BW, which passes from 0.9
@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from statistics import median
 from types import MappingProxyType
 
 from healthcheck.burnin.nccltests.model import Half, NcclRow, NcclRun
@@ -32,20 +30,6 @@ _NAMES = ("all_reduce", "all_gather", "reduce_scatter", "alltoallv", "alltoall",
           "sendrecv", "gather", "scatter", "hypercube")
 # Programs that move another size than the column shows.
 _OTHER_SIZE = ("hypercube", "alltoallv")
-
-
-@dataclass(frozen=True)
-class FloorCheck:
-    """One size of a run against a floor: `busbw` is the median of its halves, None where it was not measured.
-
-    `reached` is None where that, or the run, cannot count; `why` says so, or how far it is.
-    """
-
-    size: int
-    floor: float
-    busbw: float | None
-    reached: bool | None
-    why: str
 
 
 def collective(run: NcclRun) -> str:
@@ -145,21 +129,6 @@ def ranks_text(allowed: tuple[int, int]) -> str:
     if most >= _MOST_RANKS:
         return f"{least} ranks or more"
     return f"{least} rank{'s' * (least != 1)}" if least == most else f"{least} to {most} ranks"
-
-
-def gate(run: NcclRun, size: int, floor: float, launched: int | None = None) -> FloorCheck:
-    """Whether busbw at this very size reaches the floor, in a run that counts."""
-    halves = [half for row in run.rows if row.size == size for half in row.halves]
-    busbw = median(half.busbw for half in halves) if halves else None
-    why = "; ".join(problems(run, launched))
-    if busbw is None:
-        return FloorCheck(size, floor, None, None, why or f"size {size} was not run")
-    if why:
-        return FloorCheck(size, floor, busbw, None, why)
-    if (launched or run.ranks) == 1:
-        return FloorCheck(size, floor, busbw, None, "one rank has no busbw")
-    return FloorCheck(size, floor, busbw, busbw >= floor,
-                      f"{busbw:g} GB/s at size {size}, {busbw / floor:.3f} of the floor" if floor else "")
 
 
 def _rated(run: NcclRun) -> list[Half]:

@@ -1,8 +1,7 @@
-"""How to start nccl-tests in a node, or across nodes by srun or mpirun: argv and environment, no shell.
+"""How to start nccl-tests in a node, or across nodes by srun: argv and environment, no shell.
 
-The process gets only the variables that it needs, as -J writes out all of them. muster alone sets NCCL_* and
-NCCL_TESTS_*. Newer options (-T, -J, -I) are used where --help names them. Launchers: srun(1), mpirun(1) of
-Open MPI 4 and 5.
+The process gets only the variables that it needs. muster alone sets NCCL_* and
+NCCL_TESTS_*. Newer options (-T, -I) are used where --help names them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ ALWAYS: Mapping[str, str] = MappingProxyType({"CUDA_DEVICE_ORDER": "PCI_BUS_ID",
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,120}")
 _OPTION = re.compile(r"\[-([A-Za-z]),--")
-_TREES = 128        # ssh sessions that mpirun opens at a time
 
 
 @dataclass(frozen=True)
@@ -71,8 +69,8 @@ def environment(inherited: Mapping[str, str], settings: Mapping[str, str]) -> di
     return {**kept, **ALWAYS, **settings}
 
 
-def words(test: Test, known: frozenset[str], gpus: int, record: str = "") -> tuple[str, ...]:
-    """Program and options for so many GPUs a process; `record` is the file that -J writes, where it can."""
+def words(test: Test, known: frozenset[str], gpus: int) -> tuple[str, ...]:
+    """Program and options for so many GPUs a process."""
     made = [test.program, "-b", str(test.size), "-e", str(test.size), "-g", str(gpus), "-n",
             str(test.iterations), "-w", str(test.warmup), "-c", str(test.checks), "-d", test.type, "-o",
             "sum"]
@@ -82,19 +80,16 @@ def words(test: Test, known: frozenset[str], gpus: int, record: str = "") -> tup
         made += ["-T", str(test.seconds)]
     if "I" in known:
         made += ["-I", "1"]
-    if record and "J" in known:
-        made += ["-J", record]
     return tuple(made)
 
 
-def in_node(test: Test, known: frozenset[str], gpus: int, variables: Mapping[str, str],
-            record: str = "") -> LaunchCommand:
+def in_node(test: Test, known: frozenset[str], gpus: int, variables: Mapping[str, str]) -> LaunchCommand:
     """One process for all GPUs of the node it is started on; needs no MPI."""
-    return LaunchCommand(words(test, known, gpus, record), variables, gpus)
+    return LaunchCommand(words(test, known, gpus), variables, gpus)
 
 
 def by_srun(test: Test, known: frozenset[str], nodes: Sequence[str], gpus: int, variables: Mapping[str, str],
-            record: str = "", extra: Sequence[str] = ()) -> LaunchCommand:
+            extra: Sequence[str] = ()) -> LaunchCommand:
     """One process a GPU, started by Slurm; a rank that ends ends all.
 
     `extra` are further words for srun (--partition, --reservation).
@@ -107,31 +102,16 @@ def by_srun(test: Test, known: frozenset[str], nodes: Sequence[str], gpus: int, 
         "--kill-on-bad-exit=1", "--unbuffered",
         "--input=none", "--export=ALL", "--job-name=muster-burnin",
         f"--time={test.seconds * max(1, test.cycles) // 60 + 2}", *extra,
-        "--", *words(test, known, 1, record),
-    ), variables, len(nodes) * gpus)
-
-
-def by_mpirun(test: Test, known: frozenset[str], nodes: Sequence[str], gpus: int,
-              variables: Mapping[str, str], record: str = "", extra: Sequence[str] = ()) -> LaunchCommand:
-    """One process a GPU, started over ssh from where mpirun runs; no node needs to reach another by ssh."""
-    _check(nodes, gpus)
-    passed = [word for name in sorted(variables) if name not in KEPT or name == "LD_LIBRARY_PATH"
-              for word in ("-x", name)]
-    return LaunchCommand((
-        "mpirun", "-np", str(len(nodes) * gpus), "--host", ",".join(f"{node}:{gpus}" for node in nodes),
-        "--map-by", f"ppr:{gpus}:node",
-        "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "plm_rsh_num_concurrent",
-        str(min(len(nodes), _TREES)), *passed, *extra,
-        *words(test, known, 1, record),
+        "--", *words(test, known, 1),
     ), variables, len(nodes) * gpus)
 
 
 def _check(nodes: Sequence[str], gpus: int) -> None:
     if not nodes or gpus < 1:
         raise UsageError("nccl-tests needs at least one node and one GPU in it")
-    # Some characters have a meaning in the lists of srun and mpirun.
+    # Some characters have a meaning in the lists of srun.
     for node in nodes:
         if not _NAME.fullmatch(node):
-            raise UsageError(f"{short(node)} cannot be passed to srun or mpirun: it is no host name")
+            raise UsageError(f"{short(node)} cannot be passed to srun: it is no host name")
     if len(set(nodes)) < len(nodes):
         raise UsageError("nccl-tests was asked to run twice on one node")

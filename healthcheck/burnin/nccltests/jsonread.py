@@ -63,12 +63,6 @@ def load(text: str) -> Any:
     return None
 
 
-def stripped(text: str) -> str | None:
-    """The file as text without its environment; None where it cannot be read."""
-    document = load(text)
-    return json.dumps(document) if isinstance(document, dict) else None
-
-
 def _closed(text: str) -> str:
     """The text up to its last whole value in a list or an object, with what is open closed."""
     open_now: list[str] = []

@@ -12,7 +12,7 @@ from statistics import median
 from healthcheck.burnin.faults import HUNG, RAISED, WRONG_DATA
 from healthcheck.burnin.model import Accusation, Object, RankEnd, RankReport, Task, TaskResult, WrongData
 from healthcheck.burnin.nccltests.check import problems, wrong
-from healthcheck.burnin.nccltests.model import Half, NcclRun
+from healthcheck.burnin.nccltests.model import NcclRun
 
 _TIMEOUT = "Test timeout"
 _CUDA = "Test CUDA failure"
@@ -57,12 +57,6 @@ def figures(run: NcclRun, ranks: int) -> Mapping[str, float]:
         found["seconds_p99"] = max(spread.p99_us for spread in spreads) / 1e6
         found["seconds_max"] = max(spread.max_us for spread in spreads) / 1e6
     return found
-
-
-def jitter(half: Half) -> float | None:
-    """The 99th percentile over the median of its iterations; None where they were not written one by one."""
-    middle = median(half.times_us) if half.times_us else 0.0
-    return half.spread.p99_us / middle if half.spread is not None and middle > 0 else None
 
 
 def _facts(run: NcclRun) -> dict[str, str]:

@@ -27,6 +27,7 @@ from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, Fabric
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.model import FabricEnd, FabricPort, LinkState
 from healthcheck.subnet.readers.building import LANE_SPEEDS
+from inventory.text import many
 
 _LANE: Mapping[str, float] = {**{name: float(rate) * 1e9 for rate, name in LANE_SPEEDS.items()},
                               "FDR10": 10.3125e9}
@@ -64,7 +65,8 @@ def counted(seen: SeenSubnet) -> Iterator[FabricFinding]:
     reason = ("no source shows counters (ibqueryerrors)" if now is None else
               "there is no earlier sample of counters; check again later" if before is None else
               "the time of a sample is not known" if seen.at is None else
-              "the earlier sample is not earlier" if seen.at <= before.time else "")
+              "the earlier sample is not earlier" if seen.at <= before.time else
+              "the samples are less than a second apart" if seen.at < before.time + 1 else "")
     if reason or now is None or before is None or seen.at is None:
         yield FabricFinding(FabricRule.ERRORS, whole, reason, severity=Severity.WARNING, plane=plane,
                             unknown=True)
@@ -92,8 +94,8 @@ def counted(seen: SeenSubnet) -> Iterator[FabricFinding]:
     for words, ends in unknown.items():
         shown = ", ".join(seen.port_name(end) for end in ends[:3]) + (" ..." if len(ends) > 3 else "")
         yield FabricFinding(FabricRule.ERRORS, FabricPlace(PlaceKind.SUBNET, whole.name, tuple(ends)),
-                            f"{words}: {len(ends)} ports ({shown})", severity=Severity.WARNING, plane=plane,
-                            unknown=True)
+                            f"{words}: {many(len(ends), 'port')} ({shown})", severity=Severity.WARNING,
+                            plane=plane, unknown=True)
 
 
 def _port(seen: SeenSubnet, port: FabricPort, added: Mapping[str, int],
@@ -119,8 +121,8 @@ def _port(seen: SeenSubnet, port: FabricPort, added: Mapping[str, int],
     if downs := added.get("LinkDownedCounter"):
         often = downs > 1 and seconds <= _DAY * max(1.0, downs / 2)
         yield FabricFinding(
-            FabricRule.FLAPPING, place, f"went down {downs} times in {_span(seconds)} ({at[3:]})", "not",
-            Severity.CRITICAL if often else Severity.WARNING, Owner.DATACENTRE, plane)
+            FabricRule.FLAPPING, place, f"went down {many(downs, 'time')} in {_span(seconds)} ({at[3:]})",
+            "not", Severity.CRITICAL if often else Severity.WARNING, Owner.DATACENTRE, plane)
     found = {name: added[name] for name in _NEVER if added.get(name)}
     if (received := added.get("PortRcvErrors", 0)) > max(1.0, 10 * seconds / _HOUR):
         found["PortRcvErrors"] = received

@@ -11,6 +11,9 @@ from healthcheck.subnet.jobroutes import PortJobs
 from healthcheck.subnet.model import FabricEnd
 from inventory.nodeset import natural
 
+# How a finding on a link's state begins that only a source with unhealthy ports (UFM) shows, or takes back.
+UNHEALTHY = "the subnet manager lists it as unhealthy"
+
 
 class FabricRule(Enum):
     """What is checked, by the name that findings have."""

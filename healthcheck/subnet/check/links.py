@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.subnet.cabling import PlannedCable, PlannedEnd, Tier
-from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule, PlaceKind
+from healthcheck.subnet.check.answers import is_nameless, nameless_places
+from healthcheck.subnet.check.findings import UNHEALTHY, FabricFinding, FabricPlace, FabricRule, PlaceKind
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkState
+from inventory.text import many
 
 # Where no plan says what a link should have, it is compared with its equals: this many at least, of which
 # this share agree.
@@ -26,7 +28,7 @@ def missing(seen: SeenSubnet) -> Iterator[FabricFinding]:
              if (port := seen.subnet.port(end)) is None or port.peer is not None
              or seen.kind(end) is DeviceKind.SWITCH}
     named = {name.device for name in seen.planned_name.values()}
-    gone = {end.device for cable in seen.cables for end in (cable.a, cable.b)} - there
+    gone = {end.device for cable in seen.cables for end in (cable.a, cable.b)} - there - nameless_places(seen)
     for name in sorted(gone):
         host = seen.is_host(name)
         kind = PlaceKind.NODE if host else PlaceKind.SWITCH
@@ -88,6 +90,10 @@ def _cable(seen: SeenSubnet, cable: PlannedCable, named: set[str]) -> Iterator[F
     plane = seen.subnet.name
     place = seen.at_planned(cable)
     ports = _ports(seen, cable)
+    if any(port.peer is not None and is_nameless(seen, port.peer) for port in ports):
+        yield FabricFinding(FabricRule.SILENT, place, "up, but the device at its other end answers "
+                            "management packets in part: its name was not read", "answers", plane=plane)
+        return
     elsewhere = [port for port in ports if port.peer is not None and not _leads(seen, port, cable)]
     if elsewhere:
         # Where both ends are elsewhere, as in a swap, the upper one says it.
@@ -136,27 +142,32 @@ def _leads(seen: SeenSubnet, port: FabricPort, cable: PlannedCable) -> bool:
 
 
 def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
-    """Ports between down and active, ports whose other end does not answer, and, without a plan, links that
-    were up at the earlier sample."""
+    """Ports between down and active or listed as unhealthy, ports whose other end does not answer, and,
+    without a plan, links that were up at the earlier sample."""
     plane = seen.subnet.name
     dark = [a.end for a, b in seen.pairs if a.state is None and b.state is None]
     if dark:
         yield FabricFinding(
             FabricRule.STATE, FabricPlace(PlaceKind.SUBNET, f"subnet {plane}".strip(), tuple(dark)),
-            f"the state of {len(dark)} links is not shown (iblinkinfo)", severity=Severity.WARNING,
+            f"the state of {many(len(dark), 'link')} is not shown (iblinkinfo)", severity=Severity.WARNING,
             plane=plane, unknown=True)
     reported: set[FabricEnd] = set()
+    silent: set[PlannedCable] = set()
     for port in seen.subnet.ports():
         if port.end in reported:
             continue
-        if port.state in (LinkState.INITIALIZE, LinkState.ARMED):
+        conditions = (seen.subnet.unhealthy or {}).get(port.end)
+        if conditions is not None:
             if port.peer is not None:
                 reported.add(port.peer)
-            cable = seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", "")))
-            place = (seen.at_link(port.end, port.peer) if port.peer is not None
-                     else seen.at_planned(cable) if cable is not None else seen.at_port(port.end))
-            yield FabricFinding(FabricRule.STATE, place, f"{port.state.value}: the subnet manager has not "
-                                "brought it up", "active", plane=plane)
+            named = ", ".join(sorted(conditions)) or "no condition"
+            yield FabricFinding(FabricRule.STATE, _place(seen, port), f"{UNHEALTHY} ({named})", "in use",
+                                Severity.WARNING, plane=plane)
+        elif port.state in (LinkState.INITIALIZE, LinkState.ARMED):
+            if port.peer is not None:
+                reported.add(port.peer)
+            yield FabricFinding(FabricRule.STATE, _place(seen, port), f"{port.state.value}: the subnet "
+                                "manager has not brought it up", "active", plane=plane)
         elif port.state is LinkState.ACTIVE and port.peer is None and (
                 seen.kind(port.end) is DeviceKind.ADAPTER
                 and (cable := seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", ""))))):
@@ -167,6 +178,9 @@ def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
               and seen.kind(port.end) is DeviceKind.SWITCH):
             planned = seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", "")))
             where = seen.at_planned(planned) if planned is not None else seen.at_port(port.end)
+            if planned in silent:
+                continue        # its other end says it
+            silent |= {planned} if planned is not None else set()
             yield FabricFinding(
                 FabricRule.SILENT, where,
                 "up, but the device at its other end does not answer management packets", "answers",
@@ -177,6 +191,14 @@ def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
                 yield FabricFinding(
                     FabricRule.LINK, seen.at_link(link.a, link.b), "gone since the earlier sample", "up",
                     plane=plane, owner=Owner.DATACENTRE)
+
+
+def _place(seen: SeenSubnet, port: FabricPort) -> FabricPlace:
+    """The link of a port, by its other end or by the plan; else the port."""
+    if port.peer is not None:
+        return seen.at_link(port.end, port.peer)
+    cable = seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", "")))
+    return seen.at_planned(cable) if cable is not None else seen.at_port(port.end)
 
 
 def rates(seen: SeenSubnet) -> Iterator[FabricFinding]:
@@ -210,8 +232,9 @@ def rates(seen: SeenSubnet) -> Iterator[FabricFinding]:
                     plane=seen.subnet.name, owner=Owner.DATACENTRE)
     whole = FabricPlace(PlaceKind.SUBNET, f"subnet {seen.subnet.name}".strip())
     if unmeasured:
-        yield FabricFinding(FabricRule.SPEED, whole, f"width or rate of {unmeasured} links is not shown",
-                            severity=Severity.WARNING, plane=seen.subnet.name, unknown=True)
+        words = f"width or rate of {many(unmeasured, 'link')} is not shown"
+        yield FabricFinding(FabricRule.SPEED, whole, words, severity=Severity.WARNING,
+                            plane=seen.subnet.name, unknown=True)
     if without:
         yield FabricFinding(FabricRule.SPEED, whole, "nothing says which width and rate links should have: "
                             "--plan, or --width and --speed", severity=Severity.WARNING,
@@ -232,11 +255,11 @@ def _gigabits(seen: SeenSubnet) -> Iterator[FabricFinding]:
                 FabricRule.SPEED, seen.at_link(a.end, b.end), f"{there:g} Gb/s", f"{wanted:g} Gb/s",
                 plane=seen.subnet.name, owner=Owner.DATACENTRE)
     whole = FabricPlace(PlaceKind.SUBNET, f"subnet {seen.subnet.name}".strip())
-    for count, words in ((unmeasured, "the rate of {} links is not shown"),
-                         (unplanned, "no plan says which rate {} links should have")):
+    for count, words in ((unmeasured, "the rate of {} is not shown"),
+                         (unplanned, "no plan says which rate {} should have")):
         if count:
-            yield FabricFinding(FabricRule.SPEED, whole, words.format(count), severity=Severity.WARNING,
-                                plane=seen.subnet.name, unknown=True)
+            yield FabricFinding(FabricRule.SPEED, whole, words.format(many(count, "link")),
+                                severity=Severity.WARNING, plane=seen.subnet.name, unknown=True)
 
 
 def _class(seen: SeenSubnet, a: FabricEnd, b: FabricEnd) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ from healthcheck.model.outcome import Owner, Severity
 from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule, PlaceKind
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.model import DeviceKind, FabricEnd, ManagerState, SubnetManager
+from healthcheck.subnet.plannednames import other_guids
+from inventory.text import many
 
 
 def managers(seen: SeenSubnet) -> Iterator[FabricFinding]:
@@ -98,3 +100,37 @@ def identities(seen: SeenSubnet) -> Iterator[FabricFinding]:
         if known is not None:
             yield FabricFinding(FabricRule.IDENTITY, seen.at_device(known), conflict.observed,
                                 conflict.expected, Severity.WARNING, Owner.OPERATOR, plane)
+    if seen.plan is not None:
+        for guid, expected in other_guids(seen.plan, seen.subnet).items():
+            yield FabricFinding(
+                FabricRule.IDENTITY, seen.at_device(seen.subnet.devices[guid]), f"its GUID is 0x{guid}",
+                f"0x{expected}, as the plan has it", Severity.WARNING, Owner.OPERATOR, plane)
+    yield from _placed(seen)
+
+
+def _placed(seen: SeenSubnet) -> Iterator[FabricFinding]:
+    """Devices in the place of planned ones that do not say that they are these, a line for each name that
+    they give; and adapters of which only the host is known."""
+    plane, of_host = seen.subnet.name, seen.names.of_host
+    said: dict[str, dict[str, list[FabricEnd]]] = defaultdict(lambda: defaultdict(list))
+    for end, name in sorted(seen.names.placed.items()):
+        if end not in of_host:
+            words = seen.words(name) if seen.is_host(name.device) else name.device
+            said[seen.subnet.devices[end.guid].description][words].append(end)
+    for description, places in said.items():
+        shown = ", ".join(list(places)[:4]) + (" ..." if len(places) > 4 else "")
+        ends = tuple(sorted({FabricEnd(end.guid, 0) for those in places.values() for end in those}))
+        nodes = {node for those in places.values() for end in those
+                 if (node := seen.node_of(end)) is not None}
+        yield FabricFinding(
+            FabricRule.IDENTITY,
+            FabricPlace(PlaceKind.SUBNET, f"in the place of {shown}", ends, tuple(sorted(nodes))),
+            f"calls itself {description or 'nothing'}", "its planned name", Severity.WARNING,
+            Owner.OPERATOR, plane)
+    if of_host:
+        whole = FabricPlace(PlaceKind.SUBNET, f"subnet {plane}".strip(), tuple(sorted(of_host)))
+        yield FabricFinding(
+            FabricRule.IDENTITY, whole,
+            f"of {many(len(of_host), 'port')} the host is known, and not the adapter: the plan names it in a "
+            "way that neither a snapshot (muster check --store) nor its description does",
+            severity=Severity.WARNING, owner=Owner.OPERATOR, plane=plane, unknown=True)

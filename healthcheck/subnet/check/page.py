@@ -22,7 +22,7 @@ def lines(report: FabricReport) -> Iterator[str]:
         words = ", ".join((many(switches, "switch").replace("switchs", "switches"),
                            many(adapters, "adapter"), many(links, "link")))
         yield f"{'subnet ' + clean(name, 60) if name else 'subnet'}: {words}"
-    if report.interval is not None:
+    if report.interval is not None and report.interval > 0:
         yield f"counters: what was added in {report.interval:.0f} s"
     if report.findings:
         yield ""

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from healthcheck.subnet.cabling import CablingPlan, PlannedCable, PlannedEnd, Tier
 from healthcheck.subnet.check.findings import FabricPlace, PlaceKind
-from healthcheck.subnet.join import FabricJoin, planned_names, system_name
+from healthcheck.subnet.join import FabricJoin, system_name
 from healthcheck.subnet.model import (
     DeviceKind,
     FabricDevice,
@@ -20,6 +20,7 @@ from healthcheck.subnet.model import (
     Subnet,
     counted_value,
 )
+from healthcheck.subnet.plannednames import PlannedNames, names_of
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,14 @@ class SeenSubnet:
     planes: int = 1
 
     @cached_property
+    def names(self) -> PlannedNames:
+        """The plan's names of ports, and how they are known."""
+        return PlannedNames() if self.plan is None else names_of(self.plan, self.subnet, self.joined)
+
+    @cached_property
     def planned_name(self) -> Mapping[FabricEnd, PlannedEnd]:
         """The plan's name of each port that has one."""
-        return planned_names(self.plan, (self.subnet,), self.joined) if self.plan is not None else {}
+        return self.names.all
 
     @cached_property
     def ends(self) -> Mapping[PlannedEnd, FabricEnd]:

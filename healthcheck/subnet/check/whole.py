@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.subnet.cabling import CablingPlan
+from healthcheck.subnet.check.answers import in_part
 from healthcheck.subnet.check.congestion import congested
 from healthcheck.subnet.check.counted import counted
 from healthcheck.subnet.check.findings import (
@@ -23,7 +24,7 @@ from healthcheck.subnet.check.seen import CountedBefore, FabricWanted, SeenSubne
 from healthcheck.subnet.join import FabricJoin
 from healthcheck.subnet.model import DeviceKind, Subnet
 
-_CHECKS = (managers, identities, missing, states, rates, counted, congested, parts, routes)
+_CHECKS = (managers, identities, missing, states, in_part, rates, counted, congested, parts, routes)
 
 
 def check_fabric(

@@ -56,6 +56,7 @@ class SubnetReading:
     routes_by_lid: Mapping[int, Mapping[int, int]] = field(default_factory=lambda: MappingProxyType({}))
     unread: tuple[str, ...] = ()
     partial: bool = False
+    unhealthy: Mapping[FabricEnd, frozenset[str]] | None = None
     ethernet: bool = False      # of an Ethernet fabric: it shows those ends that were asked, and no others
 
 

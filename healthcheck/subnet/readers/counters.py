@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 
 from healthcheck.subnet.model import FabricEnd, PortCounters
-from healthcheck.subnet.readers.building import SubnetReading, UnreadLines, guid_of, numbered
+from healthcheck.subnet.readers.building import SubnetReading, UnreadLines, cut_short, guid_of, numbered
 from healthcheck.subnet.readers.dotted import pair
 
 ERRORS, PERFQUERY = "ibqueryerrors", "perfquery"
@@ -31,8 +31,8 @@ HIGHEST: Mapping[str, int] = {
 _PORT = re.compile(r"\s+GUID 0x([0-9a-f]{1,16}) port (\d{1,3}|ALL):(.*)")
 _COUNTER = re.compile(r"\[(\w{1,64}) == (\d{1,20})( \([^)\]]*\))?\]")
 _HEADER = re.compile(r'(?:Errors|Data Counters) for .*')
-_NODES = re.compile(r"## Summary: (\d{1,9}) nodes checked,.*")
 _CHECKED = re.compile(r"##\s+(\d+) ports checked,.*")
+_NODES = re.compile(r"## Summary: (\d{1,9}) nodes checked,.*")
 _FAILED = re.compile(r"##\s+(\d+) PMA query failures")
 _LIST = re.compile(r"## (Thresholds|Suppressed):\s*(.*)")
 _QUERY = re.compile(r"# Port (extended )?counters: Lid (\d{1,5}) port (\d{1,3})\b.*")
@@ -66,6 +66,8 @@ def read_errors(text: str, cut: bool = False) -> SubnetReading:
                 failures = int(failed[1])
             if (listed := _LIST.fullmatch(line)) is not None:
                 bounded = bounded or listed[2]
+                # Newer versions end their summary so, older ones with the line of ports.
+                ended = listed[1] == "Suppressed"
         elif _HEADER.fullmatch(line):
             data_only = data_only or line.startswith("Data")
         elif not line.startswith("   "):       # with -r each port has a line of its link beside it
@@ -74,11 +76,12 @@ def read_errors(text: str, cut: bool = False) -> SubnetReading:
         unread.note(f"{failures} queries of counters failed, so counters that it does not show are not known")
     if bounded:
         unread.note("it was run with thresholds, so counters that it does not show are not known")
+    cut = cut or not ended or cut_short(text)
     return SubnetReading(
         ERRORS, counters=PortCounters(
-            values, zeros=ended and not cut and not failures and not bounded and not data_only,
+            values, zeros=not cut and not failures and not bounded and not data_only,
             full={end: frozenset(names) for end, names in full.items()}, nodes=nodes),
-        unread=unread.lines(), partial=cut or not ended)
+        unread=unread.lines(), partial=cut)
 
 
 def read_perfquery(text: str, cut: bool = False) -> SubnetReading:
@@ -100,4 +103,4 @@ def read_perfquery(text: str, cut: bool = False) -> SubnetReading:
                 and parts[0] not in ("PortSelect", "CounterSelect", "CounterSelect2"):
             values[at][parts[0]] = int(parts[1])
     return SubnetReading(PERFQUERY, by_lid=values, unread=unread.lines(),
-                         partial=cut or (text != "" and not text.endswith("\n")))
+                         partial=cut or cut_short(text))

@@ -38,6 +38,7 @@ SOURCES = (
     FabricSource("ufm-ports", ufm.read_ports, "GET /ufmRest/resources/ports"),
     FabricSource("ufm-systems", ufm.read_systems, "GET /ufmRest/resources/systems"),
     FabricSource("ufm-links", ufm.read_links, "GET /ufmRest/resources/links"),
+    FabricSource("ufm-unhealthy", ufm.read_unhealthy, "GET /ufmRest/app/unhealthy_ports"),
 )
 BY_NAME: Mapping[str, FabricSource] = {source.name: source for source in SOURCES}
 

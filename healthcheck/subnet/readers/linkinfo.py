@@ -26,6 +26,8 @@ from healthcheck.subnet.readers.building import (
 TOOL = "iblinkinfo --line"
 _STATES = {"Down": LinkState.DOWN, "Initialize": LinkState.INITIALIZE, "Init": LinkState.INITIALIZE,
            "Armed": LinkState.ARMED, "Active": LinkState.ACTIVE}
+# What is printed of a port that has not answered, whose PortInfo is all zeros: no port is in that state.
+_UNANSWERED = "NoChange"
 _NEAR = re.compile(
     r'\s*0x([0-9a-f]{16}) "([^"]*)"\s+(\d{1,6})\s+(\d{1,3})\[ *(\d*) *\] ==\((.*?)\)==>\s*(.*)')
 _UP = re.compile(r"\s*(\S+)\s+(.*?)\s+(\w+)/\s*(\w+)")
@@ -58,7 +60,8 @@ def _port(found: re.Match[str], several: Counter[str], building: Building) -> Fa
     up, down = _UP.fullmatch(_SETTINGS.sub("", found[6])), _DOWN.fullmatch(found[6])
     width, speed = (up[1], up[2]) if up else (None, None)
     state, physical = (up[3], up[4]) if up else (down[1], down[2]) if down else ("", "")
-    if state not in _STATES:
+    unanswered = state == physical == _UNANSWERED
+    if state not in _STATES and not unanswered:
         return None
     peer: FabricEnd | None = None
     far = _FAR.fullmatch(found[7])
@@ -72,8 +75,9 @@ def _port(found: re.Match[str], several: Counter[str], building: Building) -> Fa
     kind = _kind(found[1], several)
     building.device(found[1], kind, name_of(found[2]))
     return FabricPort(
-        FabricEnd(found[1], int(found[4])), state=_STATES[state], physical=physical.lower(),
-        width=lanes(width) if width else None, speed=rate(speed) if speed else None,
+        FabricEnd(found[1], int(found[4])), state=_STATES.get(state),
+        physical=None if unanswered else physical.lower(),
+        width=lanes(width) if width else None, speed=rate(speed) if speed and not unanswered else None,
         lid=int(found[3]) or None, label=found[5] or None, peer=peer,
         port_guid=found[1] if kind is DeviceKind.ADAPTER else None)
 

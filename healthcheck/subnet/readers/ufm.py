@@ -1,17 +1,25 @@
-"""UFM's view of the fabric, saved from its REST interface: ufm-ports.json, ufm-links.json and
-ufm-systems.json of GET /ufmRest/resources/ports, links and systems.
+"""UFM's view of the fabric, as its REST interface gives it: ufm-ports.json, ufm-links.json and
+ufm-systems.json of GET /ufmRest/resources/ports, links and systems, ufm-unhealthy.json of GET
+/ufmRest/app/unhealthy_ports.
 
-Fields are those of the UFM Enterprise REST API guide ("Ports" and "Links REST API"); a system's, and a port's
-`type`, `peer` and states of a port that is up, are as NVIDIA's plugins (Mellanox/ufm_sdk_3.0) read them:
+Fields are those of the UFM Enterprise REST API guide ("Ports", "Links" and "Unhealthy Ports REST API"); a
+system's, and a port's `type`, `peer` and states of a port that is up, are as NVIDIA's plugins
+(Mellanox/ufm_sdk_3.0) read them:
 
 - a port's `name` is GUID_NUMBER; `guid`, `dname` (what is printed beside it), `lid`, `physical_state`
   ("Polling", "Link Up"), `logical_state` ("Down", "Active"), `active_width`, `active_speed`, `peer` (the
   name of the port at the other end), `description` ("Switch IB Port"), `node_description`;
 - a link's `source_guid`, `source_port`, `destination_guid`, `destination_port`, their `..._dname`, `width`;
-- a system's `guid`, `system_guid`, `system_name`, `type` ("switch").
+- a system's `guid`, `system_guid`, `system_name`, `type` ("switch");
+- an unhealthy port's `UnhealthyGUID`, `UnhealthyPortNumber`, `PeerGUID`, `PeerPortNumber`, `Condition` (one
+  word, or a list of them in 6.22).
+
+A resource is a list, or where pages were asked for an object with the list in `data`.
 
 That `peer` is a port's name and an adapter's port a "Computer IB Port" is how NVIDIA's own plugins read them
-(Mellanox/ufm_sdk_3.0, plugins/pdr_deterministic_plugin).
+(Mellanox/ufm_sdk_3.0, plugins/pdr_deterministic_plugin); none of the guide's examples that were read shows a
+port that is up. So "LinkUp" is read as "Link Up" is, "4X" and "IB_4x" as "4x", "Switch" as "switch", and a
+rate by its name or in Gbps.
 
 A row that cannot be read makes the reading partial: what it lacks is not known to be absent. A value in
 another form ("N/A", null) is not known. What a field means is nowhere guessed: `severity`,
@@ -39,13 +47,14 @@ from healthcheck.subnet.readers.building import (
 )
 from inventory.text import short
 
-TOOL, LINKS, SYSTEMS = "UFM ports", "UFM links", "UFM systems"
+TOOL, LINKS, SYSTEMS, UNHEALTHY = "UFM ports", "UFM links", "UFM systems", "UFM unhealthy ports"
 _NAME = re.compile(r"((?:0x)?[0-9a-fA-F]{16})_(\d{1,3})")
 _STATES = {"down": LinkState.DOWN, "init": LinkState.INITIALIZE, "initialize": LinkState.INITIALIZE,
            "armed": LinkState.ARMED, "active": LinkState.ACTIVE}
 _WORD = re.compile(r"[A-Za-z][A-Za-z ]{0,30}")
 _SWITCH_PORT = "Switch IB Port"
 _SIDES = ("source", "destination")
+_MOST_CONDITIONS = 16
 
 
 def read_ports(text: str, cut: bool = False) -> SubnetReading:
@@ -73,10 +82,15 @@ def _port(row: Mapping[str, Any], end: FabricEnd, switch: bool) -> FabricPort:
     return FabricPort(
         end, _STATES.get(_text(row, "logical_state").lower()),
         physical.replace(" ", "").lower() if _WORD.fullmatch(physical) else None,
-        _width(row, "active_width"), rate(_text(row, "active_speed").upper()),
+        _width(row, "active_width"), _speed(row),
         lid=lid if isinstance(lid, int) and not isinstance(lid, bool) and 0 < lid < 1 << 20 else None,
         port_guid=None if switch else guid_of(_text(row, "guid")),
         label=label if label not in ("", str(end.number)) else None, peer=peer if peer != end else None)
+
+
+def _speed(row: Mapping[str, Any]) -> str | None:
+    text = _text(row, "active_speed")
+    return rate(text) or rate(text.upper())
 
 
 def read_links(text: str, cut: bool = False) -> SubnetReading:
@@ -119,6 +133,37 @@ def read_systems(text: str, cut: bool = False) -> SubnetReading:
                          partial=cut or rows is None or bool(unread.lines()))
 
 
+def read_unhealthy(text: str, cut: bool = False) -> SubnetReading:
+    """The ports that the subnet manager lists as unhealthy, at both ends of their links. It names no
+    devices."""
+    unread = UnreadLines("ufm-unhealthy.json")
+    rows = _rows(text, unread)
+    found: dict[FabricEnd, frozenset[str]] = {}
+    for number, row in enumerate(rows or (), 1):
+        end = _end(f"{_text(row, 'UnhealthyGUID')}_{_number(row, 'UnhealthyPortNumber')}")
+        peer = _end(f"{_text(row, 'PeerGUID')}_{_number(row, 'PeerPortNumber')}")
+        if end is None:
+            unread.note(f"unhealthy port {number} names no GUID and number")
+            continue
+        for each in (end, peer):
+            if each is not None:
+                found[each] = found.get(each, frozenset()) | _conditions(row)
+    return SubnetReading(UNHEALTHY, unhealthy=found if rows is not None and not cut else None,
+                         unread=unread.lines(), partial=cut or rows is None or bool(unread.lines()))
+
+
+def _conditions(row: Mapping[str, Any]) -> frozenset[str]:
+    value = row.get("Condition")
+    words = value[:_MOST_CONDITIONS] if isinstance(value, list) else [value]
+    return frozenset(name_of(word).upper() for word in words if isinstance(word, str))
+
+
+def _number(row: Mapping[str, Any], key: str) -> str:
+    """A port's number, which UFM writes as a number, or as a word."""
+    value = row.get(key)
+    return str(value)[:8] if isinstance(value, int | str) and not isinstance(value, bool) else ""
+
+
 def _rows(text: str, unread: UnreadLines) -> Sequence[Mapping[str, Any]] | None:
     """The objects of the list; None where there is no whole list."""
     try:
@@ -126,6 +171,10 @@ def _rows(text: str, unread: UnreadLines) -> Sequence[Mapping[str, Any]] | None:
     except (ValueError, RecursionError):
         unread.note("is no JSON, or ends early")
         return None
+    if isinstance(found, dict) and isinstance(found.get("data"), list):
+        if found.get("num_of_pages", 1) not in (0, 1):
+            unread.note("is one page of several")       # and so is partial, but for what it has
+        found = found["data"]
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         unread.note("is no list of objects")
         return None

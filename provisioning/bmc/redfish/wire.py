@@ -22,8 +22,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from inventory.text import clean, short
+from inventory.transport.timedsocket import TimedSocket
 from provisioning.bmc.base import BmcError, BmcErrorReason
-from provisioning.bmc.timedsocket import TimedSocket
 
 CONNECT_S = 10.0
 MOST_BYTES = 8 * 1024 * 1024        # of one answer: an expanded log of 4,000 entries has some 3 MB

@@ -10,7 +10,7 @@ from healthcheck.model.trouble import Trouble
 from healthcheck.report.nodes import Fold, Paint
 from healthcheck.store.bringupnotes import DONE, LEFT, SKIPPED, SO, TROUBLE, WAITING
 from inventory.nodeset import natural
-from inventory.text import clean
+from inventory.text import clean, many
 from provisioning.bringup.engine.model import ORDER, StepEffect
 from provisioning.bringup.engine.site import RunEvent
 from provisioning.bringup.pages.masked import masked, named
@@ -75,7 +75,7 @@ def lines(firsts: Mapping[str, First], fold: Fold, paint: Paint) -> Iterator[str
         yield from (f"    {line}" for line in _under(first))
     counted = {stand: sum(first.stand == stand for first in firsts.values()) for stand in _ORDER}
     yield ""
-    yield f"{_count(len(firsts), 'machine')}, and nothing was written: " + (
+    yield f"{many(len(firsts), 'machine')}, and nothing was written: " + (
         ", ".join(f"{number} {_WORDS[stand]}" for stand, number in counted.items() if number)
         or "no machine was checked")
 
@@ -117,7 +117,3 @@ def _under(first: First) -> Iterator[str]:
 
 def _place(step: str) -> int:
     return ORDER.index(step) if step in ORDER else len(ORDER)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"

@@ -10,7 +10,7 @@ from typing import Any
 
 from healthcheck.report.nodes import Fold
 from inventory.model import Node
-from inventory.text import clean
+from inventory.text import clean, many
 from provisioning.bringup.engine.choose import MachinePlan, MachineSelection, RefusedMachine
 from provisioning.bringup.engine.model import ORDER, BringupStep, StepEffect
 from provisioning.bringup.engine.site import domain_of
@@ -100,13 +100,13 @@ def rounds(step: BringupStep, nodes: Sequence[Node]) -> int:
 
 def _sums(plans: Sequence[MachinePlan], steps: Mapping[str, BringupStep]) -> Iterator[str]:
     ahead = _ahead(plans)
-    yield (f"{_count(len(plans), 'machine')}, {_count(len(ahead), 'step')}, at most "
+    yield (f"{many(len(plans), 'machine')}, {many(len(ahead), 'step')}, at most "
            f"{_long(_seconds(plans, steps))} if every step takes its full time")
     if disruptive := [name for name in ahead if steps[name].effect is StepEffect.DISRUPTIVE]:
         yield f"disruptive, so only on machines proven idle: {', '.join(disruptive)}"
     unnamed = [plan.node for plan in plans if plan.node.power is None]
     if unnamed and any(steps[name].domain_at_once is not None for name in ahead):
-        yield (f"note: the inventory has no power domain (power:) for {_count(len(unnamed), 'machine')}: "
+        yield (f"note: the inventory has no power domain (power:) for {many(len(unnamed), 'machine')}: "
                "each rack counts as one, and machines without a rack together")
 
 
@@ -162,7 +162,3 @@ def _long(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{ceil(seconds / size * 10) / 10:g} {unit}"
     return f"{ceil(seconds)} s"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"

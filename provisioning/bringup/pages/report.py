@@ -20,8 +20,8 @@ from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
 from inventory.model import Node
 from inventory.nodeset import natural
-from inventory.text import clean
-from inventory.times import ago, utc
+from inventory.text import clean, many
+from inventory.times import ago, minute
 
 # Who comes first is who has to walk.
 OWNERS = (Owner.DATACENTRE, Owner.VENDOR, Owner.NETWORK, Owner.OPERATOR, Owner.USER)
@@ -56,7 +56,7 @@ class PunchListItem:
     def cells(self) -> tuple[str, ...]:
         """As it stands in a table, by `COLUMNS`."""
         return (self.owner.value, self.rack, self.unit, self.node, self.machine_serial, self.part, self.slot,
-                self.serial, self.step, utc(self.since), self.what, self.hand)
+                self.serial, self.step, minute(self.since), self.what, self.hand)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class PunchListSummary:
     def counts(self) -> str:
         """The machines in words: what is not through is not fine, whether or not it has a line."""
         coming = self.machines - self.through - self.trouble
-        return (f"{_count(self.machines, 'machine')}: {self.through} through, {self.trouble} in trouble, "
+        return (f"{many(self.machines, 'machine')}: {self.through} through, {self.trouble} in trouble, "
                 f"{coming} on the way")
 
 
@@ -105,8 +105,8 @@ def owned(lines: Sequence[PunchListItem]) -> Iterator[tuple[Owner, list[PunchLis
 
 def title(owner: Owner, lines: Sequence[PunchListItem]) -> str:
     """Whose these lines are, and how many."""
-    return (f"For {PEOPLE[owner]}: {_count(len(lines), 'thing')} on "
-            f"{_count(len({one.node for one in lines}), 'machine')}")
+    return (f"For {PEOPLE[owner]}: {many(len(lines), 'thing')} on "
+            f"{many(len({one.node for one in lines}), 'machine')}")
 
 
 def empty(head: PunchListSummary) -> str:
@@ -130,7 +130,7 @@ def which(one: PunchListItem) -> str:
 
 def text(lines: Sequence[PunchListItem], head: PunchListSummary) -> Iterator[str]:
     """The list for a terminal or a mail; `lines` are ordered."""
-    yield f"Punch list, {utc(head.now)}. {head.counts}."
+    yield f"Punch list, {minute(head.now)}. {head.counts}."
     if not lines:
         yield empty(head)
     for owner, mine in owned(lines):
@@ -139,14 +139,14 @@ def text(lines: Sequence[PunchListItem], head: PunchListSummary) -> Iterator[str
         for one in mine:
             about = which(one)
             yield (f"  [ ] {where(one)}  {one.node}{f'  {about}' if about else ''}  (step {one.step}, since "
-                   f"{utc(one.since)}, {ago(head.now - one.since)})")
+                   f"{minute(one.since)}, {ago(head.now - one.since)})")
             yield f"      {one.what}"
             yield f"      next: {one.hand}"
 
 
 def document(lines: Sequence[PunchListItem], head: PunchListSummary) -> dict[str, Any]:
     """The list as muster.punch-list/1; `lines` are ordered."""
-    return {"schema": "muster.punch-list/1", "time": utc(head.now), "machines": head.machines,
+    return {"schema": "muster.punch-list/1", "time": minute(head.now), "machines": head.machines,
             "through": head.through, "trouble": head.trouble,
             "owner": head.owner.value if head.owner is not None else None,
             "lines": [dict(zip(COLUMNS, one.cells, strict=True)) for one in lines]}
@@ -169,7 +169,3 @@ def harmless(cell: str) -> str:
 
 def _short(text: str) -> str:
     return clean(text, _SHORT)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"

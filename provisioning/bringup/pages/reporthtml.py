@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from inventory.times import ago, utc
+from inventory.times import ago, minute
 from provisioning.bringup.pages import report
 from provisioning.bringup.pages.report import PunchListItem, PunchListSummary
 
@@ -38,9 +38,9 @@ def _page(lines: Sequence[PunchListItem], head: PunchListSummary) -> Iterator[st
     yield ("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
            "'unsafe-inline'\">")
     yield '<meta name="viewport" content="width=device-width">'
-    yield f"<title>Punch list, {utc(head.now)}</title>"
+    yield f"<title>Punch list, {minute(head.now)}</title>"
     yield f"<style>{_STYLE}</style></head><body>"
-    yield f"<h1>Punch list, {utc(head.now)}</h1>"
+    yield f"<h1>Punch list, {minute(head.now)}</h1>"
     yield f"<p>{escape(head.counts)}.</p>"
     if not lines:
         yield f"<p>{escape(report.empty(head))}</p>"
@@ -56,6 +56,6 @@ def _page(lines: Sequence[PunchListItem], head: PunchListSummary) -> Iterator[st
 def _row(one: PunchListItem, now: float) -> str:
     numbers = (one.rack, one.unit, one.node, one.part, one.slot, one.serial, one.machine_serial, one.step)
     cells = "".join(f'<td class="mono">{escape(text)}</td>' for text in numbers)
-    since = f"{utc(one.since)}<br>{ago(now - one.since)}"
+    since = f"{minute(one.since)}<br>{ago(now - one.since)}"
     return (f'<tr><td class="box">☐</td>{cells}<td>{since}</td><td>{escape(one.what)}</td>'
             f"<td>{escape(one.hand)}</td></tr>")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from healthcheck.store.bringupnotes import DONE, LEFT, QUEUED, TROUBLE, WAITING
-from inventory.text import clean
-from inventory.times import ago, utc
+from inventory.text import clean, many
+from inventory.times import ago, minute
 from provisioning.bringup.pages.masked import masked, named
 from provisioning.bringup.pages.progress import BringupStatus, Count, Spot
 
@@ -49,7 +49,7 @@ def lines(progress: BringupStatus, fold: Fold, paint: Paint) -> Iterator[str]:
     if not stuck:
         return
     yield ""
-    cells = [(fold(one.nodes), one.step, one.stand, utc(one.since), ago(progress.now - one.since),
+    cells = [(fold(one.nodes), one.step, one.stand, minute(one.since), ago(progress.now - one.since),
               one.owner or "-", clean(one.what, _WHAT)) for one in stuck]
     for number, row in enumerate(_padded([STUCK, *cells])):
         yield paint(row, stuck[number - 1].stand if number else "head")
@@ -66,7 +66,7 @@ def summary(progress: BringupStatus) -> str:
     through, trouble, left = progress.number(DONE), progress.number(TROUBLE), progress.number(LEFT)
     parts = [f"{through} through", f"{trouble} in trouble", f"{progress.number(WAITING)} waiting",
              f"{progress.number(QUEUED)} queued", *([f"{left} taken off"] if left else ())]
-    text = f"{_count(len(progress.spots), 'machine')}: {', '.join(parts)}"
+    text = f"{many(len(progress.spots), 'machine')}: {', '.join(parts)}"
     if through + left == len(progress.spots) or progress.running is None:
         return text
     if progress.running:
@@ -137,7 +137,3 @@ def _padded(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> Iterato
         cells = (cell.rjust(widths[at]) if at in to_the_right else cell.ljust(widths[at])
                  for at, cell in enumerate(row))
         yield "  ".join(cells).rstrip()
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"

@@ -21,7 +21,7 @@ from healthcheck.sweep import sweep
 from healthcheck.sweep.snapshots import KeptSnapshots
 from healthcheck.triage.judgedby import judged_by
 from inventory.cli.chosen import who
-from inventory.text import clean
+from inventory.text import clean, many
 from inventory.transport.base import Limits, Transport
 from provisioning.actions.choose import Options, backend
 from provisioning.bringup.engine.model import Machine, Observation, StepState
@@ -104,16 +104,16 @@ def judged(report: NodeReport, known: NodeReadings | None) -> Observation:
     if failed:
         troubles = [trouble for one in failed for trouble in _troubles(one, known)]
         names = ", ".join(one.rule for one in failed[:4])
-        return Observation(StepState.TROUBLE, f"{_count(len(failed), 'rule')} failed: {names}",
+        return Observation(StepState.TROUBLE, f"{many(len(failed), 'rule')} failed: {names}",
                            troubles=tuple(troubles[:_MOST]))
     if unknown:
         message = "; ".join(f"{one.rule}: {one.reason}" for one in unknown[:3])
         return Observation(
-            StepState.UNKNOWN, clean(f"{_count(len(unknown), 'rule')} not measured: {message}", 300))
+            StepState.UNKNOWN, clean(f"{many(len(unknown), 'rule')} not measured: {message}", 300))
     if not any(one.status is Status.PASS for one in counted):
         return Observation(StepState.UNKNOWN, "no rule was judged")
     return Observation(
-        StepState.SO, f"{_count(sum(one.status is Status.PASS for one in counted), 'rule')} passed")
+        StepState.SO, f"{many(sum(one.status is Status.PASS for one in counted), 'rule')} passed")
 
 
 def _troubles(result: Result, known: NodeReadings | None) -> Iterator[Trouble]:
@@ -133,7 +133,3 @@ def _part(subject: str, known: NodeReadings | None) -> tuple[str, str, str]:
         if subject in (one.name, one.slot) or subject.startswith(f"{one.name} "):
             return PARTS.get(one.kind, one.kind), one.slot, one.serial
     return "", clean(subject, 60), ""
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"

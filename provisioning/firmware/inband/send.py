@@ -18,6 +18,7 @@ from healthcheck.collector import joined
 from healthcheck.collector.loader import LOADER, payload
 from inventory.model import Node
 from inventory.text import clean
+from inventory.transport import answer
 from inventory.transport.base import Limits, Program, Reply, Stage, Transport
 from inventory.transport.deadline import bounded
 from provisioning.bringup.policy.model import UpdateRoute
@@ -203,7 +204,7 @@ def _text(output: Any) -> tuple[str, str]:
 
 def _document(reply: Reply) -> dict[str, Any]:
     try:
-        found = json.loads(zlib.decompressobj().decompress(reply.body or b"", _MOST))
-    except (ValueError, RecursionError, zlib.error):
+        found = answer.document(reply.body, _MOST)
+    except answer.UNREADABLE:
         return {}
     return found if isinstance(found, dict) else {}

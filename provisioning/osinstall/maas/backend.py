@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from inventory.model import Node
 from inventory.text import clean
+from inventory.transport.httponce import HttpDeadline
 from provisioning.bmc.base import BootTarget
 from provisioning.osinstall.base import OsError, OsReport, OsState
 from provisioning.osinstall.maas.client import MaasClient
@@ -22,7 +23,7 @@ from provisioning.osinstall.maas.identity import contradiction, find, sought
 from provisioning.osinstall.maas.machines import MARK, MaasMachine, machine, machines, power_addresses
 from provisioning.osinstall.maas.options import MaasOptions, check_options
 from provisioning.osinstall.maas.statuses import MaasOperation, may_release, next_step, report
-from provisioning.osinstall.maas.wire import MaasDeadline, MaasError, place
+from provisioning.osinstall.maas.wire import MaasError, place
 
 _LIST_S = 15.0              # so old a list is still good for finding another node
 _MOST_USER_DATA = 1024 * 1024
@@ -87,7 +88,7 @@ class MaasBackend:
 
     def install(self, node: Node) -> None:
         """Asks for what leads on, once; nothing where the machine is on its way or there. Raises OsError."""
-        deadline = MaasDeadline(self._options.seconds)
+        deadline = HttpDeadline(self._options.seconds)
         trouble: MaasError | None = None
         tries, last = 0, False
         for _ in range(_ROUNDS):

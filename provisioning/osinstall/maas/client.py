@@ -16,11 +16,12 @@ from urllib.parse import urlencode
 
 from inventory.model import Secret
 from inventory.text import clean
+from inventory.transport.httponce import HttpDeadline
 from provisioning.bmc.base import BmcError
 from provisioning.bmc.credentials import secret, without
 from provisioning.osinstall.base import OsError
 from provisioning.osinstall.maas.oauth import MaasKey, api_key, authorization
-from provisioning.osinstall.maas.wire import MaasAnswer, MaasDeadline, MaasError, MaasPlace, ask
+from provisioning.osinstall.maas.wire import MaasAnswer, MaasError, MaasPlace, ask
 
 _PAUSES = (0.5, 1.0, 2.0, 4.0)
 _PASSING = frozenset({429, 500, 502, 503, 504})
@@ -55,7 +56,7 @@ class MaasClient:
         with self._lock:
             if time.monotonic() < self._silent_until:
                 raise MaasError(f"{self._silent}; not asked again for {_SILENT_S:g} s", passing=True)
-        deadline = MaasDeadline(self._seconds)
+        deadline = HttpDeadline(self._seconds)
         tries = 0
         while True:
             try:
@@ -71,10 +72,10 @@ class MaasClient:
     def post(self, path: str, op: str, fields: Mapping[str, str]) -> Any:
         """One attempt at an operation; the JSON value that came back, None for an empty answer. Raises
         MaasError."""
-        deadline = MaasDeadline(self._seconds)
+        deadline = HttpDeadline(self._seconds)
         return self._once("POST", path, (("op", op),), fields, deadline)
 
-    def waits(self, error: MaasError, tries: int, deadline: MaasDeadline) -> bool:
+    def waits(self, error: MaasError, tries: int, deadline: HttpDeadline) -> bool:
         """Whether another try may help; then the time that it takes to become possible has passed."""
         if not error.passing or tries >= len(_PAUSES):
             return False
@@ -89,7 +90,7 @@ class MaasClient:
 
     def _once(
         self, method: str, path: str, query: Sequence[tuple[str, str]], fields: Mapping[str, str] | None,
-        deadline: MaasDeadline,
+        deadline: HttpDeadline,
     ) -> Any:
         key = self._signs()
         target = f"{self.where.path}{path}{'?' if query else ''}{urlencode(query)}"

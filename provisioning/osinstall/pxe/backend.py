@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import secrets
 import time
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from inventory.model import Node
 from inventory.text import clean
+from inventory.times import second
 from provisioning.bmc.base import BootTarget
 from provisioning.osinstall.base import OsError, OsReport, OsState
 from provisioning.osinstall.pxe import record, seed
@@ -77,7 +77,7 @@ def report(found: Installation | None, now: float, node: Node) -> OsReport:
     if found is None or found.stage is InstallationStage.DISARMED:
         return OsReport(OsState.PLANNED, "it is not armed" if found is None else
                         f"installation {found.number} was ended by hand; it is not armed")
-    since = f"since {_time(found.since)}"
+    since = f"since {second(found.since)}"
     if found.stage is InstallationStage.DONE:
         return OsReport(OsState.INSTALLED, f"installed with {found.image}, proven {since}", found.image,
                         found.host_keys)
@@ -86,7 +86,3 @@ def report(found: Installation | None, now: float, node: Node) -> OsReport:
         return OsReport(OsState.FAILED, clean(f"installation {found.number} of {found.image} failed: {why}"),
                         advice="look at its console and at muster os serve's log")
     return OsReport(OsState.INSTALLING, f"{record.at_stage(found.stage)}, {since}")
-
-
-def _time(seconds: float) -> str:
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

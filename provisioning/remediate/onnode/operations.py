@@ -36,7 +36,6 @@ from provisioning.remediate.onnode.table import (
 )
 
 NOTE = "/run/muster-remediate"
-BOOT = "/proc/sys/kernel/random/boot_id"
 KMSG = "/dev/kmsg"
 GPU = re.compile(r"/dev/nvidia[0-9]+")
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from healthcheck.baseline.approval import approve
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.flags import flagged
-from healthcheck.baseline.learn import learn
+from healthcheck.baseline.learn import Learner
 from healthcheck.kernellog.emitter import KERNEL
 from healthcheck.kernellog.masking import template
 from healthcheck.kernellog.model import (
@@ -43,6 +43,13 @@ def digest(
 ) -> Digest:
     each = {one.template: one for one in (message(text) if isinstance(text, str) else text for text in said)}
     return Digest(node, boot, tuple(each.values()), len(said), scope, began or {})
+
+
+def learn(digests: Iterable[Digest], scope: Scope, day: str, name: str = "") -> Baseline:
+    learner = Learner()
+    for one in digests:
+        learner.add(one)
+    return learner.learned(scope, day, name)
 
 
 def learned(*digests: Digest, day: str = DAY, name: str = "ours") -> Baseline:

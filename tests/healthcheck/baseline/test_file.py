@@ -19,7 +19,7 @@ from healthcheck.baseline import file, fileload
 from healthcheck.baseline.approval import approve
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.flags import flagged
-from healthcheck.baseline.learn import learn, merge
+from healthcheck.baseline.learn import merge
 from healthcheck.kernellog.masking import VERSION, template
 from healthcheck.kernellog.model import Baseline, KernelEventKind, Phase, Scope
 from inventory.errors import RulesError, UsageError
@@ -32,6 +32,7 @@ from tests.healthcheck.baseline.books import (
     all_approved,
     digest,
     fleet,
+    learn,
     learned,
     message,
 )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from healthcheck.baseline import flags
 from healthcheck.baseline.approval import ApprovalRule, approve, choose, short_id
 from healthcheck.baseline.difference import TemplateChange, differences
-from healthcheck.baseline.learn import Learner, boot_key, current, lean, learn, merge
+from healthcheck.baseline.learn import Learner, boot_key, current, lean, merge
 from healthcheck.config.codec import from_plain, to_plain
 from healthcheck.kernellog.masking import template
 from healthcheck.kernellog.model import Baseline, Digest, KernelEventKind, Phase
@@ -26,6 +26,7 @@ from tests.healthcheck.baseline.books import (
     all_approved,
     digest,
     fleet,
+    learn,
     learned,
     message,
 )

@@ -36,6 +36,7 @@ from tests.healthcheck.burnin.made import GLOO, HARDWARE
 from tests.healthcheck.burnin.test_statemachine import FLOORS
 from tests.healthcheck.subnet import recount
 from tests.healthcheck.subnet.trees import Tree, host
+from tests.tries import tries
 
 ONLY = frozenset({BurnInStage.FABRIC})
 SOUND = 390.0       # Gb/s each way of a sound pair over NDR
@@ -106,7 +107,7 @@ def test_sound_links_are_proven_as_a_recount_says_and_all_nodes_pass() -> None:
     assert made.judgement.verdict is BurnInOutcome.PASS and not made.judgement.accusations
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(st.integers(0, 11), st.integers(0, 5), st.booleans())
 def test_a_planted_link_is_named_or_among_those_that_cannot_be_told_apart_and_no_other_is(at: int, seed: int, stands: bool) -> None:
     subnet = TREE.at_random(seed) if seed else TREE.by_destination()

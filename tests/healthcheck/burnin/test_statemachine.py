@@ -25,8 +25,9 @@ from healthcheck.burnin.model import (
     TaskResult,
 )
 from healthcheck.burnin.ports import Ports, presumed
+from healthcheck.burnin.runstates import RunEnding
 from healthcheck.burnin.stages import BurnInWork, StageStep
-from healthcheck.burnin.statemachine import BurninRun, RunEnding
+from healthcheck.burnin.statemachine import BurninRun
 from tests.healthcheck.burnin.made import FLOORS as STRICT
 from tests.healthcheck.burnin.made import GIB, HARDWARE, NCCL, RULES, collective, places, spread, trained
 

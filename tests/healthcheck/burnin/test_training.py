@@ -13,7 +13,7 @@ from healthcheck.burnin.judge import judge
 from healthcheck.burnin.judgement import BurnInOutcome
 from healthcheck.burnin.late import late
 from healthcheck.burnin.model import Accusation, BurnInStage, Object, TaskKind, TaskResult, WrongData
-from healthcheck.burnin.statemachine import TaskRun
+from healthcheck.burnin.taskrun import TaskRun
 from healthcheck.burnin.training import odd_nodes, unequal
 from healthcheck.burnin.watch import Patience
 from tests.healthcheck.burnin.made import (

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.late import late, slow
+from healthcheck.burnin.late import late
 from healthcheck.burnin.model import (
     BurnInStage,
     Object,
@@ -443,12 +443,6 @@ def test_times_that_are_missing_say_nothing() -> None:
     missing = figures(ms([2.0] * 7 + [90.0]), ms([100.0] * 7 + [12.0]))
     assert late(TASK, [*missing[:3], replace(missing[3], figures={}), *missing[4:]]) == ()
     assert late(replace(TASK, kind=TaskKind.RATE), missing) == ()
-
-
-def test_a_slow_collective_without_a_late_rank_is_left_to_pairs() -> None:
-    (found,) = slow(TASK, figures(ms([2.0] * 8), ms([300.0, 310] * 4)))
-    assert (found.object, found.fault) == (Object.UNEXPLAINED, faults.SLOW_LINK)
-    assert "300 ms to 310 ms" in found.why and "pair tests can tell whose" in found.why
 
 
 def test_times_of_4096_ranks_are_weighed_at_once() -> None:

@@ -14,8 +14,9 @@ from healthcheck.store.file import opened
 from healthcheck.store.readings import readings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.sweep import sweep
-from healthcheck.sweep.saved import Saver, SweepManifest, timestamp
+from healthcheck.sweep.saved import Saver, SweepManifest
 from inventory.model import Node
+from inventory.times import millisecond
 from inventory.transport.base import Failure, Stage
 from tests.healthcheck import machine
 from tests.healthcheck.burnin import made
@@ -47,7 +48,7 @@ def saved(folder: Path, at: float, *, boots: Collection[str] = (), lines: Collec
     saver = Saver(folder)
     for name in nodes:
         saver.add(look(name, at, restarted=name in boots, line=name in lines, away=name in away), None)
-    saver.finish(SweepManifest(timestamp(at), timestamp(at + 5), False, "a test", tuple(Node(name=name, sku="hgx-h100") for name in nodes),
+    saver.finish(SweepManifest(millisecond(at), millisecond(at + 5), False, "a test", tuple(Node(name=name, sku="hgx-h100") for name in nodes),
                                None, only, (), RULES.digest, {}))
     return folder
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +21,18 @@ from tests.healthcheck.change import site
 from tests.healthcheck.change.site import CANARY
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """The inventory, a sweep and burn-ins of an hour ago."""
-    home, before = site.with_an_inventory(tmp_path), time.time() - 3600
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The inventory, a sweep and burn-ins of an hour ago; each test has a copy."""
+    home, before = site.with_an_inventory(tmp_path_factory.mktemp("made")), time.time() - 3600
     site.saved(home / "before", before)
     site.burnt(home, before, "before")
     return home
+
+
+@pytest.fixture
+def home(made: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made, tmp_path / "home")
 
 
 def change(home: Path, *words: str) -> CompletedProcess[str]:

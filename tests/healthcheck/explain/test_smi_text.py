@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from healthcheck.explain.smitext import as_xml
-from healthcheck.facts.smi_values import HEALTH_PARTS
+from healthcheck.facts.smi_fabric import HEALTH_PARTS
 from tests.healthcheck.explain.cases import FOLDER, explained, rules
 
 NARROW = "narrow.nvidia-smi-q.txt"

@@ -24,9 +24,10 @@ from healthcheck.exporter.page import Page
 from healthcheck.exporter.server import Server, serve
 from healthcheck.exporter.source import FleetStatus
 from healthcheck.gate.fetch import fetch, keep, source_in
+from healthcheck.gate.locate import load
 from healthcheck.gate.publish import SignedSnapshot
 from healthcheck.gate.reading import bytes_of
-from healthcheck.gate.snapshot import NAME, SnapshotRefused, current, seen
+from healthcheck.gate.snapshot import NAME, SnapshotRefused, seen
 from tests.healthcheck.certify.world import Head, Place, dying, head, place
 from tests.healthcheck.exporter import made as exported
 
@@ -61,11 +62,11 @@ def test_a_folder_that_both_see_is_fetched_from_and_only_what_is_newer_is_kept(
     assert fetch(str(shared), node.folder, node.trusted).startswith("nothing newer")
     second = made.publish(shared=(shared,))
     fetch(str(shared), node.folder, node.trusted)
-    assert current(node.folder, node.trusted).serial == second.serial
+    assert load(node.folder, node.trusted).serial == second.serial
     with pytest.raises(SnapshotRefused,
                        match=f"number {first.serial}, but this node has seen {second.serial}"):
         took(node, first)
-    assert current(node.folder, node.trusted).serial == second.serial
+    assert load(node.folder, node.trusted).serial == second.serial
 
 
 def test_everybody_on_the_node_may_read_what_is_kept(made: Head, node: Place) -> None:
@@ -97,7 +98,7 @@ def test_killed_anywhere_keeping_it_leaves_the_old_snapshot_or_the_new_one_and_k
     for after in range(300):
         with dying(after) as dead:
             took(node, new)
-        found.append(current(node.folder, node.trusted).serial)
+        found.append(load(node.folder, node.trusted).serial)
         assert found[-1] in (use_after.serial, new.serial)
         if not dead():
             break
@@ -200,11 +201,11 @@ def test_the_exporter_serves_the_newest_and_says_when_there_is_nothing_newer(mad
             snapshot = made.publish(*(f"gpu{number:04d}" for number in range(500)))
             assert fetch(url, node.folder, node.trusted) == f"snapshot {snapshot.serial} of alpha"
             assert fetch(url, node.folder, node.trusted) == "nothing newer"
-        assert current(node.folder, node.trusted).serial == snapshot.serial
+        assert load(node.folder, node.trusted).serial == snapshot.serial
         # Where what is kept does not hold, the newest is asked for whatever its number.
         Path(node.folder, "current", "gate.json").write_bytes(b"")
         assert fetch(url, node.folder, node.trusted) == f"snapshot {snapshot.serial} of alpha"
-        assert current(node.folder, node.trusted).serial == snapshot.serial
+        assert load(node.folder, node.trusted).serial == snapshot.serial
 
 
 @contextmanager
@@ -254,7 +255,7 @@ def test_whatever_answers_in_the_exporters_place_changes_nothing(
         fetch("http://127.0.0.1:1/gate", node.folder, node.trusted)
     with pytest.raises(SnapshotRefused, match=r"No such file|no such folder"):
         fetch("file:///etc/passwd", node.folder, node.trusted)
-    assert current(node.folder, node.trusted).serial == good.serial
+    assert load(node.folder, node.trusted).serial == good.serial
 
 
 def test_where_from_is_one_line_of_a_file(tmp_path: Path) -> None:

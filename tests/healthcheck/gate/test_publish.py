@@ -18,10 +18,10 @@ from healthcheck.certify.manifest import load_manifest, revoke
 from healthcheck.certify.policyload import load_certificate_policy
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.gate.entries import entries
+from healthcheck.gate.locate import Missing, load
 from healthcheck.gate.nodestatus import gate_node
 from healthcheck.gate.publish import publish
 from healthcheck.gate.reading import snapshot_of
-from healthcheck.gate.snapshot import SnapshotRefused, current
 from healthcheck.model.outcome import (
     Finding,
     LogEvidence,
@@ -204,7 +204,7 @@ def test_killed_anywhere_publishing_leaves_the_old_snapshot_or_the_new_one_and_n
     for after in range(300):
         with dying(after) as dead:
             made.publish(now=NOW)
-        found = current(str(made.state / "gate"), node.trusted).serial
+        found = load(str(made.state / "gate"), node.trusted).serial
         assert found >= given[-1]
         given.append(found)
         if not dead():
@@ -220,7 +220,7 @@ def test_what_the_head_cannot_sign_leaves_the_snapshot_before(made: Head, tmp_pa
                         (entry(), {})):
         with pytest.raises(CertificateError, match="the snapshot cannot be written"):
             publish(made.state, {"n1": odd}, policy, NOW)
-    assert current(str(made.state / "gate"), node.trusted).serial == before.serial
+    assert load(str(made.state / "gate"), node.trusted).serial == before.serial
 
 
 def test_a_thousand_nodes_are_one_document_that_a_gate_reads_by_lines(made: Head) -> None:
@@ -363,9 +363,9 @@ def test_a_fetch_that_is_refused_is_one_line_and_leaves_what_was_kept(
     assert "it was not signed by a key trusted here" in said(home, "gate", "fetch", str(other.state / "gate"),
                                                              *where, code=2)
     assert "no source: muster gate fetch SOURCE" in said(home, "gate", "fetch", *where, code=2)
-    assert current(node.folder, node.trusted).cluster == "alpha"
-    with pytest.raises(SnapshotRefused):
-        current(str(tmp_path / "nowhere"), node.trusted)
+    assert load(node.folder, node.trusted).cluster == "alpha"
+    with pytest.raises(Missing):
+        load(str(tmp_path / "nowhere"), node.trusted)
 
 
 def test_a_fault_of_a_kernel_log_closes_the_gate_before_triage_ran_though_the_newest_sweep_no_longer_shows_it(

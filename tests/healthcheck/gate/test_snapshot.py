@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from healthcheck.certify.pair import NoPair, read_pair, write_pair
 from healthcheck.gate.fetch import keep, parted
-from healthcheck.gate.snapshot import NoSnapshot, SnapshotRefused, current, keys_in, seen
+from healthcheck.gate.locate import Forged, Missing, load
+from healthcheck.gate.snapshot import SnapshotRefused, keys_in, seen
 from tests.healthcheck.certify.world import Head, Place, head, place
 from tests.tries import tries
 
@@ -43,7 +44,7 @@ def plain(node: Place, data: bytes, signature: bytes) -> None:
 
 def test_what_was_kept_is_read_and_verified_anew(made: Head, node: Place) -> None:
     serial = kept(made, node)
-    found = current(node.folder, node.trusted)
+    found = load(node.folder, node.trusted)
     assert (found.serial, found.cluster, found.names()) == (serial, "alpha", ["n1", "n2"])
     assert seen(node.folder) == ("alpha", serial)
 
@@ -51,22 +52,22 @@ def test_what_was_kept_is_read_and_verified_anew(made: Head, node: Place) -> Non
 def test_without_any_there_is_none_and_without_keys_none_is_trusted(
     made: Head, node: Place, tmp_path: Path,
 ) -> None:
-    with pytest.raises(NoSnapshot, match=r"no such folder|No such file"):
-        current(node.folder, node.trusted)
+    with pytest.raises(Missing, match=r"no such folder|No such file"):
+        load(node.folder, node.trusted)
     kept(made, node)
-    with pytest.raises(SnapshotRefused, match=r"no trusted key.*muster gate push"):
-        current(node.folder, str(tmp_path / "nothing"))
+    with pytest.raises(Missing, match=r"no trusted key.*muster gate push"):
+        load(node.folder, str(tmp_path / "nothing"))
     (tmp_path / "empty").write_bytes(b"")
-    with pytest.raises(SnapshotRefused, match="contains no ed25519 key"):
-        current(node.folder, str(tmp_path / "empty"))
+    with pytest.raises(Missing, match="contains no ed25519 key"):
+        load(node.folder, str(tmp_path / "empty"))
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o664, 0o646])
 def test_keys_that_others_may_have_put_there_are_not_trusted(made: Head, node: Place, mode: int) -> None:
     kept(made, node)
     Path(node.trusted).chmod(mode)
-    with pytest.raises(SnapshotRefused, match="is writable by others"):
-        current(node.folder, node.trusted)
+    with pytest.raises(Missing, match="is writable by others"):
+        load(node.folder, node.trusted)
 
 
 @pytest.mark.root
@@ -91,8 +92,8 @@ def test_a_foreign_altered_or_older_snapshot_is_refused(made: Head, node: Place,
                                    (old.data, old.signature,
                                     f"older snapshot was restored: number {old.serial}")):
         write_pair(node.folder, "gate.json", 1, data, signature)
-        with pytest.raises(SnapshotRefused, match=match):
-            current(node.folder, node.trusted)
+        with pytest.raises(Forged, match=match):
+            load(node.folder, node.trusted)
 
 
 def test_a_snapshot_of_another_cluster_is_refused_though_its_key_is_trusted(
@@ -106,8 +107,8 @@ def test_a_snapshot_of_another_cluster_is_refused_though_its_key_is_trusted(
     with pytest.raises(SnapshotRefused, match="of another cluster, 'beta'; this node is of 'alpha'"):
         keep(other.data, other.signature, node.folder, node.trusted)
     write_pair(node.folder, "gate.json", 1, other.data, other.signature)
-    with pytest.raises(SnapshotRefused, match="of another cluster"):
-        current(node.folder, node.trusted)
+    with pytest.raises(Forged, match="of another cluster"):
+        load(node.folder, node.trusted)
 
 
 def test_a_snapshot_cut_at_every_byte_or_with_any_bit_flipped_is_never_taken(made: Head, node: Place) -> None:
@@ -118,14 +119,14 @@ def test_a_snapshot_cut_at_every_byte_or_with_any_bit_flipped_is_never_taken(mad
         wrong[at] ^= 1 << random.Random(at).randrange(8)
         for data in (whole.data[:at],) if at % 4 else (whole.data[:at], bytes(wrong)):
             plain(node, data, whole.signature)
-            with pytest.raises(SnapshotRefused):
-                current(node.folder, node.trusted)
+            with pytest.raises(Forged):
+                load(node.folder, node.trusted)
     for at in range(len(whole.signature)):
         plain(node, whole.data, whole.signature[:at])
-        with pytest.raises(SnapshotRefused):
-            current(node.folder, node.trusted)
+        with pytest.raises(Forged):
+            load(node.folder, node.trusted)
     plain(node, whole.data, whole.signature)
-    assert current(node.folder, node.trusted).serial == whole.serial
+    assert load(node.folder, node.trusted).serial == whole.serial
 
 
 def test_a_damaged_memory_opens_nothing_and_a_fetch_mends_it(made: Head, node: Place) -> None:
@@ -136,8 +137,8 @@ def test_a_damaged_memory_opens_nothing_and_a_fetch_mends_it(made: Head, node: P
                     b'{"cluster": 1, "serial": 2}', b"\xff" * 9, b"[" * 4096,
                     b'{"cluster": "alpha", "serial": true}'):
         path.write_bytes(damaged)
-        with pytest.raises(SnapshotRefused, match="is damaged"):
-            current(node.folder, node.trusted)
+        with pytest.raises(Missing, match="is damaged"):
+            load(node.folder, node.trusted)
     old = made.publish(now=made.now - 5000)
     assert old.serial > serial      # whatever the clock says
     keep(old.data, old.signature, node.folder, node.trusted)
@@ -152,8 +153,8 @@ def test_no_bytes_are_a_snapshot_by_chance(
     folder = tmp_path_factory.mktemp("node")
     node = place(folder / "n", head(folder / "head"))
     plain(node, data, signature)
-    with pytest.raises(SnapshotRefused):
-        current(node.folder, node.trusted)
+    with pytest.raises(Forged):
+        load(node.folder, node.trusted)
     with pytest.raises(SnapshotRefused):
         keep(*parted(signature + data), node.folder, node.trusted)
 

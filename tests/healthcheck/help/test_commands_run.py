@@ -45,6 +45,8 @@ ELSEWHERE: Mapping[str, Mapping[tuple[str, ...], str]] = {
     "fabric-burn": {("fabric",): "tests/healthcheck/subnet/test_fabric_burn_command.py",
                     ("burnin", "run"): "tests/provisioning/burnin/test_perftest_engine.py"},
     "fabric-plan": {("fabric",): "tests/healthcheck/subnet/test_fabric_commands.py"},
+    "fabric-ufm": {("fabric", "disable"): "tests/provisioning/fabric/test_ufm.py", ("fabric", "enable"): "tests/provisioning/fabric/test_ufm.py",
+                   ("fabric",): "tests/healthcheck/subnet/test_ufm_command.py"},
     "fabric-ports": {("fabric", "disable"): "tests/provisioning/fabric/test_fabric_ports_command.py",
                      ("fabric", "enable"): "tests/provisioning/fabric/test_fabric_ports_command.py",
                      ("fabric", "history"): "tests/healthcheck/subnet/test_history_command.py"},
@@ -61,10 +63,12 @@ ELSEWHERE: Mapping[str, Mapping[tuple[str, ...], str]] = {
     "pxe": {("os",): "tests/provisioning/osinstall/test_os_command.py"},
     "screening": {("burnin", "screen"): "tests/provisioning/burnin/test_screen.py"},
 }
-# Sweeps of the same nodes as another line of the page, with other options, each of which has a test of its own: the slow tier runs them, too.
+# Sweeps of the same nodes as another line of the page or, word for word, of the README, with options that have each a test of its own: the
+# slow tier runs them, too.
 AGAIN: Mapping[str, frozenset[str]] = {
     "results": frozenset({"muster check 'gpu[001-006]'", "muster check --timeout 60s --fanout 128", "muster check --format json > check.json",
-                          "muster check 'gpu[001-006]' --all", "muster check --full --format json | jq '.nodes[0].results | length'"}),
+                          "muster check --local", "muster check 'gpu[001-006]' --brief", "muster check 'gpu[001-006]' --all",
+                          "muster check --full --format json | jq '.nodes[0].results | length'"}),
     "from-prometheus": frozenset({"muster check --from-prometheus http://127.0.0.1:9090 --max-age 10m --format json"}),
 }
 # These go on until they are ended.

@@ -211,6 +211,22 @@ def test_a_node_alone_of_its_equals_is_not_judged_by_what_they_might_have() -> N
     assert judged(fallen(), fallen("node018"), history=history).state is NodeState.HEALTHY
 
 
+def test_only_who_is_not_declared_is_an_equal_whose_silence_leaves_open_what_it_has() -> None:
+    for sku, healthy in ((None, False), ("cpu-only", True)):
+        assessment = Assessment([Node("node017"), Node("node018", sku=sku)], RULES, gpu_history=KNOWN_NOTHING)
+        assessment.add(fallen())
+        (report, _) = assessment.finish().reports
+        if healthy:
+            assert report.state is NodeState.HEALTHY
+        else:
+            assert not_taken(report) == "of its equals (by name) node018 none answered in this sweep"
+
+
+def test_a_machine_that_was_declared_to_have_no_gpus_does_not_speak_for_them_by_a_driver_that_is_installed() -> None:
+    installed = machine.done(**{"/usr/src/nvidia-550.54.15/dkms.conf": "x"})
+    assert judged(fallen(), fallen("node018", gpu_installed=installed), node018="cpu-only").state is NodeState.HEALTHY
+
+
 def test_a_host_whose_gpus_left_the_bus_is_not_healthy_where_an_earlier_snapshot_showed_them() -> None:
     assert not_taken(judged(fallen(), before={"node017": equal("node017")})) == "an earlier snapshot of it had 8 GPUs on PCI (10de:2330)"
 

@@ -55,6 +55,21 @@ def test_without_a_majority_each_node_is_judged_by_itself(offsets: tuple[float, 
     assert [one.status for one in results] == [Status.FAIL if abs(off) > 60 else Status.PASS for off in offsets]
 
 
+@pytest.mark.parametrize(("offsets", "ahead"), [
+    ((DAY, DAY, DAY), -DAY), ((100.0, 110.0, 90.0), -100.0),
+    ((10.0, 10.0, 10.0), None),                     # as much as a clock may be off
+    ((100.0, 100.0, 500.0, -300.0), None),          # half of them is no majority
+    ((100.0, 100.0, 900.0, -900.0, 500.0), None)])
+def test_more_than_half_of_three_or_more_clocks_have_to_agree(offsets: tuple[float, ...], ahead: float | None) -> None:
+    found = head_clock(dict(zip("abcde", offsets, strict=False)), 10.0)
+    assert (found.ahead if found is not None else None) == ahead
+
+
+def test_a_head_that_is_ahead_by_a_second_is_not_called_behind() -> None:
+    assert "1 s ahead of those of 3 of 3 nodes" in HeadClock(1.0, 3, 3).words()
+    assert "1 s behind those of 3 of 3 nodes" in HeadClock(-1.0, 3, 3).words()
+
+
 @given(st.dictionaries(st.text(max_size=3), st.floats(-1e7, 1e7), max_size=9), st.floats(1, 1e4))
 def test_the_head_is_blamed_by_a_majority_alone(offsets: dict[str, float], most: float) -> None:
     found = head_clock(offsets, most)

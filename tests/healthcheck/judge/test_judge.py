@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import FrozenInstanceError, dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from healthcheck.checks.base import SELECTIONS, NotJudged, NotMeasured, NotSupported, Peers, selection
-from healthcheck.checks.fleet import Comparison, outliers
+from healthcheck.checks.fleet import Comparison, Undecided, outliers
 from healthcheck.checks.growth import HOUR, MINUTE, Growth
 from healthcheck.facts.base import MEMBERS
 from healthcheck.facts.snapshot_time import SnapshotTime
@@ -135,6 +136,85 @@ def test_an_empty_collection_is_unknown_unless_the_sku_declares_it() -> None:
     assert judged(rule(hot), (), NONE_SKU).status is Status.SKIPPED
 
 
+class Card(Fact):
+    """What a node has GPUs or ports of; its name stands for it."""
+
+    name: str
+
+
+@pytest.mark.parametrize(("collection", "numbers", "provisional", "origin"), [
+    # A SKU that someone wrote answers for what it does not count, too.
+    ("things", {}, False, Origin.NODE), ("things", {"gpu_count": 8}, False, Origin.NODE),
+    # One made of what most nodes showed answers for what they showed.
+    ("things", {}, True, Origin.MUSTER), ("things", {"gpu_count": 8}, True, Origin.NODE),
+    ("gpus", {"gpu_count": 8}, True, Origin.NODE), ("gpus", {"port_count": 8}, True, Origin.MUSTER),
+    ("gpu_links", {"port_count": 8}, True, Origin.MUSTER), ("gpu_links", {"gpu_count": 8}, True, Origin.NODE),
+    ("ports", {"port_count": 8}, True, Origin.NODE), ("ports", {"gpu_count": 8}, True, Origin.MUSTER),
+    ("hcas", {"gpu_count": 8}, True, Origin.MUSTER), ("hcas", {"port_count": 8}, True, Origin.NODE),
+])
+def test_that_nothing_was_found_is_the_nodes_fault_where_its_sku_tells_that_there_should_be_something(
+    collection: str, numbers: dict[str, Any], provisional: bool, origin: Origin, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(MEMBERS, "card", collection)
+
+    def held(card: Card) -> Iterator[Finding]:
+        yield Finding(card.name, "no card")
+
+    sku = Sku("s", "", numbers, frozenset(), "s.yaml", provisional)
+    result = judge(rule(held), NodeFacts({collection: ()}), sku)
+    assert (result.status, result.origin) == (Status.UNKNOWN, origin)
+    assert judge(rule(held), NodeFacts({collection: ()}), None).origin is Origin.MUSTER
+
+
+def test_a_check_of_all_things_is_not_run_where_none_is_there_or_none_was_before() -> None:
+    def always(things: tuple[Thing, ...]) -> Iterator[Finding]:
+        yield Finding(len(things), 8, "things")
+
+    def always_grown(things: tuple[Thing, ...], growth: Callable[[Thing], Growth[Thing]]) -> Iterator[Finding]:
+        yield Finding(len(things), 8, "things")
+
+    assert judged(rule(always), ()).findings == ()
+    for before in ((), Unmeasured("denied")):
+        result = trend(rule(always_grown), (COLD,), before)
+        assert (result.status, result.findings) == (Status.UNKNOWN, ())
+
+
+def test_what_a_pass_over_a_fact_does_not_cover_is_reported_beside_it() -> None:
+    class Short(Fact):
+        name: str
+        heat: int
+        caveat: str
+
+    def warm(thing: Short) -> Iterator[Finding]:
+        if thing.heat > 50:
+            yield Finding(thing.heat, 50)
+
+    one = Short("thing 0", 20, "by nvidia-smi, which does not give the memory's")
+    result = judged(rule(warm), (one, changed(one, name="thing 1")))
+    assert (result.status, result.reason) == (Status.PASS, "by nvidia-smi, which does not give the memory's")
+
+
+def test_a_subject_that_did_not_answer_and_lacks_a_reading_of_ours_besides_has_both_reasons_once() -> None:
+    def careless(thing: Thing) -> Iterator[Finding]:
+        for _ in range(2):
+            for field in ("heat", "weight"):
+                with suppress(NotMeasured):
+                    getattr(thing, field)
+        return
+        yield
+
+    one = thing("thing 5", Unmeasured("hung", asked=("thing 5",)), Unmeasured("no table", Origin.MUSTER))
+    assert judged(rule(careless), (one,)).reason == "thing 5: hung; thing 5: no table"
+
+
+def test_a_whole_collection_of_which_some_lack_the_thing_passes_by_the_others() -> None:
+    def quiet(things: Peers[Thing]) -> Iterator[Finding]:
+        yield from (Finding(heat, 50, one.name) for one, heat in things.read(lambda one: one.heat) if heat > 50)
+
+    result = judged(rule(quiet, unsupported=UnsupportedPolicy.SKIP), (BARE, COLD))
+    assert (result.status, result.reason) == (Status.PASS, "not supported: heat of thing 3")
+
+
 def test_a_fact_that_was_never_captured_is_unknown() -> None:
     assert judge(rule(hot), NodeFacts({}), None).status is Status.UNKNOWN
 
@@ -211,7 +291,8 @@ def test_a_subject_with_nothing_to_go_by_hides_no_fault_and_no_refusal_of_those_
             raise NotJudged("it is cold")
         yield Finding(thing.heat, 50)
 
-    assert judged(rule(declines_cold), (HOT, COLD)).status is Status.FAIL
+    failed = judged(rule(declines_cold), (HOT, COLD))
+    assert (failed.status, failed.reason) == (Status.FAIL, "it is cold")
     assert judged(rule(declines_cold), (DARK, COLD)).status is Status.UNKNOWN
 
 
@@ -509,6 +590,36 @@ def test_nodes_without_the_thing_leave_the_cohort() -> None:
     nodes = {**cohort(1, 1, 1), "n9": NodeFacts({"things": thing("n9", UNSUPPORTED)})}
     results = judge_fleet(rule(same_heat, fleet=True, unsupported=UnsupportedPolicy.SKIP), nodes)
     assert (results["n9"].status, results["n0"].status) == (Status.SKIPPED, Status.PASS)
+
+
+def test_a_fleet_rule_left_out_is_skipped_and_visible_on_each_node() -> None:
+    results = judge_fleet(rule(same_heat, fleet=True, left_out="left out by --skip"), cohort(1, 1, 2))
+    assert {(r.status, r.reason) for r in results.values()} == {(Status.SKIPPED, "left out by --skip")}
+
+
+def test_a_node_whose_peers_disagree_is_unknown_by_itself_and_not_by_its_own_fault() -> None:
+    def torn(things: Mapping[str, Thing]) -> Comparison:
+        yield "n1", Undecided("slot 3", "two halves differ")
+
+    results = judge_fleet(rule(torn, fleet=True), cohort(1, 1, 1))
+    assert [results[f"n{i}"].status for i in range(3)] == [Status.PASS, Status.UNKNOWN, Status.PASS]
+    assert (results["n1"].reason, results["n1"].origin) == ("slot 3: two halves differ", Origin.MUSTER)
+
+
+def test_a_node_that_refused_a_reading_is_accused_of_nothing_that_a_check_found_of_it_without() -> None:
+    def careless(things: Mapping[str, Thing]) -> Comparison:
+        for node, one in things.items():
+            heat = 99
+            with suppress(NotMeasured):
+                heat = one.heat
+            if heat > 50:
+                yield node, Finding("hot", 50, "x")
+                yield node, Undecided("x", "it is hot")
+
+    results = judge_fleet(rule(careless, fleet=True), cohort(1, 99, 1, Unmeasured("hung")))
+    assert (results["n3"].status, results["n3"].findings, results["n3"].reason) == (
+        Status.UNKNOWN, (), "n3: hung")
+    assert results["n1"].status is Status.FAIL
 
 
 def test_a_fleet_check_that_fails_by_itself_is_unknown_for_all() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from healthcheck.subnet.burnplan import BurnPair
 from healthcheck.subnet.model import DeviceKind, FabricEnd, Subnet
 
-_GIGABITS = {"SDR": 8, "HDR": 200, "NDR": 400, "XDR": 800}   # of four lanes
+_GIGABITS = {"SDR": 2, "HDR": 50, "NDR": 100, "XDR": 200}   # of a lane
 Loads = dict[FabricEnd, float]
 
 
@@ -41,39 +41,36 @@ def by_even_spread(subnet: Subnet, pairs: Iterable[BurnPair]) -> Loads:
             loads[source] += pair.gbps
             first = subnet.devices[source.guid].ports[source.number].peer
             assert first is not None
-            for end, share in _spread(subnet, first.guid, target, Fraction(1)):
+            for end, share in _spread(subnet, _links_to(subnet, target), first.guid, target, Fraction(1)):
                 loads[end] += float(share) * pair.gbps
     return loads
 
 
-def _spread(subnet: Subnet, switch: str, target: FabricEnd, share: Fraction) -> list[tuple[FabricEnd, Fraction]]:
-    away = _away(subnet, switch, target, 8)
-    assert away is not None
+def _spread(subnet: Subnet, away: Mapping[str, int], switch: str, target: FabricEnd, share: Fraction) -> list[tuple[FabricEnd, Fraction]]:
     found = []
     nearer = [port for port in subnet.devices[switch].ports.values() if port.peer is not None and (
-        port.peer == target if away == 1 else subnet.devices[port.peer.guid].kind is DeviceKind.SWITCH
-        and _away(subnet, port.peer.guid, target, away - 1) == away - 1)]
+        port.peer == target if away[switch] == 1 else away.get(port.peer.guid) == away[switch] - 1)]
     for port in nearer:
         found.append((port.end, share / len(nearer)))
         if port.peer is not None and port.peer != target:
-            found += _spread(subnet, port.peer.guid, target, share / len(nearer))
+            found += _spread(subnet, away, port.peer.guid, target, share / len(nearer))
     return found
 
 
-def _away(subnet: Subnet, switch: str, target: FabricEnd, most: int) -> int | None:
-    """Links from a switch to the target, None for more than `most`."""
-    peers = [port.peer for port in subnet.devices[switch].ports.values() if port.peer is not None]
-    if target in peers:
-        return 1
-    if most < 2:
-        return None
-    onward = [_away(subnet, peer.guid, target, most - 1) for peer in peers if subnet.devices[peer.guid].kind is DeviceKind.SWITCH]
-    return min((steps + 1 for steps in onward if steps is not None), default=None)
+def _links_to(subnet: Subnet, target: FabricEnd) -> dict[str, int]:
+    """Links from each switch to the target: first those beside it, then those beside these, and so on."""
+    switches = {guid: {port.peer for port in device.ports.values() if port.peer is not None}
+                for guid, device in subnet.devices.items() if device.kind is DeviceKind.SWITCH}
+    away = {guid: 1 for guid, peers in switches.items() if target in peers}
+    for links in range(2, len(switches) + 1):
+        away |= {guid: links for guid, peers in switches.items() if guid not in away and any(peer.guid in away for peer in peers)}
+    return away
 
 
 def rate(subnet: Subnet, end: FabricEnd) -> float:
-    """Gb/s of a port of four lanes."""
-    return _GIGABITS[subnet.devices[end.guid].ports[end.number].speed or ""]
+    """Gb/s of a port."""
+    port = subnet.devices[end.guid].ports[end.number]
+    return _GIGABITS[port.speed or ""] * (port.width or 0)
 
 
 def best_shares(subnet: Subnet, rounds: Sequence[Loads]) -> dict[FabricEnd, float]:

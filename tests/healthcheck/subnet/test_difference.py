@@ -247,3 +247,25 @@ def test_one_cable_of_two_hosts_that_is_swapped_exchanges_no_hosts() -> None:
 def test_a_host_in_the_place_of_one_that_is_not_there_is_not_exchanged_with_it() -> None:
     cables = [cable for cable in renamed({"gpu01": "gpu02", "gpu02": "gone"}) if "gone" not in (cable.a.device, cable.b.device)]
     assert differences(cables, unseen=("gpu01",)).exchanged == ()
+
+
+def test_a_circle_of_neighbouring_ports_is_a_circle_and_no_shift() -> None:
+    cables = as_planned(PLAN)
+    swap(cables, 0, 4)
+    swap(cables, 4, 8)
+    one = the(differences(cables))
+    assert (one.kind, len(one.planned)) == (DifferenceKind.CIRCLE, 3)
+
+
+def test_machines_that_were_exchanged_are_said_before_the_cables_that_are_right() -> None:
+    cables = as_planned(PLAN)
+    for rail in range(4):
+        swap(cables, rail, 4 + rail)
+    lines = list(text(differences(cables), PLAN))
+    assert lines[0].startswith("exchanged: gpu01 and gpu02"), lines
+
+
+def test_what_is_unknown_is_named() -> None:
+    lines = list(text(differences([one for one in as_planned(PLAN) if "gpu01" not in (one.a.device, one.b.device)], unseen=("gpu01",)), PLAN))
+    assert "(4 links: gpu01 port mlx5_0 to leaf001 port 1, gpu01 port mlx5_1 to leaf002 port 1, ...)" in lines[0]
+    assert lines[-1].endswith("links as planned, 4 unknown")

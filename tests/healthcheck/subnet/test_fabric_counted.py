@@ -74,6 +74,11 @@ def test_without_an_earlier_sample_counters_are_unknown(first: dict[str, int] | 
     assert one.unknown and words in one.observed
 
 
+def test_samples_of_one_moment_show_nothing() -> None:
+    (one,) = found({}, {}, seconds=0.2)
+    assert one.unknown and one.observed == "the samples are less than a second apart"
+
+
 def test_a_counter_that_has_come_to_its_highest_value_may_have_grown_more_and_is_not_measured() -> None:
     assert [one.unknown for one in found({"LinkDownedCounter": 255}, {"LinkDownedCounter": 255}, full=True)] == [True]
     subnet = link({"PortRcvErrors": 65535}, full=frozenset({"PortRcvErrors"}))

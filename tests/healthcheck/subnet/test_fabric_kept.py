@@ -42,6 +42,7 @@ from healthcheck.subnet.model import (
 from inventory.text import clean
 from tests.healthcheck.subnet.faulty import FaultyFabric
 from tests.healthcheck.triage.made import NOW
+from tests.tries import tries
 
 LEAF, HOST = FabricEnd("a" * 16, 1), FabricEnd("b" * 16, 1)
 SWITCH = FabricEnd(LEAF.guid, 0)
@@ -121,7 +122,7 @@ def test_what_claims_to_be_later_than_now_is_of_now_and_of_all_subnets_there_is_
         assert (one.began, one.seen) == (NOW, NOW) and checked(store, NOW) == []
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 @given(text=st.text(max_size=600))
 def test_whatever_a_device_calls_itself_is_kept_as_bounded_plain_text(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     hostile = replace(found(FabricRule.LINK, place=text, observed=text), where=text, leaf=text, gone=(text,))

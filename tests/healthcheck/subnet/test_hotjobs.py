@@ -17,6 +17,7 @@ from healthcheck.subnet.model import FabricEnd, Subnet
 from inventory.jobnodes import JobNodes
 from tests.healthcheck.subnet.recount import by_even_spread, by_tables
 from tests.healthcheck.subnet.trees import Tree, leaf, spine
+from tests.tries import tries
 
 TREES = st.builds(Tree, leaves=st.integers(2, 3), hosts=st.integers(1, 3), spines=st.integers(1, 2), cables=st.integers(1, 2))
 TREE = Tree(leaves=2, hosts=2, spines=2)
@@ -42,7 +43,7 @@ def recounted(subnet: Subnet, tree: Tree, job: JobNodes, by: JobsBy) -> dict[Fab
     return found
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 @given(TREES, st.integers(0, 999), st.booleans(), st.data())
 def test_every_port_has_the_pairs_that_a_recount_of_every_pair_finds(tree: Tree, seed: int, tables: bool, data: st.DataObject) -> None:
     subnet = tree.at_random(seed)

@@ -7,12 +7,11 @@ from healthcheck.subnet.join import (
     JoinedBy,
     join,
     known_adapters,
-    planned_names,
-    switch_names,
     system_name,
 )
 from healthcheck.subnet.merge import merge
 from healthcheck.subnet.model import FabricEnd, Subnet
+from healthcheck.subnet.plannednames import names_of, switch_names
 from healthcheck.subnet.readers import topology
 from inventory.model import Node, PortPlan
 from tests.testbed.ibfabric import node_guids, two_tiers
@@ -72,7 +71,8 @@ def test_a_managed_switch_is_called_by_its_system_name() -> None:
 
 def test_ports_have_the_plans_names_by_address_or_display_name() -> None:
     seen = subnet()
-    names = planned_names(PLAN, [seen], join([seen], known_adapters(hardware("gpu001", "gpu002", "gpu003", "gpu004"))))
+    joined = join([seen], known_adapters(hardware("gpu001", "gpu002", "gpu003", "gpu004")))
+    names = names_of(PLAN, seen, joined).said
     assert {end.device for end in names.values()} >= {"gpu001", "gpu004"} and all(end.port == "mlx5_0" for end in names.values() if "gpu" in end.device)
     assert names[FabricEnd(GUIDS["gpu001", "mlx5_0"], 1)].device == "gpu001"
     assert switch_names(PLAN, seen) == {"00000000000000aa": "leaf01"}

@@ -15,9 +15,12 @@ from healthcheck.subnet import plancsv
 from healthcheck.subnet.cabling import CablingPlan, PlannedCable, PlannedDevice, PlannedEnd, Tier
 from healthcheck.subnet.check.findings import FabricReport, FabricRule
 from healthcheck.subnet.check.whole import check_fabric
+from healthcheck.subnet.difference import DifferenceKind, compare
 from healthcheck.subnet.join import KnownAdapter, join
 from healthcheck.subnet.model import DeviceKind, FabricEnd, LinkState, Subnet
+from healthcheck.subnet.plannednames import names_of
 from healthcheck.subnet.readers.lldp import file_of, number_of_name, read
+from healthcheck.subnet.seencabling import cabled as seen_cabled
 from healthcheck.sweep.fabriclook import FabricLook, ToolOutput, saved
 from inventory.model import Node, PortPlan
 from tests.command import muster
@@ -216,3 +219,26 @@ def test_the_commands_take_it(bed: LldpFabric, tmp_path: Path) -> None:
     assert [one["kind"] for one in json.loads(compared.stdout)["differences"]] == ["swapped"], compared.stdout
     drawn = json.loads(muster("fabric", "map", *words, home=tmp_path).stdout)
     assert sorted(one["state"] for one in drawn["links"]) == ["as planned"] * 8 + ["wrong"] * 2
+
+
+def test_a_port_of_another_module_with_the_same_number_is_another_port() -> None:
+    """Ethernet2/1 is not Ethernet1/1, and Management1 not Ethernet1; a plan's plain 12 is Ethernet12."""
+    for planned, shown, same in (("Ethernet1/1", "Ethernet2/1", False), ("Ethernet1", "Management1", False), ("12", "Ethernet12", True), ("1", "Ethernet2/1", False)):
+        plan = rails(1)
+        cables = (replace(plan.cables[0], b=PlannedEnd("leaf01", planned)), *plan.cables[1:])
+        there = (replace(plan.cables[0], b=PlannedEnd("leaf01", shown)), *plan.cables[1:])
+        subnet = seen(written(CablingPlan(plan.devices, there)))
+        wanted = CablingPlan(plan.devices, cables)
+        found = compare(wanted, seen_cabled(wanted, [(subnet, names_of(wanted, subnet, join([subnet], ())))]))
+        assert [one.kind for one in found.differences] == [DifferenceKind.UNKNOWN] if same else DifferenceKind.MISPLACED in [one.kind for one in found.differences]
+
+
+def test_a_node_s_other_networks_are_no_extra_cables_and_a_port_keeps_its_printed_name() -> None:
+    plan = rails(1)
+    mine = [("ens1f0", "leaf01", "02:00:00:00:00:10", "swp1"), ("ens2f0", "leaf02", "02:00:00:00:00:20", "swp1"), ("eno1", "mgmt01", "02:00:00:00:00:99", "Gi1/0/1")]
+    subnet = seen({"lldp-gpu001.json0": json0(*mine)})
+    found = compare(plan, seen_cabled(plan, [(subnet, names_of(plan, subnet, join([subnet], ())))]))
+    assert [one.kind for one in found.differences if one.kind is not DifferenceKind.UNKNOWN] == []
+    moved = seen({"lldp-gpu001.json0": json0(("ens1f0", "strange", "02:00:00:00:00:99", "Gi1/0/1"), mine[1])})
+    lines = [one.what for one in compare(plan, seen_cabled(plan, [(moved, names_of(plan, moved, join([moved], ())))])).differences]
+    assert any("strange (02:00:00:00:00:99) port Gi1/0/1" in line for line in lines), lines

@@ -52,3 +52,11 @@ def test_a_device_that_is_not_in_the_plan_is_named() -> None:
     plan = rails()
     devices = {name: device for name, device in plan.devices.items() if name != "gpu03"}
     assert (FaultOfPlan.UNKNOWN_DEVICE, "gpu03") in kinds(CablingPlan({**devices, "x": PlannedDevice("x", Tier.HOST)}, plan.cables))
+
+
+def test_two_words_for_one_port_of_a_subnet_are_named_and_two_ports_of_ethernet_are_two() -> None:
+    plan = rails(per_leaf=4)
+    first, second = (replace(cable, b=PlannedEnd("leaf001", port)) for cable, port in zip(plan.cables, ("1/12/2", "24"), strict=False))
+    assert (FaultOfPlan.PORT_TWICE, "leaf001 port 1/12/2") in kinds(CablingPlan(plan.devices, (first, second, *plan.cables[2:])))
+    modular = tuple(replace(cable, b=PlannedEnd("leaf001", port), gigabits=400.0) for cable, port in zip(plan.cables, ("Ethernet1/1", "Ethernet2/1"), strict=False))
+    assert FaultOfPlan.PORT_TWICE not in {kind for kind, _ in kinds(CablingPlan(plan.devices, (*modular, *plan.cables[2:])))}

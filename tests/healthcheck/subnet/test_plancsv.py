@@ -97,3 +97,9 @@ def test_any_text_is_a_plan_or_one_line(text: str) -> None:
 
 def test_a_cell_that_a_spreadsheet_would_run_is_written_as_text() -> None:
     assert plancsv.plain("=HYPERLINK(1)") == "'=HYPERLINK(1)" and plancsv.plain(4.0) == "4" and plancsv.plain(None) == ""
+
+
+@pytest.mark.parametrize(("cell", "metres"), [("3,5", 3.5), ("3.5", 3.5), ("3m", 3.0), ("3,5 m", 3.5), ("20", 20.0)])
+def test_lengths_are_read_as_data_centres_write_them(cell: str, metres: float) -> None:
+    plan = plancsv.parse(f"\ufeffdevice;port;device;port;metres\r\ngpu01;mlx5_0;leaf01;1;{cell}\r\n", "p.csv")
+    assert plan.cables[0].metres == metres

@@ -112,3 +112,11 @@ def test_a_directed_route_is_the_shortest_and_does_not_use_the_link_that_is_to_g
     assert direct_route(subnet, own, leaf(1)) == (0, 1, 3, 3)
     assert direct_route(subnet, own, spine(0), FabricEnd(spine(0), 1)) == (0, 1, 4)
     assert direct_route(subnet, own, leaf(0), FabricEnd(leaf(0), 1)) is None and direct_route(subnet, own, "f" * 16) is None
+
+
+def test_both_ends_of_one_cable_are_one_disable() -> None:
+    end = FabricEnd(leaf(0), 3)
+    port = fabric().port(end)
+    assert port is not None and port.peer is not None
+    found = proposed(fabric(), {end: "x", port.peer: "x"}, {}, ONE)
+    assert [each.refused for each in found] == ["", "the other end of its cable is to be disabled"]

@@ -215,3 +215,12 @@ def test_what_is_cut_is_partial_or_whole(data: st.DataObject) -> None:
     text = ports_line() * 3
     at = data.draw(st.integers(1, len(text) - 1))
     assert ports.read(text[:at]).partial or text[:at].endswith("\n")
+
+
+def test_a_summary_that_was_cut_anywhere_leaves_no_counter_known_as_0() -> None:
+    whole = ("\n## Summary: 2 nodes checked, 0 bad nodes found\n##          2 ports checked, 0 ports have errors beyond threshold\n"
+             "## Thresholds: \n##          1 PMA query failures\n## Suppressed:\n")
+    ports = whole.index("## Thresholds")        # older versions end there
+    for end in range(len(whole)):
+        reading = counters.read_errors(whole[:end])
+        assert end == ports or (reading.partial and reading.counters is not None and not reading.counters.zeros), whole[:end]

@@ -30,6 +30,13 @@ def test_dump_lfts_gives_every_switch_and_ibroute_the_same_for_one() -> None:
     assert one.routes == {"0000000000200007": every.routes["0000000000200007"]} and not one.unread
 
 
+def test_a_table_without_destinations_is_the_same() -> None:
+    """As `dump_fts --no_dests` of infiniband-diags 44 prints it."""
+    text = recorded("ibroute.txt")
+    bare = "".join(f"{line.partition(':')[0]}\n" if line.startswith("0x") else line for line in text.splitlines(keepends=True))
+    assert bare != text and tables.read(bare) == tables.read(text)
+
+
 def test_records_of_the_sa_are_read_by_the_switches_lids() -> None:
     every = tables.read(recorded("dump_lfts.txt")).routes
     found = tables.read_records(recorded("saquery-lftr.txt"))

@@ -62,13 +62,40 @@ def test_the_three_files_are_one_subnet_with_names_kinds_and_links() -> None:
     assert found.managers is None and found.counters is None and not found.partial and found.unread == ()
 
 
+@pytest.mark.parametrize("other", [
+    {"physical_state": "LinkUp"}, {"active_width": "4X"}, {"active_width": "IB_4x"}, {"active_speed": "106.25 Gbps"}, {"active_speed": "ndr"},
+    {"logical_state": "active"}, {"name": f"0x{SWITCH.upper()}_5"}])
+def test_other_spellings_of_a_port_that_is_up_mean_the_same(other: dict[str, Any]) -> None:
+    assert ufm.read_ports(json.dumps([{**UP, **other}])).devices == ufm.read_ports(json.dumps([UP])).devices
+
+
+@pytest.mark.parametrize(("condition", "expected"), [("MANUAL", {"MANUAL"}), (["manual", "FLAPPING", 7], {"MANUAL", "FLAPPING"}), (None, set())])
+def test_unhealthy_ports_are_known_at_both_ends_with_their_conditions(condition: Any, expected: set[str]) -> None:
+    row = {"UnhealthyGUID": SWITCH, "UnhealthyPortNumber": 5, "PeerGUID": OTHER, "PeerPortNumber": "5", "Condition": condition}
+    found = merge("", [ufm.read_ports(json.dumps([UP])), ufm.read_unhealthy(json.dumps([row, {**row, "PeerGUID": "N/A"}]))])
+    assert found.unhealthy == {FabricEnd(SWITCH, 5): expected, FabricEnd(OTHER, 5): expected} and set(found.devices) == {SWITCH}
+    assert found.isolated(FabricEnd(OTHER, 5)) is ("MANUAL" in expected) and not found.partial and found.unread == ()
+
+
+@pytest.mark.parametrize(("text", "said"), [("[{}]", "unhealthy port 1 names no GUID and number"), ("{}", "is no list of objects"),
+                                            ('{"data": [], "num_of_pages": 3}', "is one page of several")])
+def test_where_unhealthy_ports_are_not_all_read_the_subnet_is_partial(text: str, said: str) -> None:
+    found = merge("", [ufm.read_ports(json.dumps([UP])), ufm.read_unhealthy(text)])
+    assert found.partial and said in found.unread[0]
+
+
+def test_a_page_that_is_whole_is_read_as_its_list_is() -> None:
+    page = {"total_resources": 1, "filtered_resources": 1, "num_of_pages": 1, "first_index": 1, "last_index": 1, "data": [UP]}
+    assert ufm.read_ports(json.dumps(page)) == ufm.read_ports(json.dumps([UP]))
+
+
 def test_a_links_width_is_read_where_no_port_shows_it() -> None:
     assert ufm.read_links(json.dumps([LINK])).devices[OTHER].ports[5].width == 4
     assert ufm.read_links(json.dumps([HOST_LINK])).devices[CARD].kind is DeviceKind.ADAPTER
 
 
 @pytest.mark.parametrize(("file", "text", "said"), [
-    ("ufm-ports.json", "[", "ufm-ports.json: is no JSON, or ends early"), ("ufm-links.json", '{"data": []}', "ufm-links.json: is no list of objects"),
+    ("ufm-ports.json", "[", "ufm-ports.json: is no JSON, or ends early"), ("ufm-links.json", '{"data": 3}', "ufm-links.json: is no list of objects"),
     ("ufm-systems.json", "[3]", "ufm-systems.json: is no list of objects"), ("ufm-ports.json", "[" * 100_000, "is no JSON")])
 def test_a_file_that_is_no_list_is_partial_and_said(file: str, text: str, said: str) -> None:
     source = source_of(file)

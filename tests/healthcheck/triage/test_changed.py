@@ -24,10 +24,10 @@ from healthcheck.triage.changed import (
     went_with,
     words,
 )
-from healthcheck.triage.correlate import minute
 from healthcheck.triage.decidedby import SECTION
 from healthcheck.triage.past import VersionChange
 from healthcheck.xid.xidtableload import NAMES
+from inventory.times import minute
 from tests.healthcheck.triage.made import KINDS, at, past, policy, problem
 
 P = policy()

@@ -26,6 +26,7 @@ from healthcheck.triage.policyload import load_policy
 from inventory.model import Lifecycle, LifecycleState, Node
 from tests.healthcheck.subnet.faulty import PLAN, FaultyFabric
 from tests.healthcheck.triage.made import NOW, problem
+from tests.tries import tries
 
 NODES = tuple(Node(f"gpu{at:02d}", leaf=tuple(sorted(
     cable.b.device for cable in PLAN.cables if cable.a.device == f"gpu{at:02d}"))) for at in range(1, 9))
@@ -249,7 +250,7 @@ def test_the_packaged_policy_isolates_no_node_for_anything_that_a_subnet_shows(r
 FAULTS = st.sets(st.sampled_from(["down", "narrow", "errors"]).flatmap(lambda what: st.tuples(st.just(what), st.integers(0, len(PLAN.cables) - 1))), max_size=8)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(faults=FAULTS, gone=st.sets(st.sampled_from(sorted(PLAN.devices)), max_size=2), plan=st.booleans(), own=st.sets(st.sampled_from([node.name for node in NODES]), max_size=8))
 def test_whatever_subnets_show_the_same_nodes_are_isolated_and_each_finding_is_of_one_place_at_most(
     tmp_path_factory: pytest.TempPathFactory, rules: TriagePolicy, faults: set[tuple[str, int]], gone: set[str], plan: bool, own: set[str],

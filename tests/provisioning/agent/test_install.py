@@ -15,6 +15,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -360,14 +361,18 @@ for _name in ("mkdir", "rename", "symlink", "unlink", "rmdir", "fsync", "fchmod"
 """
 
 
+SOME = pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
+
+
 @pytest.mark.timeout(600)     # some thirty upgrades
+@SOME
 def test_killed_at_any_point_of_an_upgrade_a_whole_version_is_in_use_and_doing_it_again_finishes_it(
-    root: Path, bundle: Bundle,
+    root: Path, bundle: Bundle, step: int,
 ) -> None:
     do(AgentAction.INSTALL, root, bundle)
     old, new = in_use(root), newer(bundle)
-    number, seen = 0, set()
-    while number := number + 1:
+    seen = set()
+    for number in count(1, step):
         was_killed = killed_at(number, root, new)
         assert is_whole(root), f"at {number}"
         seen.add(in_use(root))
@@ -382,14 +387,15 @@ def test_killed_at_any_point_of_an_upgrade_a_whole_version_is_in_use_and_doing_i
     assert seen == {old, new.of(NODE).folder}
 
 
+@SOME
 def test_killed_at_any_point_of_a_rollback_both_versions_are_still_known_and_it_can_be_done_again(
-    root: Path, bundle: Bundle,
+    root: Path, bundle: Bundle, step: int,
 ) -> None:
     do(AgentAction.INSTALL, root, bundle)
     old = in_use(root)
     do(AgentAction.INSTALL, root, newer(bundle))
-    new, number = in_use(root), 0
-    while number := number + 1:
+    new = in_use(root)
+    for number in count(1, step):
         before = in_use(root)
         was_killed = killed_at(number, root, bundle, AgentAction.ROLLBACK)
         assert is_whole(root), f"at {number}"
@@ -417,11 +423,11 @@ def test_an_exporter_is_for_nodes_with_systemd_and_nothing_is_changed_on_others(
     assert {path for path in tree(root) if path not in before} <= {"opt", "opt/muster"}
 
 
+@SOME
 def test_killed_at_any_point_of_an_uninstall_doing_it_again_leaves_nothing(
-    root: Path, bundle: Bundle,
+    root: Path, bundle: Bundle, step: int,
 ) -> None:
-    number = 0
-    while number := number + 1:
+    for number in count(1, step):
         assert do(AgentAction.INSTALL, root, bundle).ok
         was_killed = killed_at(number, root, bundle, AgentAction.UNINSTALL)
         assert do(AgentAction.UNINSTALL, root).ok

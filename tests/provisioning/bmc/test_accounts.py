@@ -375,7 +375,8 @@ def killed_at(point: int, act: Callable[[], object]) -> bool:
     return os.WIFSIGNALED(status)
 
 
-def test_a_kill_at_any_point_loses_no_password_and_the_next_call_ends_it(bed: Bed) -> None:
+@pytest.mark.parametrize("step", [10, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_kill_at_any_point_loses_no_password_and_the_next_call_ends_it(bed: Bed, step: int) -> None:
     accounts, points = bed.accounts(operator="muster"), 0
     while True:
         bed.again()
@@ -389,11 +390,12 @@ def test_a_kill_at_any_point_loses_no_password_and_the_next_call_ends_it(bed: Be
                               "gpu001.operator": bed.service.password("muster")}, points
         if not killed:
             break
-        points += 3
+        points += step
     assert points > 150
 
 
-def test_a_kill_while_a_working_one_is_renewed_leaves_one_that_works(bed: Bed) -> None:
+@pytest.mark.parametrize("step", [16, pytest.param(5, marks=pytest.mark.slow)])
+def test_a_kill_while_a_working_one_is_renewed_leaves_one_that_works(bed: Bed, step: int) -> None:
     accounts, points, old = bed.accounts(), 0, ""
     while True:
         bed.again()
@@ -405,7 +407,7 @@ def test_a_kill_while_a_working_one_is_renewed_leaves_one_that_works(bed: Bed) -
         assert bed.kept() == {"gpu001": bed.service.password(ROOT)}, points
         if not killed:
             break
-        points += 5
+        points += step
     assert bed.service.password(ROOT) != old and points > 80
 
 

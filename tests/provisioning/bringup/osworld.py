@@ -173,10 +173,10 @@ def forked(folder: Path, turn: int, at: int = 0) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def killed_everywhere(folder: Path) -> Iterator[tuple[int, int]]:
-    """Each point with the exit code of the run that ended what one had begun that was killed there; ends with
-    the first point that no run comes to."""
-    for at in count(1):
+def killed_at_each(folder: Path, step: int) -> Iterator[tuple[int, int]]:
+    """Each `step`-th point with the exit code of the run that ended what one had begun that was killed there;
+    ends with the first point that no run comes to."""
+    for at in count(1, step):
         own = folder / str(at)
         if forked(own, 0, at) != -signal.SIGKILL:
             return
@@ -184,5 +184,5 @@ def killed_everywhere(folder: Path) -> Iterator[tuple[int, int]]:
 
 
 if __name__ == "__main__":
-    for at, code in killed_everywhere(Path(sys.argv[1])):
+    for at, code in killed_at_each(Path(sys.argv[1]), int(sys.argv[2])):
         print(at, code, flush=True)

@@ -1,7 +1,8 @@
 """A site of hosts behind two leaves and two spines, for burn-ins of its links: saved outputs of its fabric, and ranks in network namespaces that
 its forwarding tables route between.
 
-A port is called 4X SDR, 8 Gb/s: a hundredth of that is what the ranks of a busy machine of two cores reach, and a sound link carries twice that.
+A port is called 1X SDR, 2 Gb/s: a hundredth of that, 20 Mbit/s, is what ranks reach on two cores that seven others want, too; a sound link carries
+eight times that, a slow one a quarter.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from tests.testbed import fabricoutputs, fabrictables
 from tests.testbed.routedfabric import RoutedFabric
 
 SHARE = "1"
+SLOW_MBIT = 5
 SMALL = {"allreduce.run_s": 1, "allreduce.bytes": 1 << 18}
 
 
-def cabled(per_leaf: int = 2, leaves: int = 2, spines: int = 2, speed: str = "SDR") -> CablingPlan:
+def cabled(per_leaf: int = 2, leaves: int = 2, spines: int = 2, width: int = 1) -> CablingPlan:
     """Hosts n1.. behind leaf1.., each leaf with a cable to each spine."""
     devices = {f"spine{at + 1}": PlannedDevice(f"spine{at + 1}", Tier.SPINE) for at in range(spines)}
     cables = []
@@ -35,7 +37,7 @@ def cabled(per_leaf: int = 2, leaves: int = 2, spines: int = 2, speed: str = "SD
             name = f"n{at * per_leaf + host + 1}"
             devices[name] = PlannedDevice(name, Tier.HOST)
             cables.append(PlannedCable(PlannedEnd(name, "mlx5_0"), PlannedEnd(leaf, str(host + 1))))
-    return CablingPlan(devices, tuple(replace(cable, width=4, speed=speed) for cable in cables))
+    return CablingPlan(devices, tuple(replace(cable, width=width, speed="SDR") for cable in cables))
 
 
 def outputs(folder: Path, plan: CablingPlan) -> Subnet:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from healthcheck.burnin import faults, messages
 from healthcheck.burnin.model import BurnInStage, Object, RankEnd, RankProgress, Seat, Task, TaskKind
-from healthcheck.burnin.statemachine import TaskRun, TaskState
+from healthcheck.burnin.taskrun import TaskRun, TaskState
 from healthcheck.burnin.watch import Patience
 from inventory.model import BurnInSettings, Node
 from inventory.transport.base import Failure, Limits, Program, Reply
@@ -240,7 +240,7 @@ def test_a_task_on_a_node_that_is_not_here_names_that_node() -> None:
 
 
 def test_who_cannot_be_killed_is_left_behind_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("healthcheck.burnin.statemachine.LEFT_S", 2.5)
+    monkeypatch.setattr("healthcheck.burnin.taskrun.LEFT_S", 2.5)
 
     def stays(agent: Agent) -> None:
         agent.say(**HERE)

@@ -18,7 +18,7 @@ from healthcheck.subnet.burnways import BurnPort
 from healthcheck.subnet.model import DeviceKind, FabricEnd, Subnet
 from tests.documents import validate
 from tests.healthcheck.subnet import recount
-from tests.provisioning.burnin.fabricsite import SHARE, FabricSite, cabled, outputs
+from tests.provisioning.burnin.fabricsite import SHARE, SLOW_MBIT, FabricSite, cabled, outputs
 from tests.testbed import torches
 from tests.testbed.collector import await_none_with
 from tests.testbed.routedfabric import routed
@@ -57,7 +57,7 @@ def accused(document: dict[str, Any]) -> list[tuple[str, str]]:
 def test_of_two_links_that_share_every_pair_none_is_named_alone(tmp_path: Path) -> None:
     subnet = outputs(tmp_path / "outputs", cabled())
     with routed(subnet, tmp_path) as fabric:
-        fabric.carries(fabric.between("leaf2", "spine1"), 20)
+        fabric.carries(fabric.between("leaf2", "spine1"), SLOW_MBIT)
         site = FabricSite(tmp_path, torches.python(), fabric)
         done = site.burn()
     assert done.returncode == 1, (done.stdout, done.stderr)
@@ -89,7 +89,7 @@ def test_with_three_leaves_the_slow_link_itself_is_named(tmp_path: Path, one: st
     with routed(subnet, tmp_path) as fabric:
         link = fabric.between(one, other)
         if loss is None:
-            fabric.carries(link, 20)
+            fabric.carries(link, SLOW_MBIT)
         else:
             fabric.loses(link, loss)
         site = FabricSite(tmp_path, torches.python(), fabric, nodes=6)

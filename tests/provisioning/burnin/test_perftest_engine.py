@@ -29,7 +29,7 @@ def named(subnet: Subnet) -> dict[str, str]:
 
 
 def burn(home: Path, *more: str, rates: dict[str, float] | None = None, fault: str = "", leaves: int = 2) -> tuple[Any, FabricSite]:
-    plan = cabled(leaves=leaves)
+    plan = cabled(leaves=leaves, width=4)
     outputs(home / "outputs", plan)
     for file in (home / "outputs").iterdir():      # one device a host, so that the stand-in can tell hosts apart
         text = file.read_text()
@@ -75,7 +75,7 @@ def test_where_it_is_not_installed_nothing_is_measured_and_the_node_is_told_why(
 
 
 def test_a_head_that_is_killed_leaves_no_ib_write_bw(tmp_path: Path) -> None:
-    outputs(tmp_path / "outputs", cabled())
+    outputs(tmp_path / "outputs", cabled(width=4))
     mark = secrets.token_hex(8)
     site = FabricSite(tmp_path, "/no/such/python", marked=mark, small={"write.run_s": 60})
     folder = ibwritebw.install(tmp_path / "bin", {}, FULL, "hang")
@@ -104,7 +104,7 @@ def test_a_head_that_is_killed_leaves_no_ib_write_bw(tmp_path: Path) -> None:
     (("--stages", "fabric", "--fabric", "outputs", "--fabric-node", "@all"), "--fabric-node @all: names 2 nodes, expected one"),
 ])
 def test_what_cannot_be_meant_is_told_before_anything_is_held(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    outputs(tmp_path / "outputs", cabled())
+    outputs(tmp_path / "outputs", cabled(width=4))
     site = FabricSite(tmp_path, "/no/such/python", nodes=2)
     done = site.run(*words)
     assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr, done
@@ -112,7 +112,7 @@ def test_what_cannot_be_meant_is_told_before_anything_is_held(tmp_path: Path, wo
 
 
 def test_a_fabric_without_tables_needs_adaptive_and_then_only_counters_prove(tmp_path: Path) -> None:
-    outputs(tmp_path / "outputs", cabled())
+    outputs(tmp_path / "outputs", cabled(width=4))
     (tmp_path / "outputs/dump_fts.txt").unlink()
     site = FabricSite(tmp_path, "/no/such/python", small=SMALL)
     folder = ibwritebw.install(tmp_path / "bin", {}, FULL)
@@ -125,7 +125,7 @@ def test_a_fabric_without_tables_needs_adaptive_and_then_only_counters_prove(tmp
 
 
 def test_the_plan_shows_its_rounds_and_touches_nothing(tmp_path: Path) -> None:
-    outputs(tmp_path / "outputs", cabled())
+    outputs(tmp_path / "outputs", cabled(width=4))
     site = FabricSite(tmp_path, "/no/such/python")
     done = site.muster("burnin", "plan", "@all", "--stages", "fabric", "--fabric", "outputs")
     assert done.returncode == 0 and done.stdout.splitlines()[1].startswith("fabric  round 1"), done

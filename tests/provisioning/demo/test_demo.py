@@ -67,12 +67,6 @@ def test_the_same_holds_for_another_seed(seed: int, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
 
-@pytest.mark.parametrize("nodes", [pytest.param("1", marks=pytest.mark.slow), "2"])
-def test_a_small_fleet_is_judged_as_well(nodes: str, tmp_path: Path) -> None:
-    done = run(tmp_path, "--nodes", nodes)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("name", ["INT", "TERM"])
 def test_interrupted_it_clears_up_and_says_130(name: str, tmp_path: Path) -> None:
     words, environment = command(tmp_path, "--nodes", "2", "--keep")
@@ -86,8 +80,9 @@ def test_interrupted_it_clears_up_and_says_130(name: str, tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_kept_it_stays_until_it_is_told_to_end(tmp_path: Path) -> None:
-    words, environment = command(tmp_path, "--nodes", "1", "--keep")
+@pytest.mark.parametrize("nodes", [pytest.param("1", marks=pytest.mark.slow), "2"])
+def test_a_small_fleet_is_judged_as_well_and_kept_it_stays_until_it_is_told_to_end(nodes: str, tmp_path: Path) -> None:
+    words, environment = command(tmp_path, "--nodes", nodes, "--keep")
     with subprocess.Popen(
         words, cwd="/", env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as demo:
         assert demo.stderr is not None

@@ -47,7 +47,7 @@ def test_proposed_ports_come_with_peer_reason_and_loss_and_a_last_link_is_refuse
     assert done.returncode == 1 and "leaf01 port 5 to spine01 port 1: would be disabled\n  why: link-errors: 5000 symbol errors" in done.stdout
     assert "lost: an uplink of leaf01: 3 of its 4 working uplinks are left (1200 of 1600 Gb/s)" in done.stdout
     assert "leaf01 port 1 to gpu001 mlx5_0: REFUSED: it is the last link of gpu001 mlx5_0" in done.stdout
-    assert done.stdout.endswith("Nothing changed. To do it: look with --by NODE, and --apply\n") and not (home / "state" / "muster.db").exists()
+    assert done.stdout.endswith("Nothing changed. To do it: look with --by NODE or --ufm URL, and --apply\n") and not (home / "state" / "muster.db").exists()
 
 
 def test_the_site_s_policy_says_how_many_uplinks_a_leaf_keeps_and_how_many_ports_go(home: Path) -> None:
@@ -86,13 +86,13 @@ def test_where_the_node_cannot_be_asked_nothing_is_written_down(home: Path) -> N
 
 @pytest.mark.parametrize(("words", "said"), [
     (("disable", "--apply"), "give PORT or --proposed"),
-    (("disable", "leaf01/5"), "give --by NODE, or --from FOLDER"),
+    (("disable", "leaf01/5"), "give --by NODE, --ufm URL, or --from FOLDER"),
     (("disable", "leaf01/5", "--proposed", "--from", "after"), "and not both"),
-    (("disable", "leaf01/5", "--from", "after", "--apply"), "--apply needs --by NODE"),
+    (("disable", "leaf01/5", "--from", "after", "--apply"), "--apply needs --by NODE or --ufm URL"),
     (("disable", "leaf01/5", "--by", "gpu001", "--apply"), "--apply needs --reason"),
     (("disable", "--proposed", "--by", "gpu001", "--since", "before"), "--since goes with --from FOLDER"),
     (("disable", "leaf01", "--from", "after"), "expected SWITCH/PORT"),
-    (("enable", "all", "--apply"), "--apply needs --by NODE"),
+    (("enable", "all", "--apply"), "--apply needs --by NODE or --ufm URL"),
 ])
 def test_what_cannot_be_done_is_one_line(home: Path, words: tuple[str, ...], said: str) -> None:
     done = muster("fabric", *words, home=home)

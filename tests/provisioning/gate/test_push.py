@@ -14,7 +14,7 @@ import pytest
 
 from healthcheck.certify.keys import NAMESPACES, load_keys, retire_key, use_key
 from healthcheck.certify.pair import read_pair
-from healthcheck.gate.snapshot import current
+from healthcheck.gate.locate import load
 from inventory.model import Node
 from inventory.transport.base import Limits
 from inventory.transport.local import LocalTransport
@@ -55,7 +55,7 @@ def pushed(
 
 
 def kept(root: Path) -> int:
-    return current(str(root / GATE), str(root / TRUSTED)).serial
+    return load(str(root / GATE), str(root / TRUSTED)).serial
 
 
 @pytest.mark.parametrize("version", ["3.8", "3.9", ""])

@@ -169,9 +169,7 @@ def test_a_busy_node_is_refused_and_the_others_go_on(bed: Slurm, fleet: DemoFlee
     assert found["gpu001"]["reason"].startswith(
         "needs a lease: job ") and found["gpu001"]["reason"].endswith("(RUNNING) is on it")
     assert ran(fleet, "gpu001") == [] and bed.ask("squeue", "-h", "-t", "R").strip()
-    replayed = subprocess.run(
-        [str(MUSTER), "check", "--replay", "saved", "--format", "json", "--full"], env=environment(tmp_path),
-        cwd=tmp_path, capture_output=True, text=True, check=False)
+    replayed = muster("check", "--replay", "saved", "--format", "json", "--full", home=tmp_path)
     assert replayed.returncode == 3 and told(replayed.stdout) == found
 
 
@@ -230,9 +228,7 @@ def test_a_reservation_of_others_is_kept_and_its_nodes_not_tested(
 def test_a_node_that_we_cordoned_is_tested_and_stays_cordoned(
     bed: Slurm, fleet: DemoFleet, tmp_path: Path, how: str,
 ) -> None:
-    made = subprocess.run(
-        [str(MUSTER), "cordon", "gpu007", "--reason", "slow"], env=environment(tmp_path, **bed.environment),
-        cwd=tmp_path, check=False, capture_output=True, text=True)
+    made = muster("cordon", "gpu007", "--reason", "slow", home=tmp_path, **bed.environment)
     assert made.returncode == 0, made.stderr
     code, found, said = check(bed, fleet, tmp_path, "gpu[007-008]", "--lease", how)
     assert (code, found["gpu007"]["status"], found["gpu008"]["status"]) == (0, "pass", "pass"), said
@@ -277,8 +273,7 @@ def test_killed_it_leaves_a_lease_that_the_next_run_gives_back(
     [left] = holds(tmp_path / "state")
     assert bed.states()["gpu001"].rstrip(
         "*") != "idle" and reservations(bed) == ([left["name"]] if how == "reservation" else [])
-    listed = subprocess.run([str(MUSTER), "lease", "list"], env=environment(tmp_path, **bed.environment),
-                            cwd=tmp_path, check=False, capture_output=True, text=True)
+    listed = muster("lease", "list", home=tmp_path, **bed.environment)
     assert "holder dead" in listed.stdout and str(left["name"]) in listed.stdout, listed
     (fleet.nodes["gpu001"].tree / "hold").unlink()
     code, found, said = check(bed, fleet, tmp_path, "gpu001", "--lease", how)
@@ -310,9 +305,7 @@ def test_a_lease_that_is_ended_by_hand_ends_the_work_and_what_it_brought_is_not_
     with running(bed, fleet, tmp_path, "gpu[001-002]") as process:
         wait_until(lambda: ran(fleet, "gpu001") == ran(fleet, "gpu002") == ["began"], 60, "the diagnostics")
         [left] = holds(tmp_path / "state")
-        done = subprocess.run([str(MUSTER), "lease", "release", str(left["name"])],
-                              env=environment(tmp_path, **bed.environment), cwd=tmp_path, check=False,
-                              capture_output=True, text=True)
+        done = muster("lease", "release", str(left["name"]), home=tmp_path, **bed.environment)
         assert done.stdout == f"{left['name']}: given back: by hand\n"
         # this one's answer comes before anybody has noticed
         (fleet.nodes["gpu001"].tree / "hold").unlink()
@@ -345,9 +338,8 @@ def test_without_a_scheduler_a_file_of_hosts_holds_and_the_gpus_prove(
     inventory = fleet.inventory.with_name("by-file.yaml")
     inventory.write_text(fleet.inventory.read_text().replace(
         "version: 1\n", f"version: 1\ncordon: {{hostfile: {tmp_path}/bad}}\n"))
-    done = subprocess.run([str(MUSTER), "check", "gpu[001-002]", "--inventory", str(inventory),
-                           "--disruptive", "--format", "json", "--full", *QUICK], env=environment(tmp_path),
-                          cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    done = muster("check", "gpu[001-002]", "--inventory", str(inventory), "--disruptive", "--format", "json",
+                  "--full", *QUICK, home=tmp_path, timeout=100)
     assert done.returncode == 0 and {
         result["status"] for result in told(done.stdout).values()} == {"pass"}, done.stderr
     assert (tmp_path / "bad").read_text() == ""
@@ -365,9 +357,8 @@ def test_without_a_scheduler_a_file_of_hosts_holds_and_the_gpus_prove(
 def test_what_cannot_be_meant_is_told_before_anything_is_done(
     bed: Slurm, fleet: DemoFleet, tmp_path: Path, more: tuple[str, ...], said: str,
 ) -> None:
-    done = subprocess.run([str(MUSTER), "check", "gpu001", "--inventory", str(fleet.inventory),
-                           "--disruptive", *more], env=environment(tmp_path, **bed.environment), cwd=tmp_path,
-                          capture_output=True, text=True, timeout=60, check=False)
+    done = muster("check", "gpu001", "--inventory", str(fleet.inventory), "--disruptive", *more, home=tmp_path,
+                  **bed.environment)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
 
 
@@ -376,9 +367,8 @@ def test_without_a_controller_nothing_is_sent(bed: Slurm, fleet: DemoFleet, tmp_
     conf.write_text(bed.conf.read_text() + "MessageTimeout=3\n")
     bed.processes["slurmctld"].send_signal(signal.SIGSTOP)
     try:
-        done = subprocess.run(
-            words(fleet, "gpu001"), env=environment(tmp_path, **{**bed.environment, "SLURM_CONF": str(conf)}),
-            cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+        done = muster(*words(fleet, "gpu001")[1:], home=tmp_path, timeout=100,
+                      **{**bed.environment, "SLURM_CONF": str(conf)})
     finally:
         bed.processes["slurmctld"].send_signal(signal.SIGCONT)
     assert done.returncode == 2 and done.stdout == "" and "see: scontrol ping" in done.stderr.lower() and ran(

@@ -28,7 +28,6 @@ from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.verdicts import evidence
 from healthcheck.store.versions import OF_NODES, note
 from healthcheck.triage.changed import lines, words
-from healthcheck.triage.correlate import minute
 from healthcheck.triage.decidedby import decided_by
 from healthcheck.triage.gather import every_change, gather
 from healthcheck.triage.judgedby import judged_by
@@ -37,6 +36,7 @@ from healthcheck.triage.policy import BreakerPolicy
 from healthcheck.triage.policyload import load_policy
 from healthcheck.triage.undo import held_for, undo
 from inventory.model import Lifecycle, LifecycleState, Node
+from inventory.times import minute
 from provisioning.triage import apply as doing
 from tests.command import muster
 from tests.packagedrules import RULES

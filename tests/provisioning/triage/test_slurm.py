@@ -185,8 +185,7 @@ def test_a_node_that_a_person_noted_upon_is_not_released_whatever_it_proves_and_
         assert code == 0 and "is released" not in said and state(bed, "gpu006") == "drained"
         assert (beside == ("note: gpu006: beside our mark a person wrote: KEEP DOWN - riser change until "
                            "Friday; it belongs to a person until muster cordon adopt|forget gpu006 --reason TEXT\n"))
-    done = subprocess.run(
-        [str(MUSTER), "nodes"], env=environment(home), cwd=home, capture_output=True, text=True, check=False)
+    done = muster("nodes", home=home)
     assert ("note: gpu006: beside our mark a person wrote: KEEP DOWN - riser change until Friday"
             in done.stderr)
     assert reason(bed, "gpu006") == "muster#1: KEEP DOWN - riser change until Friday"
@@ -230,14 +229,10 @@ def test_marks_of_another_store_are_listed_with_what_settles_them_and_are_left_a
                        "muster cordon adopt|forget gpu[003-004] --reason TEXT\n"))
     assert ("withheld  isolate gpu003: muster#7 holds it, a mark of a store that this one does not know"
             in said)
-    done = subprocess.run(
-        [str(MUSTER), "cordon", "forget", "gpu004", "--reason", "mended"],
-        env=environment(home, **bed.environment), cwd=home, capture_output=True, text=True, check=False)
+    done = muster("cordon", "forget", "gpu004", "--reason", "mended", home=home, **bed.environment)
     assert (done.returncode, plain(done.stdout)) == (
         0, "gpu004: muster#7 is removed; it goes back to jobs\n"), done.stderr
-    done = subprocess.run(
-        [str(MUSTER), "cordon", "adopt", "gpu003", "--reason", "mine"],
-        env=environment(home, **bed.environment), cwd=home, capture_output=True, text=True, check=False)
+    done = muster("cordon", "adopt", "gpu003", "--reason", "mine", home=home, **bed.environment)
     assert (done.returncode, plain(done.stdout)) == (
         0, "gpu003: adopted as muster#1; it was muster#7: fan\n"), done.stderr
     assert state(

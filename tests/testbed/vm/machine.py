@@ -132,7 +132,7 @@ def machine(folder: Path, images: Images, hardware: Hardware, *words: str) -> It
             wait_until(lambda: _answers(up), BOOT_SECONDS, "a shell in the machine")
             up.boot_seconds = time.monotonic() - started
             up.run("systemctl is-system-running --wait", BOOT_SECONDS, check=False)
-            up.run("udevadm settle", BOOT_SECONDS)
+            up.run(f"udevadm settle --timeout={BOOT_SECONDS}", BOOT_SECONDS + 60)
             yield up
     finally:
         process.kill()

@@ -134,37 +134,12 @@ def test_an_ok_of_a_run_that_verified_nothing_is_none() -> None:
     unchecked = Shape(checked=False)
     (run,) = parse(output(unchecked, [row(unchecked, LARGE, 380.0, 16)], 16))
     assert check.problems(run) == ("no value was verified (-c 0)",)
-    assert check.gate(run, LARGE, 100.0).reached is None
 
 
-def test_the_gate_is_at_its_size_and_never_at_the_average() -> None:
-    run = recorded("2.13-h100-16.txt")
-    passed, failed, absent = check.gate(run, LARGE,
-                                        330.0), check.gate(run, LARGE, 340.0), check.gate(run, 1 << 34, 1.0)
-    assert passed.busbw == pytest.approx(338.085)
-    assert (passed.reached, failed.reached) == (True, False)
-    assert (absent.busbw, absent.reached, absent.why) == (None, None, f"size {1 << 34} was not run")
-    # Its average is far below what its sizes reach.
-    assert run.average is not None and run.average < 300
-
-
-def test_what_reaches_nine_tenths_of_a_floor_does_not_reach_it() -> None:
-    assert check.gate(of(16, 342.0), LARGE, 380.0).reached is False
-
-
-def test_of_cycles_the_middle_one_counts() -> None:
-    assert check.gate(of(16, 380.0, 100.0, 381.0), LARGE, 300.0).busbw == pytest.approx(380.0, abs=0.01)
-
-
-def test_one_rank_passes_no_gate() -> None:
-    gate = check.gate(of(1, 2000.0), LARGE, 0.0)
-    assert (gate.busbw, gate.reached, gate.why) == (0.0, None, "one rank has no busbw")
-
-
-def test_a_run_that_does_not_count_passes_no_gate_however_fast() -> None:
+def test_a_run_that_does_not_count_is_named_however_fast() -> None:
     run = of(16, 380.0)
     for broken in (replace(run, average=None), replace(run, copies=2), replace(run, ranks=8)):
-        assert check.gate(broken, LARGE, 1.0, 16).reached is None
+        assert check.problems(broken, 16)
 
 
 def test_figures_that_disagree_with_each_other_are_of_no_number_of_ranks() -> None:

@@ -24,7 +24,7 @@ from healthcheck.burnin.model import (
 )
 from healthcheck.burnin.nccltests import engine
 from healthcheck.burnin.nccltests.formats import read
-from healthcheck.burnin.nccltests.result import jitter, result
+from healthcheck.burnin.nccltests.result import result
 from inventory.errors import UsageError
 from tests.healthcheck.burnin.nccltests.printer import RECORDINGS
 
@@ -47,11 +47,9 @@ def came(name: str, of: Task, code: int | None = 0) -> TaskResult:
 
 
 def test_options_that_a_build_does_not_know_are_left_out() -> None:
-    assert engine.words(TEST, OLD, 8, "/tmp/out.json") == (TEST.program, "-b", "8589934592", "-e",
-                                                           "8589934592", "-g", "8", "-n", "20", "-w", "5",
-                                                           "-c", "1", "-d", "float", "-o", "sum")
-    assert engine.words(TEST, NEW, 8, "/tmp/out.json")[-6:] == ("-T", "120", "-I", "1", "-J", "/tmp/out.json")
-    assert "-J" not in engine.words(TEST, NEW, 8)
+    assert engine.words(TEST, OLD, 8) == (TEST.program, "-b", "8589934592", "-e", "8589934592", "-g", "8",
+                                          "-n", "20", "-w", "5", "-c", "1", "-d", "float", "-o", "sum")
+    assert engine.words(TEST, NEW, 8)[-4:] == ("-T", "120", "-I", "1")
 
 
 def test_one_size_is_run_so_that_nothing_is_averaged_over_sizes() -> None:
@@ -89,21 +87,10 @@ def test_slurm_starts_one_process_a_gpu_and_ends_all_with_one() -> None:
     assert rest == engine.words(TEST, NEW, 1)
 
 
-def test_mpirun_needs_no_way_from_node_to_node() -> None:
-    command = engine.by_mpirun(TEST, NEW, ["gpu001", "gpu002"], 8,
-                               {"PATH": "/usr/bin", "NCCL_ALGO": "RING", "LD_LIBRARY_PATH": "/x"})
-    argv = command.argv
-    assert argv[argv.index("--host") + 1] == "gpu001:8,gpu002:8"
-    assert argv[argv.index("plm_rsh_no_tree_spawn") + 1] == "1"
-    assert [argv[place + 1] for place, word in enumerate(argv) if word == "-x"] == [
-        "LD_LIBRARY_PATH", "NCCL_ALGO"]
-
-
 @pytest.mark.parametrize("nodes", [[], ["-x"], ["a,b"], ["a:9"], ["a b"], ["$(id)"], ["gpu001", "gpu001"]])
 def test_names_that_a_launcher_would_take_for_more_are_refused(nodes: list[str]) -> None:
-    for start in (engine.by_srun, engine.by_mpirun):
-        with pytest.raises(UsageError):
-            start(TEST, NEW, nodes, 8, {})
+    with pytest.raises(UsageError):
+        engine.by_srun(TEST, NEW, nodes, 8, {})
 
 
 def test_a_program_started_so_gets_these_words_and_this_environment_and_nothing_else(tmp_path: Path) -> None:
@@ -189,10 +176,3 @@ def test_a_host_whose_cuda_failed_is_accused_and_its_peers_are_not() -> None:
     assert came("2.19-cuda-failed-16.txt", task("worker-0", "worker-1"), 2).accusations == (
         Accusation(Object.NODE, "worker-1", RAISED, "worker-1: Test CUDA failure common.cu:501 'an illegal "
                    "memory access was encountered'", ("t1",)),)
-
-
-def test_jitter_is_the_late_iterations_over_the_middle_one() -> None:
-    (run,) = read((RECORDINGS / "2.19-json-8.json").read_text())
-    assert jitter(run.rows[0].halves[0]) == pytest.approx(1.3, abs=0.01)
-    (means,) = read((RECORDINGS / "2.13-h100-16.txt").read_text())
-    assert jitter(means.rows[0].halves[0]) is None

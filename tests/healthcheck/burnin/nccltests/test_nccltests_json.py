@@ -86,22 +86,8 @@ def test_a_value_that_was_cut_off_is_not_read_as_a_shorter_one() -> None:
 @given(st.floats(0, 1))
 def test_wherever_it_is_cut_its_secrets_stay_out(share: float) -> None:
     text = WHOLE[:int(share * len(WHOLE))]
-    kept = jsonread.stripped(text)
-    made = [repr(read(text)), repr(jsonread.load(text)), kept or ""]
-    assert not [secret for secret in SECRETS for said in made if secret in said]
-    if kept is not None:
-        assert "env" not in json.loads(kept)
-        assert read(kept) == read(text)
-
-
-def test_what_may_be_kept_says_the_same() -> None:
-    kept = jsonread.stripped(WHOLE)
-    assert kept is not None and read(kept) == read(WHOLE)
-
-
-def test_what_cannot_be_read_is_not_kept() -> None:
-    assert jsonread.stripped("PATH=/usr/bin AWS_SECRET_ACCESS_KEY=not-a-real-key") is None
-    assert jsonread.stripped('{"env":["SECRET') in (None, "{}")
+    assert not [secret for secret in SECRETS for said in (repr(read(text)), repr(jsonread.load(text)))
+                if secret in said]
 
 
 VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
