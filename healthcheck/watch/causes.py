@@ -107,7 +107,7 @@ def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Cas
     for kind in store.kinds():
         if not _fits(kind, slowness):
             continue
-        strongest = _strongest(kind, {short(host) for host in slowness.hosts}, slowness, store)
+        strongest = _strongest(kind, dict.fromkeys(map(short, slowness.hosts)), slowness, store)
         if strongest is None or strongest.value < kind.least:
             continue
         # What slows the whole job may come from one node, which then stands out from all others.
