@@ -18,7 +18,7 @@ from healthcheck.cli.historysummary import BY, print_summary
 from healthcheck.cli.options import STATE
 from healthcheck.cli.wrapping import echo
 from inventory.cli.formatted import formats
-from inventory.cli.number import Number
+from inventory.cli.number import FiniteNumber
 from inventory.cli.span import span
 from inventory.errors import UsageError
 from inventory.text import clean
@@ -51,7 +51,7 @@ _LINES_AT_ONCE = 5000
               help="With --summary: group by this.  [default: by cause, and by component]")
 @click.option("--job-nodes", metavar="N", type=click.IntRange(1, 1_000_000),
               help="With --summary: expected interruptions a day of a job of so many nodes.")
-@click.option("--checkpoint-seconds", metavar="S", type=Number(0.001, 86400),
+@click.option("--checkpoint-seconds", metavar="S", type=FiniteNumber(0.001, 86400),
               help="With --job-nodes: what one checkpoint costs; gives the interval between them.")
 @formats("jsonl", "csv", text="json and csv are for the summary, jsonl is for all else.")
 @click.option("--rules", metavar="DIR",

@@ -19,7 +19,7 @@ import click
 from healthcheck.cli import completing
 from healthcheck.cli.options import INVENTORY, RULES, check_sku
 from inventory.cli.limits import LIMIT
-from inventory.cli.number import Number
+from inventory.cli.number import FiniteNumber
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _FIRST_PERSON = 1000    # the first user id that distributions give to people
               help="Also write each value that stayed verbatim: kind, how often, value, separated by tabs.")
 @click.option("--state", metavar="DIR",
               help="Where earlier snapshots are read from. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-@click.option("--timeout", metavar="S", type=Number(min=1, max=86400),
+@click.option("--timeout", metavar="S", type=FiniteNumber(min=1, max=86400),
               help="Deadline in seconds. [by the limits]")
 @LIMIT
 def record(

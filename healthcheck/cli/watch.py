@@ -215,6 +215,7 @@ class _Watching:
         from healthcheck.watch.watcher import WatchUpdate
 
         self._watch.add_all(self._logs.finish())
+        self._watch.add_scores(self._logs.scores())
         update = self._watch.finish()
         if not interrupted:
             hung = self._watch.hung(self._logs.of_hang(time.time(), self._watch.ended))

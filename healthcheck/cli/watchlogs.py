@@ -33,7 +33,7 @@ _MOST_DUMP = 64 << 20
 _TAIL = 1 << 20             # of a log, for what it says of a hang
 _MOST_TAILS = 64
 _CLOCKS_S = 5.0             # that clocks of file servers may be apart
-_TOLD_S = 60.0              # that a line of a hang may be older than the newest step's end
+_OLDER_S = 60.0              # that a line of a hang may be older than the newest step's end
 
 
 class _Cursor:
@@ -236,7 +236,7 @@ class JobLogs:
                         tails += 1
                         file.seek(max(0, size - _TAIL))
                         tail = read_one(path.name, file.read(_TAIL), LogClock(near))
-                        logs.append(_later(tail, since - _TOLD_S))
+                        logs.append(_later(tail, since - _OLDER_S))
             except (OSError, rasread.NoRas):
                 continue
         return HangSources(merged(logs), answer, answered=answered)

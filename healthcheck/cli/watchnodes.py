@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from healthcheck.facts.cache import FactCache
 from healthcheck.model.probes import KIB, Probe, ProbeKind, ProbeSet
 from healthcheck.watch.nodesignals import probes, sampled, signals_between
 from healthcheck.watch.steplines import NoStepLine, looks_like, parse
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from healthcheck.model.recording import Recording
     from healthcheck.sweep.agents import Agents
     from healthcheck.watch.model import StepTime
-    from healthcheck.watch.samples import NodeSample
+    from healthcheck.watch.samples import WatchSample
     from healthcheck.watch.signals import NodeSignal
     from inventory.model import Node
     from inventory.transport.base import Limits, Transport
@@ -36,7 +37,8 @@ class NodeSampler:
         """`steps`: also fetch the step times that ranks leave on their nodes."""
         self._nodes, self._transport, self._limits, self._every = nodes, transport, limits, every
         self._agents, self._steps = agents, steps
-        self._before: dict[str, NodeSample] = {}
+        self._before: dict[str, WatchSample] = {}
+        self._cache = FactCache()
         self._lock = threading.Lock()
         self._signals: list[NodeSignal] = []
         self._lines: list[StepTime] = []
@@ -92,23 +94,28 @@ class NodeSampler:
         limits = replace(self._limits, program_s=self._limits.program_s or wanted.seconds + 5)
         made = program.build(sent, nvml=self._agents is None)
         for answer in self._transport.run(self._nodes, made, limits):
-            recording = reply.within(reply.decode(answer), sent)
+            recording, previous = reply.within(reply.decode(answer), sent), None
             if self._agents is not None:
-                recording, _ = self._agents.snapshots(recording, wanted)
-            self._sampled(recording)
+                recording, previous = self._agents.snapshots(recording, wanted)
+            self.sampled(recording, previous)
             if self._over.is_set():
                 break
         self.rounds += 1
 
-    def _sampled(self, recording: Recording) -> None:
+    def sampled(self, recording: Recording, previous: Recording | None = None) -> None:
+        """Takes what a node said; of an agent also what it recorded before, which counts as the sample before
+        the first."""
         if recording.host is None:
             why = recording.failure.reason if recording.failure is not None else "no answer"
             with self._lock:
                 self._failures[recording.node] = why
             return
         before = self._before.get(recording.node)
-        # An agent that has not run again gives the same recording.
-        sample = sampled(recording) if before is None or before.time < recording.host.time else None
+        if before is None and previous is not None:
+            before = sampled(previous, self._cache)
+        # An agent that has not run again says nothing new.
+        newer = before is None or before.time < recording.host.time
+        sample = sampled(recording, self._cache) if newer else None
         if sample is not None:
             self._before[recording.node] = sample
         found = signals_between(before, sample, recording.host.hostname) if before and sample else []

@@ -13,7 +13,7 @@ from healthcheck.cli import completing
 from healthcheck.cli.options import INVENTORY, RULES, STATE
 from healthcheck.cli.wrapping import echo
 from inventory.cli.formatted import formats
-from inventory.cli.number import Number
+from inventory.cli.number import FiniteNumber
 from inventory.cli.span import span
 from inventory.errors import MusterError, UsageError
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _SINCE_S = 90 * 86400.0     # of the fleet's history, as muster history --summary takes it
 _AFTER_S = 86400.0      # after the last step, in which a job may still be watched
-_POSITIVE = Number(1e-30, 1e30)
+_POSITIVE = FiniteNumber(1e-30, 1e30)
 
 
 @click.command()
@@ -55,7 +55,7 @@ _POSITIVE = Number(1e-30, 1e30)
 @click.option("--peak-tflops", metavar="X", type=_POSITIVE, help="The peak itself, dense.")
 @click.option("--job-nodes", metavar="N", type=click.IntRange(1, 1_000_000),
               help="For interruptions to expect. Default: as many as the job has.")
-@click.option("--checkpoint-seconds", metavar="S", type=Number(0.001, 86400),
+@click.option("--checkpoint-seconds", metavar="S", type=FiniteNumber(0.001, 86400),
               help="What a checkpoint costs. Default: as ranks time it.")
 @click.option("--window", metavar="SPAN", default="10s", show_default=True, callback=span(0.1, 3600),
               help="How much of the job is judged at once.")

@@ -51,11 +51,10 @@ def absent(log: JobLog, nodes: Collection[str] = ()) -> list[AbsentRank]:
     """
     waits: dict[str, dict[int, JobEvent]] = defaultdict(dict)
     entered: dict[str, dict[int, JobEvent]] = defaultdict(dict)
-    spoke = set(log.hosts) | set(range(min(log.world or 0, _MOST_RANKS)))
+    # Whose dump is there and cannot be read may have waited, too.
+    spoke = (set(log.hosts) | set(range(min(log.world or 0, _MOST_RANKS)))) - log.unread
     unnamed: dict[int, JobEvent] = {}
     for event in log.events:
-        if event.rank is not None and event.work is None and event.kind is JobEventKind.ENTERED:
-            spoke.discard(event.rank)       # its dump is there and cannot be read: it may have waited, too
         if event.rank is None or event.work is None:
             continue
         if event.kind is JobEventKind.ENTERED:

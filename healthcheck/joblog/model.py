@@ -91,7 +91,7 @@ class JobLog:
 
     `addresses` gives the node of an IP address or of an RDMA GID, as far as lines tell. `heard` are the nodes
     of which there is a line. `span` is the first and the last time in it, in epoch seconds. `forms` are what
-    was recognised. `caveats` say what could not be read.
+    was recognised. `caveats` say what could not be read, `unread` are the ranks whose dumps could not.
     """
 
     events: tuple[JobEvent, ...] = ()
@@ -102,6 +102,7 @@ class JobLog:
     span: tuple[float, float] | None = None
     forms: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
+    unread: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,8 @@ def merged(logs: Iterable[JobLog]) -> JobLog:
             max((size for size in (whole.world, one.world) if size is not None), default=None),
             {**one.addresses, **whole.addresses}, whole.heard | one.heard,
             (min(span[0] for span in spans), max(span[1] for span in spans)) if spans else None,
-            tuple(dict.fromkeys((*whole.forms, *one.forms))), (*whole.caveats, *one.caveats))
+            tuple(dict.fromkeys((*whole.forms, *one.forms))), (*whole.caveats, *one.caveats),
+            whole.unread | one.unread)
     return whole
 
 
@@ -99,9 +100,9 @@ def _flight(name: str, data: bytes) -> JobLog:
     try:
         found, known = flight.events(data, name), flight.ranks(data)
     except flight.NoDump as error:
-        unread = JobEvent(JobEventKind.ENTERED, f"flight recorder: a dump, and {error}",
-                          rank=flight.rank_of(name))
-        return JobLog((unread,), caveats=(f"{name}: a flight recorder's dump, {error}",))
+        rank = flight.rank_of(name)
+        return JobLog(caveats=(f"{name}: a flight recorder's dump, {error}",),
+                      unread=frozenset() if rank is None else frozenset((rank,)))
     caveats = (() if not found or found[0].rank is not None
                else (f"{name}: whose dump it is, the file's name does not say",))
     return JobLog(tuple(found), world=max(known) + 1 if known else None, forms=("flight recorder",),

@@ -10,6 +10,7 @@ from typing import Any
 from healthcheck.accounting.forecast import InterruptionForecast
 from healthcheck.report import forecast, watchkept
 from healthcheck.report.watchkept import KeptCause
+from healthcheck.store.watched import OF_PROGRAM
 from healthcheck.watch import document as watched
 from healthcheck.watch.goodput import JobGoodput
 from healthcheck.watch.mfu import Utilisation
@@ -50,9 +51,11 @@ class JobReport:
 
 
 def suspects(findings: Sequence[WatchFinding]) -> tuple[str, ...]:
-    """The hosts to start without: those a finding that lasts names, with a likely cause, or in a hang."""
-    named = [host for one in findings if one.still for host in one.hosts
-             if one.verdict.certainty is Certainty.LIKELY or (one.pattern is SlowPattern.HANG and one.ranks)]
+    """The hosts to start without: those a finding that lasts names, with a likely cause that is not the
+    program's, or in a hang."""
+    ours = [one for one in findings if one.still and one.verdict.cause.name.lower() not in OF_PROGRAM]
+    named = [host for one in ours for host in one.hosts if one.verdict.certainty is Certainty.LIKELY
+             or (one.pattern is SlowPattern.HANG and one.ranks)]
     return tuple(dict.fromkeys(named))
 
 

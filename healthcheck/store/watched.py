@@ -21,6 +21,8 @@ RULES = {SLOWS: "a node slows a running job, with a likely cause, as muster watc
 FRESH_S = 900.0
 LIKELY = "likely"
 HANG = "hang"
+# Causes by which the job's own program is slow: no node is to blame for them.
+OF_PROGRAM = frozenset(("data_loading", "garbage_collection"))
 _MOST = 4096        # rows that are read at once
 MOST_OF_JOB = 65_536        # rows of one job: all that a watch keeps of it, 1,000 findings of 64 nodes each
 
@@ -76,13 +78,14 @@ def lasting(store: Store, now: float) -> list[WatchedNode]:
 
 
 def problems(store: Store, now: float) -> list[Problem]:
-    """What lasts of single nodes with a likely cause, as triage takes it: warnings, which isolate no node
-    unless the policy says so. Raises StoreError."""
+    """What lasts of single nodes with a likely cause that is not the program's, as triage takes it: warnings,
+    which isolate no node unless the policy says so. Raises StoreError."""
     return [Problem(one.node, SLOWS, f"job {one.job}, rank {one.ranks[0]}" if one.ranks else f"job {one.job}",
                     Status.FAIL.value, Severity.WARNING.value, None, Owner.OPERATOR.value, one.said,
                     "as fast as its peers", "", f"muster watch report {one.job}", one.began, one.seen, None,
                     1, None, None)
-            for one in lasting(store, now) if one.node and one.certainty == LIKELY]
+            for one in lasting(store, now)
+            if one.node and one.certainty == LIKELY and one.cause not in OF_PROGRAM]
 
 
 def _read(rows: Iterable[sqlite3.Row]) -> Iterator[WatchedNode]:

@@ -107,7 +107,7 @@ def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Cas
     for kind in store.kinds():
         if not _fits(kind, slowness):
             continue
-        strongest = _strongest(kind, {short(host) for host in slowness.hosts}, slowness, store)
+        strongest = _strongest(kind, dict.fromkeys(map(short, slowness.hosts)), slowness, store)
         if strongest is None or strongest.value < kind.least:
             continue
         # What slows the whole job may come from one node, which then stands out from all others.
@@ -175,7 +175,8 @@ def _of_most(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Case]:
         usual = median([now[host] for host in grown])
         case = found[kind.cause]
         case.strength = max(case.strength, usual / kind.least)
-        case.hosts |= dict.fromkeys(grown, usual / kind.least)
+        if not kind.of_path:
+            case.hosts |= {host: now[host] / kind.least for host in grown}
         case.kinds.add(kind)
         earlier = kind.shown(median([before[host] or 0.0 for host in grown])).rpartition(": ")[2]
         case.words.append(f"{len(grown)} of {len(now)} nodes: {kind.shown(usual)} in the median, before "

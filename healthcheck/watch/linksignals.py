@@ -1,7 +1,7 @@
 """Signals of a node's links: RDMA ports, Ethernet interfaces, NVLinks, and the PCI Express links of adapters.
 
 A link that came back at a lower speed counts no errors. Its speed is compared with its own in the sample
-before, and with the fastest of its kind on the node: nobody says what is right for it, so what was so before
+before, and with the fastest of its kind on the node: no one says what is right for it, so what was so before
 the job was slow, or is so on the other nodes, explains nothing (`healthcheck.watch.causes`).
 """
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from healthcheck.checks.gpu_power import HW_POWER_BRAKE, HW_THERMAL, SW_POWER_CAP, SW_THERMAL
 from healthcheck.facts import edac, gpu
 from healthcheck.facts.base import FACTS, Captures
+from healthcheck.facts.cache import FactCache
 from healthcheck.facts.values import Fact, Unread, reading
 from healthcheck.model.probes import Probe, ProbeSet
 from healthcheck.model.recording import Recording
 from healthcheck.watch import linksignals
 from healthcheck.watch.nodeload import LOAD, NodeLoad, load_of
-from healthcheck.watch.samples import NodeSample, SamplePair, grown_by, sample_of
+from healthcheck.watch.samples import SamplePair, WatchSample, grown_by, sample_of
 from healthcheck.watch.signals import NodeSignal, SignalKind, gpu_name
 
 _FACTS = ("gpus", "memory_parts", *linksignals.FACTS)
@@ -38,15 +39,16 @@ def probes() -> ProbeSet:
     return ProbeSet.of(dict.fromkeys(wanted), _SECONDS)
 
 
-def sampled(recording: Recording) -> NodeSample | None:
-    """What is kept of a recording until the next; None where the node was not reached."""
+def sampled(recording: Recording, cache: FactCache | None = None) -> WatchSample | None:
+    """What is kept of a recording until the next; None where the node was not reached. Nodes share equal
+    facts by way of the cache."""
     if recording.host is None:
         return None
-    captures = Captures(recording)
+    captures = Captures(recording, cache)
     return sample_of(recording, recording.host, _load(captures), captures, _FACTS)
 
 
-def signals_between(before: NodeSample, after: NodeSample, host: str = "") -> list[NodeSignal]:
+def signals_between(before: WatchSample, after: WatchSample, host: str = "") -> list[NodeSignal]:
     """The signals of one node; none where it was booted in between. `host` is what ranks call it, by default
     the node's name."""
     if before.boot != after.boot or after.time <= before.time:

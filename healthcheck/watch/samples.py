@@ -14,7 +14,7 @@ from healthcheck.watch.signals import NodeSignal, SignalKind
 
 
 @dataclass(frozen=True)
-class NodeSample:
+class WatchSample:
     """What a node said at one time: `time` (epoch seconds by its own clock) and `received` (by the head's),
     its load, and facts by name and identity."""
 
@@ -27,9 +27,9 @@ class NodeSample:
 
 
 def sample_of(recording: Recording, host: Host, load: NodeLoad, captures: Captures,
-              names: Iterable[str]) -> NodeSample:
+              names: Iterable[str]) -> WatchSample:
     """The sample with these facts."""
-    return NodeSample(recording.node, host.boot_id, host.time, recording.received, load,
+    return WatchSample(recording.node, host.boot_id, host.time, recording.received, load,
                       {name: {_identity(one): one for one in _built(captures, name)} for name in names})
 
 
@@ -37,8 +37,8 @@ def sample_of(recording: Recording, host: Host, load: NodeLoad, captures: Captur
 class SamplePair:
     """Two samples of a node; `host` is what ranks call it."""
 
-    before: NodeSample
-    after: NodeSample
+    before: WatchSample
+    after: WatchSample
     host: str
 
     @property

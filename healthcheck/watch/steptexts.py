@@ -11,7 +11,7 @@
 
 What launchers put before a line is taken off as in other logs of jobs (`healthcheck.joblog.prefix`). Where a
 line has a step and no duration, the times of two lines tell it. A step that comes again tells a restart; one
-that was only printed again, or by another rank in the same log without saying so, does not. Formats:
+that was only printed again, or by another rank that the log does not name, does not. Formats:
 github.com/NVIDIA/Megatron-LM
 megatron/training/training.py (training_log) and megatron/core/timers.py; github.com/NVIDIA/NeMo
 nemo/lightning/pytorch/callbacks/progress_printer.py; github.com/pytorch/torchtitan

@@ -342,7 +342,7 @@ class JobWatch:
         for one in slow:
             rank = values.ranks[one.slot] if one.slot is not None else None
             if one.slot is not None and (rank is None or f"rank {rank}" in self._open):
-                continue        # known already
+                continue        # it is slow as it is
             what = "checkpoints" if one.slot is None else f"checkpoints of rank {rank}"
             hosts = tuple(filter(None, values.hosts[one.slot:one.slot + 1] if one.slot is not None else ()))
             beside = "usually" if one.slot is None else "those of its peers"

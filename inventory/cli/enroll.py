@@ -16,7 +16,7 @@ import click
 from inventory.cli import completing
 from inventory.cli.formatted import formats
 from inventory.cli.limits import FANOUT, LIMIT, given
-from inventory.cli.number import Number
+from inventory.cli.number import FiniteNumber
 from inventory.enroll import Decision, EnrolmentOutcome, shared
 from inventory.enrolment import NodeEnrolment, decided, scanned, subject_of, written
 from inventory.errors import InventoryError, UsageError
@@ -43,7 +43,7 @@ from inventory.text import clean
 @click.option("--dry-run", is_flag=True, help="Fetch the keys and show what would change; write nothing.")
 @click.option("--inventory", "-i", "file", metavar="FILE",
               help="Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
-@click.option("--timeout", metavar="S", type=Number(min=1, max=86400),
+@click.option("--timeout", metavar="S", type=FiniteNumber(min=1, max=86400),
               help="Deadline of asking all nodes, in seconds. [by nodes, fan-out and limits]")
 @LIMIT
 @FANOUT

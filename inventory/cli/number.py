@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 
-class Number(click.FloatRange):
+class FiniteNumber(click.FloatRange):
     """A finite number within bounds."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

@@ -32,13 +32,15 @@ MAPPED, LIMIT = 8 << 20, 6 << 20    # bytes of the file that each rank maps, and
 FIRST = -20                         # the niceness of ranks
 RATE = 1 << 20                      # bytes a second that a throttled disk reads; a step reads a quarter of a MiB
 
+RATE_MBIT = 2                       # Mbit/s: each rank sends 24 KiB in a step (1.5 times 16 KiB), for which a step of 77 ms then is too short
+
 # Most of a step is sleep and a part is work of the CPU: a quota stretches only the latter. A rank reads its next samples from the
 # disk, past the page cache, and goes through a mapped file, which stays in memory as long as there is enough.
 PROGRAM = '''
 import datetime, mmap, sys, torch, torch.distributed as dist
 dist.init_process_group("gloo", init_method=f"tcp://{sys.argv[2]}", rank=int(os.environ["RANK"]), world_size=4, timeout=datetime.timedelta(seconds=60))
 socket.gethostname = lambda: "gpu" + os.environ["RANK"]
-folder, grads, kept, parent = sys.argv[1], torch.zeros(1024), [], os.getppid()
+folder, grads, kept, parent = sys.argv[1], torch.zeros(4096), [], os.getppid()
 steps = Steps(folder + "/steps")
 collected = [0.0]
 def timed(what, info):
@@ -236,8 +238,8 @@ def grouped(job: GlooJob, rank: int, controller: str, **values: str) -> Iterator
 
 
 def crowded() -> bool:
-    """Whether so much else runs here that a fault may drown in it: 'cannot tell' is the right answer then."""
-    return os.getloadavg()[0] > 4 * (os.cpu_count() or 1)
+    """Whether so much else runs here, and ranks do not come before it, that a fault may drown: 'cannot tell' is the right answer then."""
+    return os.geteuid() != 0 and os.getloadavg()[0] > 4 * (os.cpu_count() or 1)
 
 
 def of_process(process: int, controller: str) -> str:
@@ -283,11 +285,11 @@ def flagged(job: GlooJob, name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def impaired(net: Net, rank: int, *words: str) -> Iterator[None]:
-    """What the rank sends goes through netem, such as ("delay", "15ms"); ("rate",) makes its NIC carry 1 Mbit/s, each way."""
+    """What the rank sends goes through netem, such as ("delay", "15ms"); ("rate",) makes its NIC carry RATE_MBIT, each way."""
     name = f"n{rank}"
     inside = ("ip", "netns", "exec", net.spaces[name], "tc", "qdisc", "replace", "dev", "eth0", "root")
     if words == ("rate",):
-        net.nic(name, 1)
+        net.nic(name, RATE_MBIT)
     else:
         done = subprocess.run([*inside, "netem", *words], capture_output=True, text=True, check=False)
         require(done.returncode == 0, f"no netem on this machine: {done.stderr.strip()}")

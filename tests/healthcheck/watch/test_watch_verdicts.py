@@ -10,11 +10,26 @@ from pathlib import Path
 import pytest
 
 from healthcheck.cli.watchlogs import JobLogs
+from healthcheck.cli.watchstore import rows_of
 from healthcheck.joblog.absent import absent
+from healthcheck.report.watched import suspects
+from healthcheck.store import watched
+from healthcheck.store.file import opened
 from healthcheck.watch import steplines
 from healthcheck.watch.goodput import goodput
 from healthcheck.watch.hang import HangSources, who
-from healthcheck.watch.model import JobAttempt, SlowPattern, StepPhase, StepTime, StepWindow, WatchLevel
+from healthcheck.watch.model import (
+    CauseVerdict,
+    Certainty,
+    JobAttempt,
+    SlowPattern,
+    StepPhase,
+    StepTime,
+    StepWindow,
+    WatchCause,
+    WatchFinding,
+    WatchLevel,
+)
 from healthcheck.watch.watcher import JobWatch
 from tests.command import muster
 from tests.healthcheck.watch.simulated import Planted, SimulatedJob
@@ -103,6 +118,16 @@ def steps_of(folder: Path) -> list[list[StepTime]]:
     logs = JobLogs([str(folder)], "", 0.0)
     logs.scan()
     return list(logs.slices(10.0, whole=True))
+
+
+@pytest.mark.parametrize(("cause", "named"), [(WatchCause.THERMAL, True), (WatchCause.GARBAGE_COLLECTION, False)])
+def test_what_the_program_does_itself_is_no_reason_to_start_without_the_node(cause: WatchCause, named: bool, tmp_path: Path) -> None:
+    finding = WatchFinding("1", WatchLevel.RANK, "rank 9", (9,), ("gpu002",), SlowPattern.STEP_DOWN, StepPhase.FORWARD, 0, 41, NOW - 60, NOW,
+                           9, 0.4, 0.4, True, CauseVerdict(cause, Certainty.LIKELY))
+    assert suspects((finding,)) == (("gpu002",) if named else ())
+    with opened(tmp_path, make=True) as store:
+        watched.write(store, rows_of("4711", finding, {}, NOW))
+        assert [one.node for one in watched.problems(store, NOW)] == (["gpu002"] if named else [])
 
 
 def hung(folder: Path) -> HangSources:
