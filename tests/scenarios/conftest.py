@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +28,14 @@ class Room:
 
 
 @pytest.fixture(scope="session")
-def room() -> Iterator[Room]:
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    """Healthy nodes are looked at by the worker that comes first, and the others read what it saw."""
     require_fleet()
+    kept = tmp_path_factory.getbasetemp() / "looks"
+    kept.mkdir(exist_ok=True)
     with in_memory(512) as name:
         folder = Path(name)
-        peers = node.Peers([node.look(node.machine(peer.name), folder) for peer in node.PEERS])
-        yield Room(folder, node.look(node.machine(), folder), peers)
+        with open(kept / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            healthy, *peers = (node.look(node.machine(one.name), folder, kept) for one in (node.NODE, *node.PEERS))
+        yield Room(folder, healthy, node.Peers(peers))

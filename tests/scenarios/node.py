@@ -53,23 +53,24 @@ def machine(name: str = NODE.name) -> DemoMachine:
     return h100.healthy(name, random.Random(f"scenario {name}"))
 
 
-def look(node: DemoMachine, folder: Path) -> Recording:
+def look(node: DemoMachine, folder: Path, kept: Path | None = None) -> Recording:
     """What the real collector says of this machine, under a tree in `folder`; the tree is removed again.
 
     A machine that is made of the very same files, programs and driver's values says the same, so it is looked at once; later looks differ
-    in their time only.
+    in their time only. With `kept`, a folder, once for all who name it, one after the other.
     """
     told = repr(replace(node, programs=set())) + repr(sorted(node.programs))     # a set has no order that lasts
     name = f"{node.name}-{hashlib.sha256(told.encode()).hexdigest()[:24]}"
     if name not in _LOOKS:
-        boot_capture = Path(os.environ["MUSTER_SCENARIO_LOOKS"], f"{name}.json") if os.environ.get("MUSTER_SCENARIO_LOOKS") else None
-        if boot_capture is not None and boot_capture.exists():
-            _LOOKS[name] = recordings.from_json(json.loads(boot_capture.read_text()))
+        where = os.environ.get("MUSTER_SCENARIO_LOOKS") or kept
+        file = Path(where, f"{name}.json") if where else None
+        if file is not None and file.exists():
+            _LOOKS[name] = recordings.from_json(json.loads(file.read_text()))
         else:
             _LOOKS[name] = _look(node, folder)
-            if boot_capture is not None:
-                boot_capture.parent.mkdir(parents=True, exist_ok=True)
-                boot_capture.write_text(json.dumps(recordings.to_json(_LOOKS[name])))
+            if file is not None:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(json.dumps(recordings.to_json(_LOOKS[name])))
     return at(_LOOKS[name], time.time())
 
 
