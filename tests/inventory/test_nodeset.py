@@ -138,9 +138,11 @@ def test_a_broken_group_is_told_as_broken_each_time_it_is_asked() -> None:
 
 
 def test_groups_that_multiply_each_other_stay_within_bounds() -> None:
-    written = {"g0": "gpu[1-90000]"} | {f"g{n}": f"@g{n - 1}" for n in range(1, 30)}
+    held = groups(g0="gpu[1-900]", **{f"g{n}": f"@g{n - 1}" for n in range(1, 30)})
+    assert held._left == 1_000_000
+    held._left = 10_000     # of the same, sooner
     with pytest.raises(InventoryError, match="over 1000000 nodes in all"):
-        groups(**written).members("g29")
+        held.members("g29")
 
 
 @pytest.mark.parametrize(("names", "folded"), [

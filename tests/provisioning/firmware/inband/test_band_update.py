@@ -139,9 +139,12 @@ def test_what_waits_for_a_restart_already_is_not_written_again(bed: BandBed) -> 
     assert bed.run().done and bed.machine.written == [] and bed.steps() == [("restart", True)]
 
 
-def test_killed_at_every_recorded_operation_nothing_is_written_or_restarted_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.slow)])      # 2: before each, which is after the one before
+def test_killed_at_every_recorded_operation_nothing_is_written_or_restarted_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int,
+) -> None:
     real = {name: getattr(band, name) for name in ("begin_step", "end_step", "install")}
-    for at in range(1, 12):
+    for at in range(1, 12, step):
         (tmp_path / str(at)).mkdir()
         bed = BandBed(tmp_path / str(at), AdapterMachine(tmp_path / str(at) / "root", *CARDS))
         count: list[int] = []
