@@ -15,7 +15,7 @@ from healthcheck.certify.certificate import Passed
 from healthcheck.certify.keys import NAMESPACES, load_keys, new_key
 from healthcheck.certify.manifest import issue, load_manifest
 from healthcheck.gate.decide import answer
-from healthcheck.gate.snapshot import current
+from healthcheck.gate.locate import load
 from healthcheck.model.outcome import NodeReport, NodeState, Result, Severity, Status
 from healthcheck.store.file import opened
 from healthcheck.store.history import problems
@@ -75,7 +75,7 @@ def gate(site: Site) -> dict[str, tuple[int, str]]:
     assert published.returncode == 0, published.stderr
     (site.home / "gate.pub").write_text(
         "".join(key.public.line(NAMESPACES) for key in load_keys(site.home / "state").trusted))
-    snapshot = current(str(site.home / "state/gate"), str(site.home / "gate.pub"))
+    snapshot = load(str(site.home / "state/gate"), str(site.home / "gate.pub"))
     found = {name: answer(snapshot, [name], time.time()) for name in site.names}
     return {name: (one.gate.value, "; ".join(why.why for why in one.whys)) for name, one in found.items()}
 
