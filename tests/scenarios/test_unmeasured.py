@@ -67,6 +67,7 @@ SPARE = (
     Spare("roce.sysfs", "fleet-rdma-binding", "interfaces are known by their names, which were seen", ("denied",)),
     Spare("roce.sysfs", "fleet-addressing", "interfaces are known by their names, which were seen", ("denied",)),
     Spare("port.sysfs", "*pcie-*", "it tells which plain Ethernet adapters have RDMA; the node has none of them"),
+    Spare("hca.vpd", "*", "it tells part and serial numbers of adapters, by which delivery lists find their lot and no rule judges"),
     Spare("host.uptime", "*", "without it the log's newest record stands for the look, and more is judged for it, never less",
           but=frozenset({"fleet-boot-time"})),
 )

@@ -127,7 +127,8 @@ def _placed(seen: SeenSubnet) -> Iterator[FabricFinding]:
         yield FabricFinding(
             FabricRule.IDENTITY,
             FabricPlace(PlaceKind.SUBNET, f"in the place of {shown}", ends, tuple(sorted(nodes))),
-            f"calls itself {description or 'nothing'}", "its planned name", Severity.WARNING,
+            f"calls itself {description}" if description else "gives no name, or its answer was lost",
+            "its planned name", Severity.WARNING,
             Owner.OPERATOR, plane)
     if of_host:
         whole = FabricPlace(PlaceKind.SUBNET, f"subnet {plane}".strip(), tuple(sorted(of_host)))

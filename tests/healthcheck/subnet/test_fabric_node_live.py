@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -64,6 +65,9 @@ def run(home: Path, *words: str, first: Callable[[int], None] = nothing, **more:
 
 
 def check(home: Path, *words: str, first: Callable[[int], None] = nothing, **more: str) -> subprocess.CompletedProcess[str]:
+    """At least a second after the sample before it: what was added in less tells nothing."""
+    began = time.time()
+    wait_until(lambda: time.time() > began + 1, what="the next second")
     return run(home, "check", NODE, "--plan", "plan.csv", *(word for name in MANAGERS for word in ("--manager", name)), *words, first=first, **more)
 
 
