@@ -105,7 +105,7 @@ def test_planes_are_the_folders_in_the_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    ((), "give NODE, --lldp NODES, or --from FOLDER"), (("gpu001", "--from", "x"), "give NODE, --lldp NODES, or --from FOLDER"), (("--from", "nowhere"), "is no folder"),
+    ((), "give NODE, --ufm URL, --lldp NODES, or --from FOLDER"), (("gpu001", "--from", "x"), "give NODE, --ufm URL, --lldp NODES, or --from FOLDER"), (("--from", "nowhere"), "is no folder"),
     (("--from", "."), "no file in it is called"), (("gpu001", "--via", "a b"), "no name of a device"), (("gpu001", "--since", "x"), "--since goes with")])
 def test_wrong_words_are_one_line_and_exit_2(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
     result = run(tmp_path, *words)

@@ -29,6 +29,11 @@ class SerialPort:
         wait_until(lambda: bool(self._there), what="the controller at the serial port")
         self._there[-1].sendall(text.encode() if isinstance(text, str) else text)
 
+    def close(self) -> None:
+        """Lets go of every controller that was connected."""
+        for controller in self._there:
+            controller.close()
+
 
 @contextlib.contextmanager
 def serial_port() -> Iterator[SerialPort]:
@@ -36,4 +41,8 @@ def serial_port() -> Iterator[SerialPort]:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
-        yield SerialPort(server)
+        port = SerialPort(server)
+        try:
+            yield port
+        finally:
+            port.close()

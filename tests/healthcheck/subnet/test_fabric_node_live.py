@@ -130,7 +130,7 @@ def test_a_hot_port_names_the_jobs_of_a_real_slurm_by_the_tables_that_the_node_r
     with slurm(tmp_path / "slurm", names) as cluster:
         wide, apart = (cluster.ask("sbatch", "--parsable", "-p", "main", "-w", nodes, "-N", str(count), "-o", "/dev/null", "--wrap", "sleep 600").strip()
                        for nodes, count in (("gpu[003,011-012]", 3), ("gpu[004-005]", 2)))
-        wait_until(lambda: cluster.ask("squeue", "-h", "-t", "R", "-o", "%A").split() in ([wide, apart], [apart, wide]), what="running jobs")
+        wait_until(lambda: cluster.ask("squeue", "-h", "-t", "R", "-o", "%A").split() in ([wide, apart], [apart, wide]), what="running jobs", seconds=90)
         check(home)
 
         def busy(at: int) -> None:
