@@ -122,15 +122,16 @@ def test_what_a_burn_in_reads_before_and_after_is_what_every_port_sent(home: Pat
     assert all(sent[port] > 0 for port in joined.values()) and 7_000_000_000 <= sent[joined[cable.b]] < 7_001_000_000
 
 
-def test_a_hot_port_names_the_jobs_of_a_real_slurm_by_the_tables_that_the_node_reads(home: Path, bed: Fabric, tmp_path: Path) -> None:
+def test_a_hot_port_names_the_jobs_of_a_real_slurm_by_the_tables_that_the_node_reads(
+    home: Path, bed: Fabric, tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     require(can_run(), WHY_NOT)
-    (tmp_path / "slurm").mkdir()
     hot = PlannedEnd("leaf01", "3")      # to gpu003
     names = [f"gpu{number:03d}" for number in (3, 4, 5, 11, 12)]
-    with slurm(tmp_path / "slurm", names) as cluster:
+    with slurm(tmp_path_factory.mktemp("slurm"), names) as cluster:     # whose sockets have no room for a long path
         wide, apart = (cluster.ask("sbatch", "--parsable", "-p", "main", "-w", nodes, "-N", str(count), "-o", "/dev/null", "--wrap", "sleep 600").strip()
                        for nodes, count in (("gpu[003,011-012]", 3), ("gpu[004-005]", 2)))
-        wait_until(lambda: cluster.ask("squeue", "-h", "-t", "R", "-o", "%A").split() in ([wide, apart], [apart, wide]), what="running jobs", seconds=90)
+        wait_until(lambda: cluster.ask("squeue", "-h", "-t", "R", "-o", "%A").split() in ([wide, apart], [apart, wide]), what="running jobs")
         check(home)
 
         def busy(at: int) -> None:
