@@ -11,13 +11,18 @@ from healthcheck.subnet.cabling import PlannedCable, PlannedEnd
 
 @dataclass(frozen=True)
 class SeenCable:
-    """A cable that a subnet shows: its two ends, and what its modules state of it where they were read."""
+    """A cable that a subnet shows: its two ends, and what its modules state of it where they were read.
+
+    `degraded`: it is at its planned ends, and its link is not active, narrower or slower than planned, or one
+    that the subnet manager leaves out.
+    """
 
     a: PlannedEnd
     b: PlannedEnd
     serial: str | None = None
     part: str | None = None
     metres: float | None = None
+    degraded: bool = False
 
     @property
     def ends(self) -> tuple[PlannedEnd, PlannedEnd]:

@@ -17,6 +17,7 @@ _FORMS = {
     LinkLook.AS_PLANNED: ("#1a7f37", "solid"),
     LinkLook.PLANNED: ("#57606a", "solid"),
     LinkLook.WRONG: ("#9a6700", "dashed"),
+    LinkLook.DEGRADED: ("#bc4c00", "bold"),
     LinkLook.MISSING: ("#cf222e", "dotted"),
     LinkLook.UNKNOWN: ("#8250df", "dotted"),
 }

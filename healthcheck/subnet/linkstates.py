@@ -1,12 +1,14 @@
-"""How each planned cable is shown in a drawing or on a page: what a comparison with the plan found of it."""
+"""How each planned cable is shown in a drawing or on a page: what a comparison with the plan found of it, and
+how its link is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
 
+from healthcheck.subnet.cabled import CabledFabric
 from healthcheck.subnet.cabling import CablingPlan, PlannedCable
-from healthcheck.subnet.difference import CablingComparison, DifferenceKind
+from healthcheck.subnet.difference import DifferenceKind, compare
 
 
 class LinkLook(Enum):
@@ -16,19 +18,23 @@ class LinkLook(Enum):
     AS_PLANNED = "as planned"
     WRONG = "wrong"  # swapped, shifted, misplaced, or a cable that does not fit
     MISSING = "missing"
+    DEGRADED = "degraded"  # at its planned ends; its link is not active, or narrower or slower than planned
     UNKNOWN = "unknown"
 
 
 # The order in which states are listed: what needs a person first.
-SHOWN_STATES = (LinkLook.MISSING, LinkLook.WRONG, LinkLook.UNKNOWN, LinkLook.AS_PLANNED, LinkLook.PLANNED)
+SHOWN_STATES = (LinkLook.MISSING, LinkLook.WRONG, LinkLook.DEGRADED, LinkLook.UNKNOWN, LinkLook.AS_PLANNED,
+                LinkLook.PLANNED)
 _LOOKS = {DifferenceKind.MISSING: LinkLook.MISSING, DifferenceKind.UNKNOWN: LinkLook.UNKNOWN}
 
 
-def link_states(plan: CablingPlan, comparison: CablingComparison | None) -> Mapping[PlannedCable, LinkLook]:
-    """The state of each planned cable; without a comparison all are just planned."""
-    if comparison is None:
+def link_states(plan: CablingPlan, seen: CabledFabric | None) -> Mapping[PlannedCable, LinkLook]:
+    """The state of each planned cable; where nothing was seen all are just planned."""
+    if seen is None:
         return dict.fromkeys(plan.cables, LinkLook.PLANNED)
-    states = dict.fromkeys(plan.cables, LinkLook.AS_PLANNED)
-    for one in comparison.differences:
+    degraded = {frozenset(cable.ends) for cable in seen.cables if cable.degraded}
+    states = {cable: LinkLook.DEGRADED if frozenset((cable.a, cable.b)) in degraded else LinkLook.AS_PLANNED
+              for cable in plan.cables}
+    for one in compare(plan, seen).differences:
         states.update(dict.fromkeys(one.planned, _LOOKS.get(one.kind, LinkLook.WRONG)))
     return states

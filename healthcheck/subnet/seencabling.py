@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from healthcheck.subnet.cabled import CabledFabric, SeenCable
-from healthcheck.subnet.cabling import CablingPlan, PlannedEnd, Tier
+from healthcheck.subnet.cabling import CablingPlan, PlannedCable, PlannedEnd, Tier
 from healthcheck.subnet.join import system_name
-from healthcheck.subnet.model import CableModule, DeviceKind, FabricEnd, FabricLink, Subnet
+from healthcheck.subnet.model import CableModule, DeviceKind, FabricEnd, FabricLink, LinkState, Subnet
 from healthcheck.subnet.plancheck import named
 from healthcheck.subnet.plannednames import PlannedNames, other_guids
 from inventory.text import many
@@ -25,6 +26,7 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
     names = {end: name for _, those in looked for end, name in those.all.items()}
     planes = {cable.plane for cable in plan.cables}
     planned = {end for cable in plan.cables for end in (cable.a, cable.b)}
+    by_ends = {frozenset((cable.a, cable.b)): cable for cable in plan.cables}
     partial: set[str | None] = set()
     beside = 0
     uplinks = any(Tier.HOST not in (plan.devices[one.a.device].tier, plan.devices[one.b.device].tier)
@@ -46,7 +48,9 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
                     and _beyond(plan, subnet, link, ends, uplinks=uplinks)):
                 beside += 1
                 continue
-            cable = _cable(ends[0], ends[1], [subnet.modules.get(end) for end in (link.a, link.b)])
+            wanted = by_ends.get(frozenset(ends))
+            cable = replace(_cable(ends[0], ends[1], [subnet.modules.get(end) for end in (link.a, link.b)]),
+                            degraded=wanted is not None and _is_degraded(subnet, link, wanted))
             taken = next((end for end in cable.ends if end in used), None)
             if taken is not None:
                 notes.append(f"{named(taken)}: is shown with two links; the second is not counted")
@@ -115,6 +119,18 @@ def _nameless(subnet: Subnet, end: FabricEnd) -> PlannedEnd:
     port = device.ports.get(end.number) if device is not None else None
     label = port.label if port is not None else None
     return PlannedEnd(f"{said}({end.guid})", label or str(end.number))
+
+
+def _is_degraded(subnet: Subnet, link: FabricLink, wanted: PlannedCable) -> bool:
+    """Whether either end shows that the link is not as good as planned; what is not shown says nothing."""
+    for port in filter(None, map(subnet.port, (link.a, link.b))):
+        if port.state not in (None, LinkState.ACTIVE) or port.end in (subnet.unhealthy or {}):
+            return True
+        for there, planned in ((port.width, wanted.width), (port.speed, wanted.speed),
+                               (port.gigabits, wanted.gigabits)):
+            if there is not None and planned is not None and there != planned:
+                return True
+    return False
 
 
 def _cable(a: PlannedEnd, b: PlannedEnd, modules: Sequence[CableModule | None]) -> SeenCable:

@@ -80,7 +80,6 @@ def map_(
     Exit: 0 printed, 1 with labels: something is new or differs, 2 usage, 3 with labels: something is unclear.
     """
     from healthcheck.subnet import drawing, mapdocument, slurmtopology
-    from healthcheck.subnet.difference import compare
     from healthcheck.subnet.hierarchy import hierarchy
     from healthcheck.subnet.linkstates import link_states
 
@@ -94,7 +93,7 @@ def map_(
         return _labels(planned, found, plan, apply, rules, file)
     shown = (looked(node, devices, ufm, lldp, source, inventory_of(file))
              if node or ufm or lldp or source else ())
-    states = link_states(planned, compare(planned, seen_cabling(planned, shown, state)) if shown else None)
+    states = link_states(planned, seen_cabling(planned, shown, state) if shown else None)
     if store:
         _keep(mapdocument.document(found, planned, states), state)
     if fmt == "json":
