@@ -120,7 +120,7 @@ class UfmRest:
         elif 300 <= status < 400:
             words = f"{where} is redirected ({status}), which is not followed: name the final address"
         else:
-            words = f"{where}: status {status}{self._said(answer)}"
+            words = f"{where}: status {status}{self._message(answer)}"
         return UfmError(f"{self}: {words}", status)
 
     def read(self, path: str, answer: UfmAnswer) -> Any:
@@ -171,7 +171,7 @@ class UfmRest:
         return {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "muster",
                 "Authorization": self.login.header()}
 
-    def _said(self, answer: UfmAnswer) -> str:
+    def _message(self, answer: UfmAnswer) -> str:
         """What UFM says of its refusal, on one line; nothing of a web page."""
         text = answer.body[:4000].decode("utf-8", "replace").strip()
         if not text or answer.kind == "text/html" or text[:1] == "<":

@@ -41,7 +41,7 @@ def rest(bed: Ufm, secret: str = f"{USER}:{PASSWORD}", **more: Any) -> UfmRest:
     return replace(UfmRest(place_of(bed.url), HttpTrust(str(bed.authority)), UfmLogin(secret)), **more)
 
 
-def said(bed: Ufm, **more: Any) -> str:
+def message_of(bed: Ufm, **more: Any) -> str:
     """Why a look was refused."""
     with pytest.raises(UfmError) as error:
         ufmlook.ask([rest(bed, **more)])
@@ -116,12 +116,12 @@ def moved(handler: BaseHTTPRequestHandler) -> None:
 ])
 def test_what_goes_wrong_is_one_line(bed: Ufm, fault: Any, words: str) -> None:
     bed.faults = lambda method, path: fault
-    assert words in said(bed)
+    assert words in message_of(bed)
     assert len(bed.seen) == 1       # a password that is refused is not tried again
 
 
 def test_a_wrong_password_is_refused_once_and_shown_nowhere(bed: Ufm) -> None:
-    assert "it refuses the login (401)" in said(bed, secret=f"{USER}:wrong") and len(bed.seen) == 1
+    assert "it refuses the login (401)" in message_of(bed, secret=f"{USER}:wrong") and len(bed.seen) == 1
 
 
 def test_a_server_that_repeats_the_secret_in_its_error_does_not_have_it_printed(bed: Ufm) -> None:
@@ -131,18 +131,18 @@ def test_a_server_that_repeats_the_secret_in_its_error_does_not_have_it_printed(
         handler.say(422, repeated)
 
     bed.faults = lambda method, path: echo
-    line = said(bed)
+    line = message_of(bed)
     assert "status 422" in line and UfmLogin(f"{USER}:{PASSWORD}").header()[6:] not in line and line.count("(not shown)") == 2
 
 
 def test_who_drips_bytes_is_left_when_the_time_is_over(bed: Ufm) -> None:
     bed.faults = lambda method, path: drips
-    assert "no whole answer within 0.5 s" in said(bed, seconds=0.5)
+    assert "no whole answer within 0.5 s" in message_of(bed, seconds=0.5)
 
 
 def test_an_answer_beyond_the_limit_is_refused(bed: Ufm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ufmwire, "MOST_BYTES", 1000)
-    assert "over the limit of" in said(bed)
+    assert "over the limit of" in message_of(bed)
 
 
 def test_what_else_it_does_not_give_is_missing_and_the_rest_is_read(bed: Ufm) -> None:
@@ -175,7 +175,7 @@ def test_where_nobody_listens_or_no_tls_is_spoken_is_said(tmp_path: Path) -> Non
     (HttpTrust(), "its certificate is not trusted: "), (HttpTrust(pins=("0" * 64,)), "shows another certificate than the one that is pinned: sha256:"),
     (HttpTrust("/nonexistent"), "/nonexistent cannot be read as a file of authorities: No such file")])
 def test_a_certificate_that_is_not_believed_gets_no_password(bed: Ufm, trust: HttpTrust, words: str) -> None:
-    assert words in said(bed, trust=trust) and bed.seen == []
+    assert words in message_of(bed, trust=trust) and bed.seen == []
 
 
 def test_a_fingerprint_is_believed_as_openssl_prints_it(bed: Ufm) -> None:

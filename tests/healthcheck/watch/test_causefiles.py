@@ -73,7 +73,7 @@ def watched(fault: str, kind: str, rank: int | None, host: int = BAD, *, from_be
     return list(watch.findings.values())
 
 
-def told(found: WatchFinding) -> tuple[WatchCause, Certainty]:
+def cause_and_certainty(found: WatchFinding) -> tuple[WatchCause, Certainty]:
     return found.verdict.cause, found.verdict.certainty
 
 
@@ -86,20 +86,20 @@ def test_every_fault_that_can_be_planted_is_expected_of_some_rank_or_job() -> No
 @pytest.mark.parametrize("fault", OF_RANKS)
 def test_a_slow_rank_has_the_cause_that_its_nodes_files_show(fault: str) -> None:
     (one,) = watched(fault, kind_of(fault), RANK)
-    assert (one.ranks, *told(one)) == ((RANK,), OF_RANKS[fault], Certainty.LIKELY), one.verdict
+    assert (one.ranks, *cause_and_certainty(one)) == ((RANK,), OF_RANKS[fault], Certainty.LIKELY), one.verdict
 
 
 @pytest.mark.parametrize("fault", NETWORK)
 def test_a_job_that_waits_has_the_link_that_its_nodes_files_show(fault: str) -> None:
     (one,) = watched(fault, "network", None)
-    assert (one.level, one.ranks, *told(one)) == (WatchLevel.JOB, (), NETWORK[fault], Certainty.LIKELY), one.verdict
+    assert (one.level, one.ranks, *cause_and_certainty(one)) == (WatchLevel.JOB, (), NETWORK[fault], Certainty.LIKELY), one.verdict
     assert one.verdict.hosts == (f"gpu{BAD:04}",)
 
 
 @pytest.mark.parametrize("fault", PATHS)
 def test_what_a_sender_repeats_makes_a_link_possible_and_names_no_host(fault: str) -> None:
     (one,) = watched(fault, "network", None)
-    assert (one.level, *told(one), one.verdict.hosts) == (WatchLevel.JOB, WatchCause.LINK, Certainty.POSSIBLE, ())
+    assert (one.level, *cause_and_certainty(one), one.verdict.hosts) == (WatchLevel.JOB, WatchCause.LINK, Certainty.POSSIBLE, ())
     assert f"gpu{BAD:04}" in one.verdict.evidence[0] and "at that of whom it sends to" in one.verdict.evidence[-1]
 
 
@@ -126,12 +126,12 @@ def test_what_was_so_before_the_job_was_slow_explains_no_change(fault: str) -> N
                                                       ("a port that flaps", "flapping", WatchCause.LINK)])
 def test_what_comes_and_goes_has_the_cause_that_comes_and_goes_with_it(fault: str, kind: str, cause: WatchCause) -> None:
     found = watched(fault, kind, RANK if kind == "oscillation" else None)
-    assert [(one.pattern, *told(one)) for one in found] == [(SlowPattern.OSCILLATION, cause, Certainty.LIKELY)]
+    assert [(one.pattern, *cause_and_certainty(one)) for one in found] == [(SlowPattern.OSCILLATION, cause, Certainty.LIKELY)]
 
 
 def test_low_clocks_alone_are_shown_and_are_no_cause() -> None:
     (one,) = watched("locked clocks", "compute", RANK)
-    assert told(one) == (WatchCause.UNKNOWN, Certainty.NONE) and one.verdict.rivals == (WatchCause.POWER,)
+    assert cause_and_certainty(one) == (WatchCause.UNKNOWN, Certainty.NONE) and one.verdict.rivals == (WatchCause.POWER,)
     assert "clocks below" in one.verdict.evidence[0]
 
 
