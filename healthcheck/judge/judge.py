@@ -9,8 +9,10 @@ the refusal. FAIL outranks UNKNOWN, and both are reported.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from typing import Any
 
 from healthcheck.checks.base import Check, NotJudged, NotMeasured, NotSupported
@@ -73,44 +75,48 @@ def _add_once(lines: list[str], line: str) -> None:
 class BoundRule:
     """A rule with the values that a SKU gives its check: what is the same for every node of that SKU."""
 
-    __slots__ = ("answer", "empty", "rule", "sku", "values")
+    __slots__ = ("answer", "empty", "function", "rule", "sku")
 
     def __init__(self, rule: Rule, sku: Sku | None) -> None:
         self.rule = rule
         self.sku = sku
-        self.empty = declared_empty(rule.checked, sku)
+        self.empty = () if rule.left_out else declared_empty(rule.checked, sku)
         self.answer: Result | None = None       # where no node's facts matter
-        self.values: Mapping[str, Any] = {}
+        self.function: Callable[..., Iterable[Any]] = rule.checked.function
         missing = rule.without_number(sku)
         if rule.left_out:
             self.answer = result(rule, Status.SKIPPED, reason=rule.left_out)
         elif missing is None:
-            self.values = rule.values(sku)
+            if values := rule.values(sku):
+                self.function = partial(self.function, **values)
         elif sku is not None and sku.declines(missing):
             self.answer = result(rule, Status.SKIPPED,
                                  reason=f"the SKU {sku.name} says that {missing} is not judged")
         else:
             self.answer = result(rule, Status.UNKNOWN, reason=_no_number(missing, sku), origin=Origin.MUSTER)
 
-    def judge(self, node: NodeFacts) -> Result:
-        """The result on one node."""
-        rule, check = self.rule, self.rule.checked
-        if self.empty and not rule.left_out and (reason := found_empty(self.empty, node)):
-            return result(rule, Status.SKIPPED, reason=reason)
+    def judge(self, node: NodeFacts, refused: list[Refusal]) -> Result:
+        """The result on one node. `refused` is the list into which the readings go that are refused from here
+        on (`refusals`); it is this rule's own until the next one."""
+        check = self.rule.checked
+        if self.empty and (reason := found_empty(self.empty, node)):
+            return result(self.rule, Status.SKIPPED, reason=reason)
         if self.answer is not None:
             return self.answer
         run = None
         if not node.plain(check):
             run = CheckRun()
             if not ready(check, node, run, lambda name: _empty(name, self.sku)):
-                return conclude(rule, run)
-        run = _run(check, node, self.values, run)
-        return rule.passed if run is None else conclude(rule, run)
+                return conclude(self.rule, run)
+        run = _run(self.function, check, node, run, refused)
+        return self.rule.passed if run is None else conclude(self.rule, run)
 
 
 def judge(rule: Rule, node: NodeFacts, sku: Sku | None) -> Result:
     """The result of one rule on one node."""
-    return BoundRule(rule, sku).judge(node)
+    refused: list[Refusal] = []
+    with refusals(refused):
+        return BoundRule(rule, sku).judge(node, refused)
 
 
 def declared_empty(check: Check, sku: Sku | None) -> tuple[str, ...]:
@@ -185,56 +191,57 @@ def _unlearned(name: str, sku: Sku) -> bool:
     return not sku.numbers or (number is not None and sku.numbers.get(number) is None)
 
 
-def _run(check: Check, node: NodeFacts, values: Mapping[str, Any], run: CheckRun | None) -> CheckRun | None:
+def _run(function: Callable[..., Iterable[Any]], check: Check, node: NodeFacts, run: CheckRun | None,
+         refused: list[Refusal]) -> CheckRun | None:
     """Runs a check, for each subject alone if it judges one at a time. `run` holds what is known before; None
     is returned where there is nothing to report."""
     given = node.given(check)
-    refused = [*given.refused]
+    refused[:] = given.refused
     if isinstance(given.failed, Refusal):
         if given.failed not in refused:     # made elsewhere; a check without subjects has judged nothing
             refused.append(given.failed)
     elif given.failed is not None:
         run = _check_failed(run or CheckRun(), check, given.failed)
-    function, beside = check.function, given.beside
-    ended = judged = 0
-    with refusals(refused):
-        for subject in given.subjects:
-            before, brought = len(refused), 0
-            try:
-                others = [of(node, subject) for of in beside] if beside else ()
-                for found in function(subject, *others, **values):
-                    run = run or CheckRun()
-                    if isinstance(found, Note):
-                        _add_once(run.caveats, clean(found.text))
-                    else:
-                        run.findings.append(clean_finding(found, getattr(subject, "name", "")))
-                    brought += 1
-                    if brought == MOST_FINDINGS:
-                        break
-            except Refusal:
-                continue        # `refused` holds it
-            except NotJudged as error:
+    recorded = len(refused)
+    unread = given.lacking      # of how many subjects something was not read
+    ended = 0
+    for arguments in given.calls:
+        try:
+            for found in islice(function(*arguments), MOST_FINDINGS):
                 run = run or CheckRun()
-                if not run.findings and not refused:
-                    run.skipped = clean(str(error))
-                    return run
-                _add_once(run.caveats, clean(str(error)))    # what other subjects showed stands
-            except Exception as error:  # noqa: BLE001  (a defect of a check costs its rule only)
-                if len(refused) == before:
-                    run = _check_failed(run or CheckRun(), check, error)
-                continue
+                if isinstance(found, Note):
+                    _add_once(run.caveats, clean(found.text))
+                else:
+                    run.findings.append(clean_finding(found, getattr(arguments[0], "name", "")))
             ended += 1
-            judged += len(refused) == before
+        except Refusal as error:
+            if error not in refused:        # made elsewhere
+                refused.append(error)
+        except NotJudged as error:
+            run = run or CheckRun()
+            if not run.findings and not refused:
+                run.skipped = clean(str(error))
+                return run
+            _add_once(run.caveats, clean(str(error)))    # what other subjects showed stands
+            ended += 1
+        except Exception as error:  # noqa: BLE001  (a defect of a check costs its rule only)
+            if len(refused) == recorded:
+                run = _check_failed(run or CheckRun(), check, error)
+                unread += 1
+        if len(refused) != recorded:
+            recorded = len(refused)
+            unread += 1
     if refused:
         run = run or CheckRun()
         run.add_refused(refused, check.name)
         for one in refused:
             # Its frames hold this list: a cycle that would keep all of the node's facts
             one.__traceback__ = None
-        if check.each and given.subjects:
-            run.judged = judged > 0
+        subjects = len(given.calls) + given.lacking
+        if check.each and subjects:
+            run.judged = unread < subjects
         else:
-            run.judged = ended == len(given.subjects) and not _unreadable(check, node, refused)
+            run.judged = ended == subjects and not _unreadable(check, node, refused)
         if check.counts:
             run.findings = []
     return run

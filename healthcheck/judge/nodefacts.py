@@ -65,12 +65,12 @@ class Selected:
 
 
 class Given(NamedTuple):
-    """What checks of one signature are given on a node: their subjects, and by argument beside these a
-    function of node and subject. `refused` are the readings that a selection was refused, `failed` is why
-    there are no subjects."""
+    """What checks of one signature are given on a node: for each subject the arguments of its call. `refused`
+    are the readings that choosing subjects or arguments was refused, `lacking` is how many subjects lack an
+    argument for that, and `failed` is why there are no subjects."""
 
-    subjects: tuple[Any, ...]
-    beside: tuple[Callable[[NodeFacts, Any], Any], ...] = ()
+    calls: tuple[tuple[Any, ...], ...]
+    lacking: int = 0
     refused: tuple[Refusal, ...] = ()
     failed: Exception | None = None
 
@@ -151,30 +151,39 @@ class NodeFacts:
 
     def _give(self, check: Check) -> Given:
         chosen = self.chosen(check.over, check.subject) if check.over else None
-        if chosen is not None and chosen.failed is not None:
-            return Given((), refused=chosen.refused, failed=chosen.failed)
         refused = [*chosen.refused] if chosen is not None else []
+        failed = chosen.failed if chosen is not None else None
+        calls: list[tuple[Any, ...]] = []
+        subjects: tuple[Any, ...] = ()
         with refusals(refused):
             try:
-                value = self.input(check.subject).value if chosen is None else chosen.members
-                subjects = members(value) if check.each else (
-                    Peers(members(value)) if check.arguments[0] in check.peers_of else value,)
-                beside = tuple([self._beside(check, name) for name in check.arguments[1:]])
+                if failed is None:
+                    value = self.input(check.subject).value if chosen is None else chosen.members
+                    subjects = members(value) if check.each else (
+                        Peers(members(value)) if check.arguments[0] in check.peers_of else value,)
+                    beside = [self._beside(check, name) for name in check.arguments[1:]]
+                for subject in subjects:
+                    try:
+                        calls.append((subject, *[of(subject) for of in beside]))
+                    except Refusal:
+                        continue        # `refused` holds it
             except Exception as error:  # noqa: BLE001  (a defect of a fact costs its rules only)
-                return Given((), refused=tuple(refused), failed=error)
-        return Given(subjects, beside, tuple(refused))
+                calls, subjects, failed = [], (), error
+        for one in refused:
+            one.__traceback__ = None    # its frames hold this node's facts
+        return Given(tuple(calls), len(subjects) - len(calls), tuple(refused), failed)
 
-    def _beside(self, check: Check, name: str) -> Callable[[NodeFacts, Any], Any]:
-        """A function that gives an argument for this node and a subject."""
+    def _beside(self, check: Check, name: str) -> Callable[[Any], Any]:
+        """A function that gives an argument for a subject."""
         if name == GROWTH:
             growth = growth_of(self.growths(check.subject))
             whole = not check.each and type(self.input(check.subject).value) is tuple
-            return (lambda _node, _subject: growth) if whole else (lambda _node, subject: growth(subject))
+            return (lambda _: growth) if whole else growth
         if name in MEMBERS:
-            return lambda node, subject: node.joined(name, subject)
+            return lambda subject: self.joined(name, subject)
         value = self.input(name).value
         given = Peers(members(value)) if name in check.peers_of else value
-        return lambda _node, _subject: given
+        return lambda _: given
 
     def taken(self, check: Check) -> list[Any]:
         """The facts that a check takes, of this snapshot and of the earlier one."""

@@ -29,7 +29,7 @@ from healthcheck.facts.nvlink_place import NVLINK_PLACE, place_of, whereabouts
 from healthcheck.facts.seen_before import SEEN_BEFORE, seen_before, unusual
 from healthcheck.facts.site import PORT_PLANS, plans_of
 from healthcheck.facts.unanswered import UNANSWERED, unanswered
-from healthcheck.facts.values import Partial, Unmeasured
+from healthcheck.facts.values import Partial, Refusal, Unmeasured, refusals
 from healthcheck.facts.xid import Xids
 from healthcheck.judge.gpuless import GpuHistory
 from healthcheck.judge.headclock import HeadClock
@@ -203,14 +203,16 @@ class Assessment:
         snapshot = NodeFacts(facts, earlier)
         results = dict(view.left_out)
         kept = set(view.fleet_facts)
-        for bound in self._bound_rules(node, sku):
-            rule = bound.rule
-            if rule.disruptive and disruptive.isdisjoint(probe.id for probe in rule.disruptive):
-                results[rule.id] = view.unleased[rule.id]
-            elif sku is None and _needs_sku(rule):
-                kept.update(rule.fact_names)
-            else:
-                results[rule.id] = bound.judge(snapshot)
+        refused: list[Refusal] = []
+        with refusals(refused):
+            for bound in self._bound_rules(node, sku):
+                rule = bound.rule
+                if rule.disruptive and disruptive.isdisjoint(probe.id for probe in rule.disruptive):
+                    results[rule.id] = view.unleased[rule.id]
+                elif sku is None and _needs_sku(rule):
+                    kept.update(rule.fact_names)
+                else:
+                    results[rule.id] = bound.judge(snapshot, refused)
         judged = JudgedNode(node, None, sku, snapshot, results, machine_of(recording),
                             probes=coverage(recording, view.requested), left_out=left,
                             lacking=lacking_probes(recording))
