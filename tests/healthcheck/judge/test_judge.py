@@ -782,3 +782,59 @@ def test_a_check_can_change_nothing() -> None:
         assert judged(rule(check), (COLD,)).status is Status.UNKNOWN
     with pytest.raises(FrozenInstanceError):
         COLD.heat = 3  # type: ignore[misc]
+
+
+# What is not there to be judged
+
+NOW = SnapshotTime("look", 1000.0, 0.0)
+BEFORE = SnapshotTime("look", 940.0, 0.0)
+
+
+@pytest.mark.parametrize(("now", "earlier"), [
+    (Unmeasured("denied"), {"things": (COLD,), "look": BEFORE}),
+    ((), {"things": (COLD,), "look": BEFORE}),
+    ((COLD,), None),
+    ((COLD,), {"look": BEFORE}),
+    ((COLD,), {"things": Unmeasured("denied"), "look": BEFORE}),
+    ((COLD,), {"things": (), "look": BEFORE}),
+])
+def test_a_check_is_not_run_where_one_of_its_snapshots_has_nothing_to_judge(now: Any, earlier: Any) -> None:
+    run = []
+
+    def counted(thing: Thing, growth: Growth[Thing]) -> Iterator[Finding]:
+        run.append(thing.name)
+        return iter(())
+
+    judge(rule(counted), NodeFacts({"things": now, "look": NOW}, earlier), None)
+    assert run == []
+    assert trend(rule(counted), (COLD,), (COLD,)).status is Status.PASS
+    assert run == ["thing 0"]
+
+
+def test_a_refusal_that_was_made_elsewhere_is_unknown_all_the_same() -> None:
+    made = NotMeasured(HOT, "it was asked before")
+
+    def again(thing: Thing) -> Iterator[Finding]:
+        raise made
+        yield
+
+    result = judged(rule(again), (HOT,))
+    assert (result.status, result.reason) == (Status.UNKNOWN, "thing 1: it was asked before")
+
+
+def test_a_check_that_does_not_apply_to_what_it_could_read_has_judged_nothing() -> None:
+    def declines_cold(thing: Thing) -> Iterator[Finding]:
+        if thing.heat < 50:
+            raise NotJudged("it is cold")
+        return iter(())
+
+    def declines_bare(things: Peers[Thing]) -> Iterator[Finding]:
+        if not things.read(lambda thing: thing.heat):
+            raise NotJudged("nothing has heat")
+        return iter(())
+
+    skips = UnsupportedPolicy.SKIP
+    result = judged(rule(declines_cold, unsupported=skips), (BARE, COLD))
+    assert (result.status, result.reason) == (Status.SKIPPED, "not supported: heat of thing 3; it is cold")
+    assert judged(rule(declines_cold, unsupported=skips), (BARE, HOT)).status is Status.PASS
+    assert judged(rule(declines_bare, unsupported=skips), (BARE,)).status is Status.SKIPPED
