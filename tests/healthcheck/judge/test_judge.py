@@ -489,9 +489,12 @@ def test_a_subject_that_is_new_is_unknown_and_a_check_may_ask_for_it() -> None:
     assert trend(rule(only_known), (COLD, HOT), (COLD,)).status is Status.PASS
 
 
-@pytest.mark.parametrize("before", [Unmeasured("denied"), ()])
-def test_an_earlier_snapshot_that_lacks_the_fact_is_unknown(before: Any) -> None:
-    assert trend(TREND, (COLD,), before).status is Status.UNKNOWN
+@pytest.mark.parametrize(("before", "reason"), [
+    (Unmeasured("denied"), "earlier things: denied"),
+    ((), "earlier things: the earlier snapshot found no things")])
+def test_an_earlier_snapshot_that_lacks_the_fact_is_unknown(before: Any, reason: str) -> None:
+    result = trend(TREND, (COLD,), before)
+    assert (result.status, result.reason) == (Status.UNKNOWN, reason)
 
 
 def test_an_earlier_snapshot_of_which_a_part_was_read_can_show_growth_and_does_not_pass() -> None:
@@ -838,3 +841,58 @@ def test_a_check_that_does_not_apply_to_what_it_could_read_has_judged_nothing() 
     assert (result.status, result.reason) == (Status.SKIPPED, "not supported: heat of thing 3; it is cold")
     assert judged(rule(declines_cold, unsupported=skips), (BARE, HOT)).status is Status.PASS
     assert judged(rule(declines_bare, unsupported=skips), (BARE,)).status is Status.SKIPPED
+
+
+class Slot(Fact):
+    """A thing that is known by its serial number."""
+
+    IDENTITY = ("serial",)
+
+    name: str
+    serial: str
+    weight: int
+
+
+def test_a_subject_that_cannot_be_paired_hides_no_other_that_was_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MEMBERS, "slot", "slots")
+
+    def heavier(slot: Slot, growth: Growth[Slot]) -> Iterator[Finding]:
+        if growth.of("weight"):
+            yield Finding(slot.weight, 0)
+
+    known = rule(heavier, unsupported=UnsupportedPolicy.SKIP)
+    paired, bare = Slot("slot 0", "S1", 1), Slot("slot 1", UNSUPPORTED, 1)
+
+    def result(*slots: Slot) -> Result:
+        return judge(known, NodeFacts({"slots": slots, "look": NOW}, {"slots": slots, "look": BEFORE}), None)
+
+    assert (result(paired, bare).status, result(paired, bare).reason) == (Status.PASS, "not supported: serial of slot 1")
+    assert result(bare).status is Status.SKIPPED
+
+
+def test_of_two_collections_of_which_one_cannot_be_read_at_all_nothing_was_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MEMBERS, "slot", "slots")
+
+    def both(things: tuple[Thing, ...], slots: tuple[Slot, ...]) -> Iterator[Finding]:
+        heats = list(readable(things, lambda thing: thing.heat))
+        if heats and sum(slot.weight for slot in slots) > 100:
+            yield Finding(len(heats), 0)
+
+    known = rule(both, unsupported=UnsupportedPolicy.SKIP)
+    slots = (Slot("slot 0", "S1", 1),)
+    assert judged(known, (BARE,), slots=slots).status is Status.SKIPPED
+    assert judged(known, (BARE, COLD), slots=slots).status is Status.PASS
+
+
+class Guarded(Fact):
+    """A thing with words on what a PASS over it does not cover."""
+
+    name: str
+    heat: int
+    caveat: str
+
+
+def test_what_is_not_judged_for_a_subjects_silence_is_reported_in_lines_of_a_bounded_length() -> None:
+    mute = Guarded("thing 2", Unmeasured("x" * 5000, asked=("GPU 0",)), "n" * 5000)
+    result = judged(rule(hot), (mute,))
+    assert [(len(one.text), one.note) for one in result.unjudged] == [(1000, False), (1000, True)]
