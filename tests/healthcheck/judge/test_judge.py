@@ -30,7 +30,7 @@ from healthcheck.facts.values import (
 from healthcheck.judge.fleetjudge import judge_fleet
 from healthcheck.judge.judge import judge
 from healthcheck.judge.nodefacts import NodeFacts
-from healthcheck.model.outcome import Finding, Note, Origin, Result, Status
+from healthcheck.model.outcome import Finding, LogEvidence, Note, Origin, Result, Status
 from healthcheck.ruleset.rule import Number, Rule, UnsupportedPolicy
 from healthcheck.ruleset.sku import Sku
 from tests.healthcheck.rules import Thing, rule, thing
@@ -896,3 +896,34 @@ def test_what_is_not_judged_for_a_subjects_silence_is_reported_in_lines_of_a_bou
     mute = Guarded("thing 2", Unmeasured("x" * 5000, asked=("GPU 0",)), "n" * 5000)
     result = judged(rule(hot), (mute,))
     assert [(len(one.text), one.note) for one in result.unjudged] == [(1000, False), (1000, True)]
+
+
+def test_a_reason_is_one_line_of_a_bounded_length() -> None:
+    assert judged(rule(hot, left_out="x" * 5000), (HOT,)).reason == "x" * 999 + "…"
+
+
+def test_a_findings_own_remedy_is_one_line_of_a_bounded_length() -> None:
+    def remedied(thing: Thing) -> Iterator[Finding]:
+        yield Finding(thing.heat, 50, remedy="x" * 5000)
+
+    assert judged(rule(remedied), (HOT,)).findings[0].remedy == "x" * 999 + "…"
+
+
+@pytest.mark.parametrize(("given", "kept"), [
+    (LogEvidence("x" * 500, "y" * 500, records=(5, True, "7", 3)), LogEvidence("x" * 79 + "…", "y" * 19 + "…")),  # type: ignore[arg-type]
+    (None, None)])
+def test_the_evidence_of_a_log_is_numbers_and_bounded_words(given: LogEvidence | None, kept: LogEvidence | None) -> None:
+    def logged(thing: Thing) -> Iterator[Finding]:
+        yield Finding(thing.heat, 50, log=given)
+
+    (found,) = judged(rule(logged), (HOT,)).findings
+    assert found.log == kept
+    assert found.log is None or found.log.records == (5, 3)
+
+
+def test_what_is_no_evidence_of_a_log_is_a_defect_of_its_check() -> None:
+    def logged(thing: Thing) -> Iterator[Finding]:
+        yield Finding(thing.heat, 50, log="a line")     # type: ignore[arg-type]
+
+    result = judged(rule(logged), (HOT,))
+    assert result.status is Status.UNKNOWN and "the check failed: ValueError: 'a line' is no evidence of a log" in result.reason
