@@ -46,11 +46,8 @@ class Input(NamedTuple):
             value, partly = value.value, Unmeasured(value.reason)
         if type(value) is Unmeasured:
             return cls(value, nothing=value)
-        caveats: tuple[str, ...] = ()
-        for kind in set(map(type, members(value))):
-            if issubclass(kind, Fact) and ("caveat" in kind.FIELDS or kind.caveat):
-                caveats = tuple(dict.fromkeys(
-                    [fact.caveat for fact in members(value) if isinstance(fact, Fact) and fact.caveat]))
+        caveats = tuple(dict.fromkeys(
+            [fact.caveat for fact in members(value) if isinstance(fact, Fact) and fact.caveat]))
         return cls(value, partly=partly, caveats=caveats, plain=partly is None and not caveats
                    and value != ())
 
