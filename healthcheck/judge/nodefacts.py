@@ -208,9 +208,8 @@ class NodeFacts:
 
     def _select(self, name: str) -> Selected:
         selection, refused = SELECTIONS[name], list[Refusal]()
-        arguments = [self.input(argument).value for argument in selection.arguments]
-        given = [Peers(members(value)) if argument in selection.peers_of else value
-                 for argument, value in zip(selection.arguments, arguments, strict=True)]
+        given = [Peers(members(self.input(name).value)) if name in selection.peers_of
+                 else self.input(name).value for name in selection.arguments]
         with refusals(refused):
             try:
                 return Selected(tuple(selection.function(*given)), None, tuple(refused))

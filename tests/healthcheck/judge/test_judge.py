@@ -444,6 +444,26 @@ def test_beside_a_subject_a_check_may_have_the_fact_of_the_same_identity(
     of_heavy = rule(of_hot, over=heavy)
     assert [f.subject for f in judged(of_heavy, (HOT, thing("thing 0", 98, 9)),
                                       lids=lids).findings] == ["lid 1"]
+    # Where nothing was chosen, what cannot be identified is not asked for.
+    odd = Lid("lid 3", UNSUPPORTED, 3)
+    assert judged(of_heavy, (HOT,), lids=(odd,)).status is Status.PASS
+    assert judged(of_heavy, (thing("thing 0", 98, 9),), lids=(odd,)).reason == "not supported: thing of lid 3"
+
+
+def test_what_was_chosen_of_the_collection_itself_needs_no_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MEMBERS, "lid", "lids")
+
+    @selection("high lids")
+    def chosen(lids: Peers[Lid]) -> list[Lid]:
+        return list(lids.where(lambda lid: lid.number > 1).members)
+
+    monkeypatch.setitem(SELECTIONS, "high lids", SELECTIONS.pop("high lids"))
+
+    def any_lid(lid: Lid) -> Iterator[Finding]:
+        yield Finding(lid.number, 0)
+
+    lids = (Lid("lid 1", "thing 0", 1), Lid("lid 2", Unmeasured("no label"), 2))
+    assert [f.subject for f in judge(rule(any_lid, over="high lids"), NodeFacts({"lids": lids}), None).findings] == ["lid 2"]
 
 
 # Trend rules

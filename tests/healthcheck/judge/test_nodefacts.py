@@ -9,8 +9,8 @@ import pytest
 
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.snapshot_time import SnapshotTime
-from healthcheck.facts.values import Fact, Partial, Unmeasured
-from healthcheck.judge.nodefacts import Input, NodeFacts
+from healthcheck.facts.values import Fact, NotMeasured, Partial, Unmeasured
+from healthcheck.judge.nodefacts import Input, NodeFacts, pair
 from healthcheck.model.outcome import Finding
 from tests.healthcheck.rules import Thing, rule, thing
 
@@ -61,3 +61,15 @@ def test_each_caveat_stands_once_in_the_order_of_the_members() -> None:
     found = Input.of((Worded("a", "fan"), Worded("b", ""), Worded("c", "slot"), Worded("d", "fan"), COLD))
     assert found.caveats == ("fan", "slot")
     assert Input.of((COLD, "a plug-in's own value")).caveats == ()
+
+
+def test_between_two_snapshots_as_much_time_has_passed_as_between_their_times() -> None:
+    (growth,) = pair((COLD,), facts((COLD,), BEFORE), "things", NOW).values()
+    assert growth.seconds == 60.0
+
+
+@pytest.mark.parametrize(("now", "before"), [(None, BEFORE), (NOW, MISSING), (None, MISSING), (NOW, NOW)])
+def test_without_both_times_and_without_time_between_them_no_rate_is_made_up(now: Any, before: Any) -> None:
+    (growth,) = pair((COLD,), facts((COLD,), before), "things", now).values()
+    with pytest.raises(NotMeasured, match="the earlier snapshot has the same time, or none"):
+        _ = growth.seconds

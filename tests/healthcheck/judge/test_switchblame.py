@@ -52,4 +52,5 @@ def test_other_rules_and_what_passed_stay_as_they_are() -> None:
 def test_without_a_finding_of_the_switch_nothing_changes() -> None:
     passed = failed(SWITCH, "NVLink 3 of all GPUs", status=Status.PASS)
     assert blame_switch({"a": failed(LINK, "GPU 0 NVLink 3")}, NodeFacts({})) == {}
+    assert blame_switch({"a": failed(LINK, "GPU 0 NVLink 3"), "s": TRAY}, NodeFacts({})).keys() == {"a"}
     assert blame_switch({"s": passed, "a": failed(LINK, "GPU 0 NVLink 3")}, NodeFacts({"gpu_links": GPUS})) == {}

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from healthcheck.facts.base import FACTS
+from healthcheck.facts.boot import EARLIER_BOOT
 from healthcheck.facts.pci import PCI_BUS
+from healthcheck.facts.seen_before import CHECKS as UNUSUAL
 from healthcheck.judge.view import LOG_FACTS, ProfileRules
 from healthcheck.model.lease import NEEDED
 from healthcheck.model.outcome import Status
-from healthcheck.model.probes import Effect
+from healthcheck.model.probes import Effect, Needs
 from healthcheck.ruleset.rule import Rule
 from tests.packagedrules import RULES
 
@@ -71,3 +73,31 @@ def test_rules_of_single_nodes_are_those_that_need_no_other_node() -> None:
 def test_what_is_asked_of_a_node_are_the_passive_probes_of_the_judged_rules() -> None:
     view = ProfileRules.of(RULES.rules)
     assert set(view.requested.ids) == {probe.id for rule in view.judged for probe in rule.probes if probe.effect is Effect.PASSIVE}
+
+
+def test_rules_of_the_log_are_those_that_read_it_but_for_what_counts_unusual_lines() -> None:
+    view = ProfileRules.of(RULES.rules)
+    reading = [rule for rule in view.judged if LOG_FACTS & set(rule.fact_names)]
+    assert [rule.id for rule in view.log_rules] == [rule.id for rule in reading if rule.checked.name not in UNUSUAL]
+    assert len(view.log_rules) < len(reading)
+
+
+def test_of_a_fact_those_fields_are_kept_that_fleet_rules_say_they_read() -> None:
+    view = ProfileRules.of(RULES.rules)
+    of_gpus = [rule.checked for rule in view.judged if rule.checked.fleet and rule.checked.subject == "gpus"]
+    assert of_gpus and view.fleet_fields["gpus"] == frozenset().union(*(check.reads for check in of_gpus))
+    # Nodes wait for each other with all of a fact of which a fleet rule does not say what it reads.
+    assert all(rule.checked.reads for rule in view.judged if rule.checked.fleet and rule.checked.subject in view.fleet_fields)
+
+
+def test_a_history_is_kept_for_rules_that_take_what_earlier_snapshots_showed() -> None:
+    keeping = next(rule for rule in RULES.rules if EARLIER_BOOT in rule.fact_names)
+    assert of(keeping).keeps_history and not of(BY_ID["disk-smart-pending"]).keeps_history
+
+
+def test_of_an_earlier_snapshot_a_fact_needs_its_probes_but_not_those_that_only_stand_in() -> None:
+    view = ProfileRules.of(RULES.rules)
+    stand_in = {probe.id for name in view.previous for probe in FACTS[name].probes if probe.needs is Needs.NVIDIA_UNANSWERED}
+    assert stand_in and view.previous_probes.keys() == view.previous
+    for name, probes in view.previous_probes.items():
+        assert set(probes) == {probe.id for probe in FACTS[name].probes} - stand_in, name
