@@ -45,9 +45,8 @@ class Growth(Generic[F]):
         """The time between the snapshots. Raises NotMeasured where the node's clock went back, so that it is
         not known."""
         if self._seconds <= 0:
-            raise self._refusal(f"by the node's clock the earlier snapshot was taken {-self._seconds:g} s "
-                                "later, "
-                                "so no rate can be computed")
+            at = f"was taken {-self._seconds:g} s later" if self._seconds else "has the same time, or none"
+            raise self._refusal(f"by the node's clock the earlier snapshot {at}, so no rate can be computed")
         return self._seconds
 
     def of(self, counter: str) -> int:

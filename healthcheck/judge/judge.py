@@ -202,10 +202,9 @@ def _run(function: Callable[..., Iterable[Any]], check: Check, node: NodeFacts, 
             refused.append(given.failed)
     elif given.failed is not None:
         run = _check_failed(run or CheckRun(), check, given.failed)
-    recorded = len(refused)
-    unread = given.lacking      # of how many subjects something was not read
-    ended = 0
+    ended = judged = 0      # the latter with all that the check asked for
     for arguments in given.calls:
+        recorded = len(refused)
         try:
             for found in islice(function(*arguments), MOST_FINDINGS):
                 run = run or CheckRun()
@@ -214,6 +213,7 @@ def _run(function: Callable[..., Iterable[Any]], check: Check, node: NodeFacts, 
                 else:
                     run.findings.append(clean_finding(found, getattr(arguments[0], "name", "")))
             ended += 1
+            judged += len(refused) == recorded
         except Refusal as error:
             if error not in refused:        # made elsewhere
                 refused.append(error)
@@ -223,14 +223,9 @@ def _run(function: Callable[..., Iterable[Any]], check: Check, node: NodeFacts, 
                 run.skipped = clean(str(error))
                 return run
             _add_once(run.caveats, clean(str(error)))    # what other subjects showed stands
-            ended += 1
         except Exception as error:  # noqa: BLE001  (a defect of a check costs its rule only)
             if len(refused) == recorded:
                 run = _check_failed(run or CheckRun(), check, error)
-                unread += 1
-        if len(refused) != recorded:
-            recorded = len(refused)
-            unread += 1
     if refused:
         run = run or CheckRun()
         run.add_refused(refused, check.name)
@@ -239,7 +234,7 @@ def _run(function: Callable[..., Iterable[Any]], check: Check, node: NodeFacts, 
             one.__traceback__ = None
         subjects = len(given.calls) + given.lacking
         if check.each and subjects:
-            run.judged = unread < subjects
+            run.judged = judged > 0
         else:
             run.judged = ended == subjects and not _unreadable(check, node, refused)
         if check.counts:
@@ -277,7 +272,7 @@ def conclude(rule: Rule, run: CheckRun) -> Result:
             unmeasured.update((subject, Unmeasured("not supported")) for subject in run.unsupported)
             parts.append(Unjudged(what))
         elif not run.judged and not findings and not unmeasured:
-            return result(rule, Status.SKIPPED, reason=what)
+            return result(rule, Status.SKIPPED, reason=few([what, *notes]))
         else:
             notes.append(what)
     reason = few([*(part.text for part in parts), *notes])

@@ -46,11 +46,8 @@ class Input(NamedTuple):
             value, partly = value.value, Unmeasured(value.reason)
         if type(value) is Unmeasured:
             return cls(value, nothing=value)
-        caveats: tuple[str, ...] = ()
-        for kind in set(map(type, members(value))):
-            if issubclass(kind, Fact) and ("caveat" in kind.FIELDS or kind.caveat):
-                caveats = tuple(dict.fromkeys(
-                    [fact.caveat for fact in members(value) if isinstance(fact, Fact) and fact.caveat]))
+        caveats = tuple(dict.fromkeys(
+            [fact.caveat for fact in members(value) if isinstance(fact, Fact) and fact.caveat]))
         return cls(value, partly=partly, caveats=caveats, plain=partly is None and not caveats
                    and value != ())
 
@@ -211,9 +208,8 @@ class NodeFacts:
 
     def _select(self, name: str) -> Selected:
         selection, refused = SELECTIONS[name], list[Refusal]()
-        arguments = [self.input(argument).value for argument in selection.arguments]
-        given = [Peers(members(value)) if argument in selection.peers_of else value
-                 for argument, value in zip(selection.arguments, arguments, strict=True)]
+        given = [Peers(members(self.input(name).value)) if name in selection.peers_of
+                 else self.input(name).value for name in selection.arguments]
         with refusals(refused):
             try:
                 return Selected(tuple(selection.function(*given)), None, tuple(refused))

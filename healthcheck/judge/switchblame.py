@@ -14,7 +14,7 @@ from dataclasses import replace
 from healthcheck.checks.nvlink_domain import common_links
 from healthcheck.facts.nvlink import GpuLinks
 from healthcheck.facts.values import Partial, reading
-from healthcheck.judge.nodefacts import NodeFacts
+from healthcheck.judge.nodefacts import NodeFacts, members
 from healthcheck.model.outcome import Finding, Repair, Result, Status
 
 SWITCH, LINK, COUNT = "fleet.nvlink_switch", "nvlink.active", "fleet.nvlink"
@@ -32,7 +32,7 @@ def blame_switch(results: Mapping[str, Result], facts: NodeFacts) -> dict[str, R
     common = frozenset[int]().union(*map(common_links, switch.findings))
     held = facts.facts.get("gpu_links")
     gpus = held.value if isinstance(held, Partial) else held
-    links = {gpu.index: reading(gpu, "down") for gpu in gpus or () if isinstance(gpu, GpuLinks)}
+    links = {gpu.index: reading(gpu, "down") for gpu in members(gpus) if isinstance(gpu, GpuLinks)}
 
     def is_common(check: str, finding: Finding) -> bool:
         if check == LINK:

@@ -49,9 +49,9 @@ class ProfileRules:
         """From all rules, with those that are left out."""
         judged = tuple(rule for rule in rules if not rule.left_out)
         disruptive = tuple(rule for rule in judged if rule.disruptive)
-        passive = {name for rule in judged if not rule.disruptive for name in rule.fact_names
-                   if name in FACTS}
-        facts = passive | {name for rule in disruptive for name in rule.fact_names if name in FACTS}
+        facts = {name for rule in judged for name in rule.fact_names if name in FACTS}
+        passive = {name for rule in judged if not rule.disruptive
+                   for name in rule.fact_names if name in FACTS}
         # A SKU is compared with the GPUs on the PCI bus as well, whose probe comes with them.
         facts, passive = (names | {PCI_BUS} if "gpus" in facts else names for names in (facts, passive))
         # The report says beside the findings how much of the log was judged.

@@ -24,6 +24,8 @@ MODULES = {
     "policy": ("decidedby", "digest", "judgedby", "policy", "policyform", "policylists", "policyload"),
     "told": ("changed", "ticket", "undo", "whole"),     # nothing of remediation can be changed: it is values alone
     "cordon": ("cordon",),
+    "judge": ("fleetjudge", "gpuless", "headclock", "judge", "leftout", "nodefacts", "nodereport", "peers", "samplejudge", "switchblame", "view",
+              "whereabouts"),
     "lease": ("check", "cordoned", "giveway", "holder", "idle", "jobs", "reservation", "take", "watch"),
 }
 LIMIT_S = 3600

@@ -440,3 +440,18 @@ def test_whatever_is_unmeasured_no_node_passes_on_what_was_not_read(
 
 def test_the_packaged_fleet_rules_are_typed_as_their_checks_ask() -> None:
     assert all(isinstance(known, Rule) and not known.numbers for known in FLEET)
+
+
+def test_a_check_does_not_see_a_cohort_that_is_too_small_to_compare() -> None:
+    seen = []
+
+    def counted(things: Mapping[str, Thing]) -> Any:
+        seen.append(len(things))
+        return iter(())
+
+    known, one_thing = rule(counted, fleet=True), NodeFacts({"things": thing("thing", 20)})
+    small = judge_fleet(known, {"n0": one_thing, "n1": one_thing})
+    assert {result.status for result in small.values()} == {Status.SKIPPED}
+    assert seen == []
+    judge_fleet(known, {f"n{at}": one_thing for at in range(4)})
+    assert seen == [4]

@@ -209,6 +209,11 @@ def test_a_node_alone_of_its_equals_is_not_judged_by_what_they_might_have() -> N
     history = GpuHistory(undeclared=frozenset({"node017", "node018", "node019"}))
     assert not_taken(judged(fallen(), history=history)) == "of its equals (by name) node[018-019] none answered in this sweep"
     assert judged(fallen(), fallen("node018"), history=history).state is NodeState.HEALTHY
+    # Every other one of so many that no words for them are short: the line is cut.
+    many = GpuHistory(undeclared=frozenset(f"node{number:03}" for number in range(17, 400, 2)))
+    words = not_taken(judged(fallen(), history=many))
+    others = words.removeprefix("of its equals (by name) ").removesuffix(" none answered in this sweep")
+    assert len(others) == 200 and others.startswith("node[019,021,")
 
 
 def test_only_who_is_not_declared_is_an_equal_whose_silence_leaves_open_what_it_has() -> None:

@@ -30,7 +30,7 @@ from healthcheck.facts.values import (
 from healthcheck.judge.fleetjudge import judge_fleet
 from healthcheck.judge.judge import judge
 from healthcheck.judge.nodefacts import NodeFacts
-from healthcheck.model.outcome import Finding, Note, Origin, Result, Status
+from healthcheck.model.outcome import Finding, LogEvidence, Note, Origin, Result, Status
 from healthcheck.ruleset.rule import Number, Rule, UnsupportedPolicy
 from healthcheck.ruleset.sku import Sku
 from tests.healthcheck.rules import Thing, rule, thing
@@ -444,6 +444,26 @@ def test_beside_a_subject_a_check_may_have_the_fact_of_the_same_identity(
     of_heavy = rule(of_hot, over=heavy)
     assert [f.subject for f in judged(of_heavy, (HOT, thing("thing 0", 98, 9)),
                                       lids=lids).findings] == ["lid 1"]
+    # Where nothing was chosen, what cannot be identified is not asked for.
+    odd = Lid("lid 3", UNSUPPORTED, 3)
+    assert judged(of_heavy, (HOT,), lids=(odd,)).status is Status.PASS
+    assert judged(of_heavy, (thing("thing 0", 98, 9),), lids=(odd,)).reason == "not supported: thing of lid 3"
+
+
+def test_what_was_chosen_of_the_collection_itself_needs_no_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MEMBERS, "lid", "lids")
+
+    @selection("high lids")
+    def chosen(lids: Peers[Lid]) -> list[Lid]:
+        return list(lids.where(lambda lid: lid.number > 1).members)
+
+    monkeypatch.setitem(SELECTIONS, "high lids", SELECTIONS.pop("high lids"))
+
+    def any_lid(lid: Lid) -> Iterator[Finding]:
+        yield Finding(lid.number, 0)
+
+    lids = (Lid("lid 1", "thing 0", 1), Lid("lid 2", Unmeasured("no label"), 2))
+    assert [f.subject for f in judge(rule(any_lid, over="high lids"), NodeFacts({"lids": lids}), None).findings] == ["lid 2"]
 
 
 # Trend rules
@@ -489,9 +509,12 @@ def test_a_subject_that_is_new_is_unknown_and_a_check_may_ask_for_it() -> None:
     assert trend(rule(only_known), (COLD, HOT), (COLD,)).status is Status.PASS
 
 
-@pytest.mark.parametrize("before", [Unmeasured("denied"), ()])
-def test_an_earlier_snapshot_that_lacks_the_fact_is_unknown(before: Any) -> None:
-    assert trend(TREND, (COLD,), before).status is Status.UNKNOWN
+@pytest.mark.parametrize(("before", "reason"), [
+    (Unmeasured("denied"), "earlier things: denied"),
+    ((), "earlier things: the earlier snapshot found no things")])
+def test_an_earlier_snapshot_that_lacks_the_fact_is_unknown(before: Any, reason: str) -> None:
+    result = trend(TREND, (COLD,), before)
+    assert (result.status, result.reason) == (Status.UNKNOWN, reason)
 
 
 def test_an_earlier_snapshot_of_which_a_part_was_read_can_show_growth_and_does_not_pass() -> None:
@@ -782,3 +805,145 @@ def test_a_check_can_change_nothing() -> None:
         assert judged(rule(check), (COLD,)).status is Status.UNKNOWN
     with pytest.raises(FrozenInstanceError):
         COLD.heat = 3  # type: ignore[misc]
+
+
+# What is not there to be judged
+
+NOW = SnapshotTime("look", 1000.0, 0.0)
+BEFORE = SnapshotTime("look", 940.0, 0.0)
+
+
+@pytest.mark.parametrize(("now", "earlier"), [
+    (Unmeasured("denied"), {"things": (COLD,), "look": BEFORE}),
+    ((), {"things": (COLD,), "look": BEFORE}),
+    ((COLD,), None),
+    ((COLD,), {"look": BEFORE}),
+    ((COLD,), {"things": Unmeasured("denied"), "look": BEFORE}),
+    ((COLD,), {"things": (), "look": BEFORE}),
+])
+def test_a_check_is_not_run_where_one_of_its_snapshots_has_nothing_to_judge(now: Any, earlier: Any) -> None:
+    run = []
+
+    def counted(thing: Thing, growth: Growth[Thing]) -> Iterator[Finding]:
+        run.append(thing.name)
+        return iter(())
+
+    judge(rule(counted), NodeFacts({"things": now, "look": NOW}, earlier), None)
+    assert run == []
+    assert trend(rule(counted), (COLD,), (COLD,)).status is Status.PASS
+    assert run == ["thing 0"]
+
+
+def test_a_refusal_that_was_made_elsewhere_is_unknown_all_the_same() -> None:
+    made = NotMeasured(HOT, "it was asked before")
+
+    def again(thing: Thing) -> Iterator[Finding]:
+        raise made
+        yield
+
+    result = judged(rule(again), (HOT,))
+    assert (result.status, result.reason) == (Status.UNKNOWN, "thing 1: it was asked before")
+
+
+def test_a_check_that_does_not_apply_to_what_it_could_read_has_judged_nothing() -> None:
+    def declines_cold(thing: Thing) -> Iterator[Finding]:
+        if thing.heat < 50:
+            raise NotJudged("it is cold")
+        return iter(())
+
+    def declines_bare(things: Peers[Thing]) -> Iterator[Finding]:
+        if not things.read(lambda thing: thing.heat):
+            raise NotJudged("nothing has heat")
+        return iter(())
+
+    skips = UnsupportedPolicy.SKIP
+    result = judged(rule(declines_cold, unsupported=skips), (BARE, COLD))
+    assert (result.status, result.reason) == (Status.SKIPPED, "not supported: heat of thing 3; it is cold")
+    assert judged(rule(declines_cold, unsupported=skips), (BARE, HOT)).status is Status.PASS
+    assert judged(rule(declines_bare, unsupported=skips), (BARE,)).status is Status.SKIPPED
+
+
+class Slot(Fact):
+    """A thing that is known by its serial number."""
+
+    IDENTITY = ("serial",)
+
+    name: str
+    serial: str
+    weight: int
+
+
+def test_a_subject_that_cannot_be_paired_hides_no_other_that_was_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MEMBERS, "slot", "slots")
+
+    def heavier(slot: Slot, growth: Growth[Slot]) -> Iterator[Finding]:
+        if growth.of("weight"):
+            yield Finding(slot.weight, 0)
+
+    known = rule(heavier, unsupported=UnsupportedPolicy.SKIP)
+    paired, bare = Slot("slot 0", "S1", 1), Slot("slot 1", UNSUPPORTED, 1)
+
+    def result(*slots: Slot) -> Result:
+        return judge(known, NodeFacts({"slots": slots, "look": NOW}, {"slots": slots, "look": BEFORE}), None)
+
+    assert (result(paired, bare).status, result(paired, bare).reason) == (Status.PASS, "not supported: serial of slot 1")
+    assert result(bare).status is Status.SKIPPED
+
+
+def test_of_two_collections_of_which_one_cannot_be_read_at_all_nothing_was_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MEMBERS, "slot", "slots")
+
+    def both(things: tuple[Thing, ...], slots: tuple[Slot, ...]) -> Iterator[Finding]:
+        heats = list(readable(things, lambda thing: thing.heat))
+        if heats and sum(slot.weight for slot in slots) > 100:
+            yield Finding(len(heats), 0)
+
+    known = rule(both, unsupported=UnsupportedPolicy.SKIP)
+    slots = (Slot("slot 0", "S1", 1),)
+    assert judged(known, (BARE,), slots=slots).status is Status.SKIPPED
+    assert judged(known, (BARE, COLD), slots=slots).status is Status.PASS
+
+
+class Guarded(Fact):
+    """A thing with words on what a PASS over it does not cover."""
+
+    name: str
+    heat: int
+    caveat: str
+
+
+def test_what_is_not_judged_for_a_subjects_silence_is_reported_in_lines_of_a_bounded_length() -> None:
+    mute = Guarded("thing 2", Unmeasured("x" * 5000, asked=("GPU 0",)), "n" * 5000)
+    result = judged(rule(hot), (mute,))
+    assert [(len(one.text), one.note) for one in result.unjudged] == [(1000, False), (1000, True)]
+
+
+def test_a_reason_is_one_line_of_a_bounded_length() -> None:
+    assert judged(rule(hot, left_out="x" * 5000), (HOT,)).reason == "x" * 999 + "…"
+
+
+def test_a_findings_own_remedy_is_one_line_of_a_bounded_length() -> None:
+    def remedied(thing: Thing) -> Iterator[Finding]:
+        yield Finding(thing.heat, 50, remedy="x" * 5000)
+
+    assert judged(rule(remedied), (HOT,)).findings[0].remedy == "x" * 999 + "…"
+
+
+@pytest.mark.parametrize(("given", "kept"), [
+    (LogEvidence("x" * 500, "y" * 500, records=(5, True, "7", 3)), LogEvidence("x" * 79 + "…", "y" * 19 + "…")),  # type: ignore[arg-type]
+    (None, None)])
+def test_the_evidence_of_a_log_is_numbers_and_bounded_words(given: LogEvidence | None, kept: LogEvidence | None) -> None:
+    def logged(thing: Thing) -> Iterator[Finding]:
+        yield Finding(thing.heat, 50, log=given)
+
+    (found,) = judged(rule(logged), (HOT,)).findings
+    assert found.log == kept
+    assert found.log is None or found.log.records == (5, 3)
+
+
+def test_what_is_no_evidence_of_a_log_is_a_defect_of_its_check() -> None:
+    def logged(thing: Thing) -> Iterator[Finding]:
+        yield Finding(thing.heat, 50, log="a line")     # type: ignore[arg-type]
+
+    result = judged(rule(logged), (HOT,))
+    assert result.status is Status.UNKNOWN and "the check failed: ValueError: 'a line' is no evidence of a log" in result.reason

@@ -35,3 +35,8 @@ def test_what_many_say_at_once_is_reported_with_the_same_words_for_each(
 def test_nodes_on_which_the_rule_was_not_judged_are_no_peers() -> None:
     unknown = Result("r", "c", Status.UNKNOWN, Severity.WARNING)
     assert with_node_counts({"n1": result("a"), "n2": unknown, "n3": unknown}) == {}
+
+
+def test_two_nodes_are_peers_of_each_other() -> None:
+    passed = Result("r", "c", Status.PASS, Severity.WARNING)
+    assert with_node_counts({"n1": result("a"), "n2": passed})["n1"].findings[0].observed == "seen; no other node says it"

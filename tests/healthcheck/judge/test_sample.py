@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.healthcheck import machine
 from tests.healthcheck.judge.test_fleet import BY_ID, FLEET, HEALTHY, gpus
+from tests.healthcheck.rules import Thing, rule, thing
 from tests.packagedrules import RULES
 
 SKU = RULES.skus["hgx-h100"]
@@ -58,10 +60,25 @@ def test_a_sweep_without_its_sample_passes_no_fleet_rule(tmp_path: Any) -> None:
     whole = swept({}, *names)
     alone = swept({"hgx-h100": FleetSample(frozenset({"gone1", "gone2", "gone3"}), 40)}, *names)
     well = swept({"hgx-h100": FleetSample(frozenset(names[:4]), 40)}, *names)
-    for rule in FLEET:
-        if not rule.left_out:
-            assert {(alone[name][rule.id].status, alone[name][rule.id].origin) for name in names} == {(Status.UNKNOWN, Origin.MUSTER)}
-            assert [well[name][rule.id].status for name in names] == [whole[name][rule.id].status for name in names]
+    for each in FLEET:
+        if not each.left_out:
+            assert {(alone[name][each.id].status, alone[name][each.id].origin) for name in names} == {(Status.UNKNOWN, Origin.MUSTER)}
+            assert [well[name][each.id].status for name in names] == [whole[name][each.id].status for name in names]
     # Another SKU's sample is none of theirs.
     other = swept({"cpu-only": FleetSample(frozenset(), 40)}, *names)
     assert other == whole
+
+
+@pytest.mark.parametrize(("sample", "sizes"), [(8, [8, 10, 10, 9]), (3, [3, 4, 4, 4, 4, 4])])
+def test_the_others_are_compared_with_the_sample_a_few_at_a_time(sample: int, sizes: list[int]) -> None:
+    seen = []
+
+    def counted(things: Mapping[str, Thing]) -> Any:
+        seen.append(len(things))
+        return iter(())
+
+    facts = NodeFacts({"things": thing("thing", 20)})
+    well = [f"well{n}" for n in range(sample)]
+    found = judge_by_sample(rule(counted, fleet=True), dict.fromkeys([*well, *(f"other{n}" for n in range(5))], facts), FleetSample(frozenset(well), 40))
+    assert seen == sizes
+    assert [one.status for one in found.values()] == [Status.PASS] * (sample + 5)
