@@ -93,10 +93,9 @@ class Ruleset:
         held = self.named(*profiles)
         if not held:
             return self.rules
-        reasons = (profiling.why_left_out(rule, held) for rule in self.rules)
         # Few differ; a copy of each takes longer than all else that a profile asks for.
-        return tuple(rule if reason == rule.left_out else replace(rule, left_out=reason)
-                     for rule, reason in zip(self.rules, reasons, strict=True))
+        return tuple(rule if (reason := profiling.why_left_out(rule, held)) == rule.left_out
+                     else replace(rule, left_out=reason) for rule in self.rules)
 
     def budget(self, profiles: Iterable[str]) -> NodeBudget:
         """What a snapshot may cost a node on an occasion of these profiles."""

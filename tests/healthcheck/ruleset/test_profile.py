@@ -349,3 +349,13 @@ def test_any_text_is_a_profile_or_one_line_of_error(tmp_path: Path, text: str) -
         load_ruleset([packaged(), tmp_path])
     except MusterError as error:
         assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(("seconds", "taken"), [("1", True), ("3600", True), ("0.99", False), ("3600.5", False), ("true", False)])
+def test_a_budget_is_from_a_second_to_an_hour(tmp_path: Path, seconds: str, taken: bool) -> None:
+    text = f"{GOOD}budget: {{cpu_seconds: {seconds}}}\n"
+    if taken:
+        assert load(tmp_path, text).budget(["quiet"]).cpu_seconds == float(seconds)
+    else:
+        with pytest.raises(RulesError, match=r"budget: cpu_seconds: expected seconds from 1 to 3600"):
+            load(tmp_path, text)

@@ -11,7 +11,9 @@ import pytest
 from healthcheck.checks.base import CHECKS, Parameter
 from healthcheck.config import usercache
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.ruleset import rulesetload
+from healthcheck.facts.base import FACTS
+from healthcheck.model.probes import Effect
+from healthcheck.ruleset import rulesetcache, rulesetload
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.xid import xidtableload
 from inventory.errors import RulesError
@@ -121,3 +123,20 @@ def test_a_cached_value_that_is_no_ruleset_is_made_again(
 ) -> None:
     monkeypatch.setattr(usercache, "load", lambda kind, name: held)
     assert values(load_ruleset((packaged(), site))) == values(rulesetload.load((packaged(), site)))
+
+
+def test_the_code_that_reads_rules_and_whether_a_checks_facts_are_disruptive_are_part_of_the_name() -> None:
+    parts = set(rulesetcache._parts(()))
+    assert Path(rulesetload.__file__).read_bytes() in parts and Path(xidtableload.__file__).read_bytes() in parts
+    disruptive = {name for name, fact in FACTS.items()
+                  if any(probe.effect is Effect.DISRUPTIVE for probe in (*fact.probes, *fact.besides))}
+    assert disruptive
+    for check in CHECKS.values():
+        parameters = [(held.name, held.phrase, held.required) for held in check.parameters.values()]
+        assert repr((check.name, check.fleet, parameters, sorted(disruptive & set(check.facts)))).encode() in parts
+
+
+def test_the_digests_of_a_rulesets_tables_are_of_those_files_alone(site: Path) -> None:
+    held = rulesetload.load((packaged(), site)).baselines
+    assert {name for name in held if "/" not in name} == set(xidtableload.NAMES)
+    assert {name.partition("/")[0] for name in held if "/" in name} <= {"kernel", "emitter", "baseline"}
