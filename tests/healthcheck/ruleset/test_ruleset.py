@@ -4,6 +4,7 @@ nothing.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from healthcheck.checks.base import CHECKS
 from healthcheck.config.rulesfolder import folders, packaged
-from healthcheck.model.outcome import Severity
+from healthcheck.model.outcome import Owner, Severity
+from healthcheck.ruleset.rule import UnsupportedPolicy
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from inventory.errors import MusterError, RulesError, UsageError
 from tests.tries import tries
@@ -205,3 +207,42 @@ def test_a_sku_inherits_ports_and_refines_them_one_by_one(tmp_path: Path) -> Non
 def test_a_rule_that_is_disabled_names_a_packaged_file_by_its_name_alone() -> None:
     idle = next(rule for rule in load_ruleset([packaged()]).rules if rule.id == "gpu-idle")
     assert idle.left_out == "disabled in the packaged gpu-process.yaml"
+
+
+@pytest.mark.parametrize("name", ["sku/a.yaml", "profile/a.yaml", "kernel/a.yaml", "emitter/a.yaml", "baseline/a.yaml", "site.yaml"])
+def test_the_digest_changes_with_every_file_that_is_read(tmp_path: Path, name: str) -> None:
+    # What they hold is read later, or wrong; the digest is of their bytes, before anything else is looked at.
+    text = {"sku/a.yaml": "sku: a\n", "profile/a.yaml": "profile: a\nonly: [gpu-*]\n", "site.yaml": GOOD}.get(name, "[]\n")
+    (tmp_path / "rules").mkdir()
+    first = load(tmp_path / "rules", text, name, over_packaged=True).digest
+    second = load(tmp_path / "rules", f"# by hand\n{text}", name, over_packaged=True).digest
+    assert len({load_ruleset([packaged()]).digest, first, second}) == 3
+
+
+def test_the_digest_of_a_baseline_is_of_its_own_file_in_every_folder(tmp_path: Path) -> None:
+    first = load(tmp_path, "[]\n", "baseline/a.yaml", over_packaged=True).baselines["baseline/a.yaml"]
+    assert re.fullmatch("[0-9a-f]{16}", first)
+    assert load(tmp_path, "{}\n", "baseline/a.yaml", over_packaged=True).baselines["baseline/a.yaml"] != first
+
+
+@pytest.mark.parametrize(("number", "taken"), [("0", True), ("-1", False), (".inf", False), (".nan", False), ("1.0e+300", True)])
+def test_a_number_of_a_sku_is_finite_and_not_negative(tmp_path: Path, number: str, taken: bool) -> None:
+    text = f"sku: a\nnumbers: {{memory_gib: {number}}}\n"
+    if taken:
+        assert load(tmp_path, text, "sku/a.yaml", over_packaged=True).skus["a"].numbers["memory_gib"] == float(number)
+    else:
+        with pytest.raises(RulesError, match=r"sku/a\.yaml:2:\d+: memory_gib: expected 0 or more, got"):
+            load(tmp_path, text, "sku/a.yaml", over_packaged=True)
+
+
+def test_a_rule_that_says_no_more_is_the_operators_and_unknown_where_the_device_lacks_the_thing(tmp_path: Path) -> None:
+    (rule,) = load(tmp_path, GOOD).rules
+    assert (rule.owner, rule.unsupported, rule.left_out) == (Owner.OPERATOR, UnsupportedPolicy.UNKNOWN, "")
+
+
+def test_a_number_that_one_file_gives_to_two_skus_is_reported_there(tmp_path: Path) -> None:
+    (tmp_path / "sku").mkdir()
+    (tmp_path / "sku/a.yaml").write_text("sku: a\nnumbers: {gpu_count: 8, my_number: x}\n")
+    (tmp_path / "sku/b.yaml").write_text("sku: b\ninherit: a\n")
+    with pytest.raises(RulesError, match=r"sku/a\.yaml:2:\d+: my_number: expected a whole number, got 'x' \(rule gpu-count takes it for expected\)"):
+        load(tmp_path, "- id: gpu-count\n  with: {expected: $my_number}\n", over_packaged=True)
