@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 
-from inventory.model import Inventory
+from inventory.model import Inventory, Node
 from inventory.text import clean
 
 
@@ -22,6 +22,19 @@ def chosen(nodes: str, option: str | None) -> tuple[tuple[str, ...], Inventory |
     found = usual_inventory(option)
     named = select(found, nodes) if found is not None else from_names(nodes)
     return tuple(node.name for node in named), found
+
+
+def needed(nodes: str, option: str | None, why: str) -> tuple[list[Node], Inventory]:
+    """The nodes of a node set, and the inventory; `why` is what is said where there is none.
+
+    Raises InventoryError, UsageError.
+    """
+    from inventory.load import load_inventory
+    from inventory.locate import needed_inventory
+    from inventory.select import select
+
+    found = load_inventory(needed_inventory(option, why))
+    return select(found, nodes), found
 
 
 def who() -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import click
 
 from inventory.cli.propose import dry_run_option, propose, yes_option
 from inventory.cli.show import _file, _known_skus
+from inventory.cli.stacked import stacked
 from inventory.errors import UsageError
 from inventory.importers.base import MAX_BYTES, Imported, decode, read
 from inventory.inventoryfile import InventoryFile, write_new
@@ -41,19 +41,14 @@ def import_() -> None:
     """
 
 
-def _common(command: Callable[..., None]) -> Any:
-    options: tuple[Callable[..., Any], ...] = (
-        click.pass_context, dry_run_option, yes_option,
-        click.option("--missing", type=click.Choice(("keep", "retired")), default="keep", show_default=True,
-                     help="What to do with nodes that the source does not have."),
-        click.option("--overwrite", metavar="KEY[,KEY]",
-                     help="Keys for which the source wins, such as rack,labels.zone or groups."),
-        click.option("--output", "-o", metavar="FILE", help="Write a new inventory instead."),
-        _file,
-    )
-    for option in options:
-        command = option(command)
-    return command
+_common = stacked(
+    _file,
+    click.option("--output", "-o", metavar="FILE", help="Write a new inventory instead."),
+    click.option("--overwrite", metavar="KEY[,KEY]",
+                 help="Keys for which the source wins, such as rack,labels.zone or groups."),
+    click.option("--missing", type=click.Choice(("keep", "retired")), default="keep", show_default=True,
+                 help="What to do with nodes that the source does not have."),
+    yes_option, dry_run_option, click.pass_context)
 
 
 @import_.command(short_help="From scontrol or sinfo, live or saved.")

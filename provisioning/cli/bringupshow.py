@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.options import STATE
 from inventory.cli.formatted import as_json as format_option
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
@@ -39,8 +40,7 @@ _COLOURS = {"trouble": "red", "waiting": "yellow"}
     help="Refresh every two seconds until you interrupt it; in a log, print a line for each change.")
 @click.option("--rules", metavar="DIR", help="A folder of site rules; its bringup.yaml says who owns a step.")
 @click.option("--inventory", "-i", metavar="FILE", help="For groups in NODES. Default: as for muster check.")
-@click.option(
-    "--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@STATE
 def status(
     nodes: str | None, as_json: bool, watch: bool, rules: str | None, inventory: str | None,
     state: str | None,
@@ -103,8 +103,7 @@ def status(
               help="Written whole; - for standard output.")
 @click.option(
     "--inventory", "-i", metavar="FILE", help="Has the racks of machines. Default: as for muster check.")
-@click.option(
-    "--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@STATE
 def report(owner: str | None, fmt: str, output: str, inventory: str | None, state: str | None) -> None:
     """Print what has to be repaired so that machines come up: for the data centre, the vendor, the network
     team and us.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.options import check_sku
 from inventory.cli.limits import given
 from inventory.errors import RulesError, UsageError
 from inventory.text import clean, short
@@ -50,8 +51,7 @@ def surroundings(
 
     folders = tuple(rulesfolder.folders(rules))
     ruleset = load_ruleset(folders)
-    if sku is not None and sku not in ruleset.skus:
-        raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    check_sku(sku, ruleset)
     path = needed_inventory(inventory, "no inventory was found, and only it says which machines are in "
                             "bring-up: see muster inventory --help")
     there = limited_inventory(load_inventory(path, ruleset.skus, ruleset.profiles), ruleset.skus, sku,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli.deliveries import DELIVERY, delivered
+from healthcheck.cli.options import STATE
 from healthcheck.cli.wrapping import echo
 from inventory.cli.chosen import who
 from inventory.cli.formatted import formats
@@ -63,8 +64,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rules", metavar="DIR", help="A folder of site rules and policy that override the packaged ones.")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
-@click.option(
-    "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@STATE
 @DELIVERY
 def triage(
     act: bool, at_most: int | None, close_breaker: bool, reason: str | None, undo_since: str | None,
