@@ -39,8 +39,7 @@ _KEYS = ("max_kw", "domain_kw", "head", "params", "nccl_tests", "setup_s", "prof
 
 
 def read_burnin(document: LocatedMap) -> SiteBurnIn:
-    """What the key says, empty without the key. Raises InventoryError with the place.
-    Names of `params` are not checked here."""
+    """What the key says, empty without it; names of `params` are not checked. Raises InventoryError."""
     if "burnin" not in document:
         return SiteBurnIn()
     found = document["burnin"]

@@ -43,12 +43,9 @@ class EnrolmentOutcome(Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """`add` are the keys to pin, in wire form, `drop` the known ones that give way to them,
-    `left_out` those shown and not pinned.
-
-    `vouched` says that --expect names every key of `add`: then there is no question to ask. `elsewhere` are
-    old keys in files that muster does not write, so that they stay trusted.
-    """
+    """`add` are keys to pin, in wire form, `drop` known ones that give way to them, `left_out` shown and not
+    pinned. `vouched`: --expect names every key of `add`, so there is no question to ask. `elsewhere` are old
+    keys in files that muster does not write: they stay trusted."""
 
     outcome: EnrolmentOutcome
     add: tuple[bytes, ...] = ()
@@ -64,13 +61,10 @@ def decide(
     expected: Collection[Expected] | None = None,
     replace: bool = False, certified: bool = False, via: Via = Via.PARAMIKO,
 ) -> Decision:
-    """What to do about a host that has proven `keys`; `ours` are the files that may be written. `expected`
-    None: without --expect.
-
-    `certified` says that it has host certificates, which only `via` openssh can check. A known key that was
-    proven vouches for no other, as each is shown on a connection of its own: a person must approve what is
-    neither known nor expected.
-    """
+    """What to do about a host that has proven `keys`; `ours` are files that may be written, `expected` None
+    means without --expect, `certified` that it has host certificates, which only `via` openssh can check. A
+    known key vouches for no other, as each is shown on a connection of its own: a person must approve what is
+    neither known nor expected."""
     if reason := _revoked(keys, known, revoked):
         return Decision(EnrolmentOutcome.REVOKED, reason=reason)
     if expected is not None and (reason := _mismatch(keys, known, expected)):

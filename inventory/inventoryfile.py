@@ -41,12 +41,9 @@ class InventoryFile:
             raise InventoryError(f"{path}: is not UTF-8 text at byte {problem.start + 1}") from None
 
     def write(self, text: str) -> None:
-        """Afterwards the file holds `text`, with its mode and owner; a symbolic link stays one.
-        Whoever reads meanwhile finds old or new.
-
-        Raises InventoryError, and changes nothing, when the file is no longer what was read, is another's,
-        or cannot be written.
-        """
+        """Afterwards the file holds `text`, with its mode and owner; a symbolic link stays one. Readers find
+        old or new. Raises InventoryError, and changes nothing, when the file is no longer what was read, is
+        another's, or cannot be written."""
         real = Path(os.path.realpath(self.path))
         mark = b"\xef\xbb\xbf" if self.data.startswith(b"\xef\xbb\xbf") else b""
         try:
@@ -63,8 +60,7 @@ class InventoryFile:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Afterwards a new file holds `text`, all of it. Raises InventoryError when there is one already,
-    or it cannot be made."""
+    """Afterwards a new file holds `text`. Raises InventoryError when there is one, or it cannot be made."""
     mask = os.umask(0o077)
     os.umask(mask)
     try:

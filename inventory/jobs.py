@@ -44,13 +44,9 @@ class JobStep:
 
 @dataclass(frozen=True)
 class Job:
-    """One job, or of a job that was requeued its last run. Times are epoch seconds,
-    None where there is none yet.
-
-    `state` is Slurm's name (COMPLETED, FAILED, NODE_FAIL ...), `by` who cancelled it, if recorded. `failed`
-    are the nodes that the scheduler itself lost. `requeues` counts the runs before this one. `source` names
-    the command that was asked.
-    """
+    """One job, or of a job that was requeued its last run. Times are epoch seconds or None. `state` is
+    Slurm's name (COMPLETED, FAILED, NODE_FAIL ...), `by` who cancelled it, `failed` the nodes that the
+    scheduler itself lost, `requeues` the runs before this one, `source` the command that was asked."""
 
     id: str
     state: str

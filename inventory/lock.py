@@ -17,11 +17,8 @@ _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)      # some network f
 
 @contextlib.contextmanager
 def locked(path: Path, *, make: bool = False) -> Iterator[os.stat_result]:
-    """Holds the lock of the file that is at `path`, which must be one that we may write to; gives its status.
-
-    `make` creates an empty file if there is none. Raises OSError;
-    TimeoutError if another program held the lock for `SECONDS`.
-    """
+    """Holds the lock of a file that we may write to; gives its status. `make` creates an empty one. Raises
+    OSError; TimeoutError if another program held the lock for `SECONDS`."""
     deadline = time.monotonic() + SECONDS
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o644)

@@ -51,12 +51,9 @@ def expand(
     everything: Collection[str] | None = None,
     mark: Mark | None = None,
 ) -> tuple[str, ...]:
-    """The names that a node set stands for, each once, in natural order.
-
-    `groups` holds expanded groups; `everything` is what `@all` and wildcards choose from (None: they may not
-    be used). Raises InventoryError, with `mark` where given, for bad syntax, an unknown group, or over
-    100,000 names.
-    """
+    """The names that a node set stands for, each once, in natural order. `everything` is what `@all` and
+    wildcards choose from (None: not allowed). Raises InventoryError, with `mark` where given, for bad syntax,
+    an unknown group, or over 100,000 names."""
     known = groups or {}
 
     def members(name: str) -> Iterable[str]:
@@ -130,11 +127,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 @dataclass
 class Groups:
-    """Groups as written (name -> texts, with the mark of each), expanded on demand;
-    members may be groups themselves.
-
-    `everything` is None while the nodes are still being named; `@all` and wildcards are then errors.
-    """
+    """Groups as written (name -> texts with marks), expanded on demand; members may be groups. `everything`
+    is None while nodes are being named; `@all` and wildcards are then errors."""
 
     written: Mapping[str, Sequence[tuple[str, Mark]]]
     everything: Collection[str] | None = None

@@ -39,8 +39,7 @@ class PinChange:
 
 
 def read(path: str) -> bytes:
-    """The file's content, empty if there is none. Raises MusterError for a file that
-    cannot be a writable known_hosts file."""
+    """The file's content, empty if there is none. Raises MusterError for one that cannot be written."""
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             raise MusterError(f"{path} is not a regular file, so no host key can be kept there")
@@ -61,11 +60,8 @@ def has_hashed_names(data: bytes) -> bool:
 
 
 def forgotten(data: bytes, changes: Iterable[PinChange]) -> bytes:
-    """The file without the keys that the changes drop. Other names on the same line keep them; markers,
-    comments and other lines stay.
-
-    A pattern that covers the name stays, as it covers other hosts too.
-    """
+    """The file without the keys that the changes drop. Other names on the line keep them; patterns (they
+    cover other hosts too), markers, comments and other lines stay."""
     dropped: dict[bytes, list[str]] = {}
     for change in changes:
         for blob in change.drop:
@@ -118,12 +114,9 @@ def obstacles(data: bytes, file: str, changes: Collection[PinChange]) -> dict[st
 
 
 def write(path: str, changes: Collection[PinChange], *, hash_names: bool) -> None:
-    """Makes all the changes to the file, or none; where keys are dropped,
-    the file as it was is kept beside it as FILE.old.
-
-    A key that is already there is not added again. Raises MusterError when another key for a name was added
-    meanwhile, or the file cannot be written.
-    """
+    """Makes all changes or none; where keys are dropped, the old file is kept as FILE.old. A key that is
+    already there is not added again. Raises MusterError when another key for a name was added meanwhile, or
+    the file cannot be written."""
     real = Path(os.path.realpath(path))
     try:
         with contextlib.suppress(FileExistsError):

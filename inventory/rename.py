@@ -24,8 +24,7 @@ _INDIRECT = frozenset("@*?")
 
 
 def renamed(text: str, source: str, old: str, new: str, skus: Collection[str] | None = None) -> str:
-    """The text with `new` in the place of `old`. Raises InventoryError, also for a name that is taken, and
-    where it can only be done by hand."""
+    """The text with `new` for `old`. Raises InventoryError, also where it can only be done by hand."""
     before = parse_with_origins(text, source, skus).inventory
     check_name(new)
     if old not in before.nodes:

@@ -69,8 +69,7 @@ def states_in(text: str) -> frozenset[str]:
 
 
 def meaning(states: Collection[str]) -> tuple[str, SlurmMeaning] | None:
-    """The state that decides a node's lifecycle, with its meaning: one by which the machine is not there;
-    None where it is in service."""
+    """The state by which a machine is not there, with its meaning; None where it is in service."""
     for word in sorted(states):
         plain = _SAME.get(word, word)
         if plain in _NOT_THERE:

@@ -40,8 +40,7 @@ def public_type(data: bytes) -> str:
 
 
 def is_public(path: str) -> bool:
-    """Whether the file itself holds a public key, as IdentityFile may name one whose private key an agent
-    has."""
+    """Whether the file holds a public key, as IdentityFile may name one whose private key an agent has."""
     return bool(public_type(_start(path)))
 
 

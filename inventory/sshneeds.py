@@ -27,8 +27,7 @@ class Handling(Enum):
 
 @dataclass(frozen=True)
 class Option:
-    """How an option is handled, and why. `harmless` says of its words whether they ask for nothing that this
-    process cannot do."""
+    """How an option is handled, and why. `harmless`: whether its words ask for nothing that we cannot do."""
 
     how: Handling
     why: str

@@ -10,11 +10,8 @@ from inventory.text import clean
 
 
 def chosen(nodes: str, option: str | None) -> tuple[tuple[str, ...], Inventory | None]:
-    """The names that a node set stands for, and the inventory that they were chosen from; without one,
-    names are taken as they are.
-
-    Raises InventoryError or UsageError for unknown names and groups.
-    """
+    """The names that a node set stands for, and the inventory they are from; without one they are taken as
+    they are. Raises InventoryError or UsageError for unknown names and groups."""
     from inventory.discover import from_names
     from inventory.load import usual_inventory
     from inventory.select import select
@@ -25,10 +22,7 @@ def chosen(nodes: str, option: str | None) -> tuple[tuple[str, ...], Inventory |
 
 
 def needed(nodes: str, option: str | None, why: str) -> tuple[list[Node], Inventory]:
-    """The nodes of a node set, and the inventory; `why` is what is said where there is none.
-
-    Raises InventoryError, UsageError.
-    """
+    """The nodes, and the inventory; where there is none, UsageError says `why`. Raises InventoryError."""
     from inventory.load import load_inventory
     from inventory.locate import needed_inventory
     from inventory.select import select

@@ -134,8 +134,7 @@ def try_to_pin(
 
 
 def _finder(file: str | None) -> Callable[[str], list[Node]]:
-    """A function that finds nodes by a node set: in the inventory with its jump hosts,
-    or by name alone without one."""
+    """A function that finds nodes by a node set: in the inventory and its jump hosts, or by name alone."""
     from inventory.discover import from_names
     from inventory.load import load_inventory
     from inventory.locate import find_inventory

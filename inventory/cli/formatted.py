@@ -52,7 +52,6 @@ def _is_json(_context: click.Context, _option: click.Parameter, value: str) -> b
 
 
 def as_json(text: str, *, json_flag: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """--format table|json as the parameter `as_json`; `text` says what json prints. `json_flag`: whether
-    --json stands for it, too."""
+    """--format table|json as `as_json`; `text` says what json prints, `json_flag` whether --json is taken."""
     return click.option("--format", "as_json", cls=_FormatOption, type=click.Choice(("table", "json")),
                         json_flag=json_flag, default="table", show_default=True, callback=_is_json, help=text)

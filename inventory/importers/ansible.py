@@ -40,13 +40,9 @@ _TRUE = frozenset({"y", "yes", "on", "1", "true", "t"})
 
 
 def load(path: str | os.PathLike[str]) -> Imported:
-    """The hosts of the inventory at `path`, a file or a folder,
-    with the group_vars and host_vars beside it. Runs nothing.
-
-    Raises InventoryError, one line with the place: for anything but an inventory, for one that only Ansible
-    can read (a program, a plugin's configuration, an encrypted file), and for names and values that our
-    inventory cannot hold.
-    """
+    """The hosts of the inventory at `path`, a file or a folder, with group_vars and host_vars beside it. Runs
+    nothing. Raises InventoryError, one line with the place: also for one that only Ansible can read (a
+    program, a plugin's configuration, an encrypted file), and for what our inventory cannot hold."""
     source = clean(os.fspath(path))
     tree = Tree(source)
     files = AnsibleReader(Path(path), tree)
@@ -214,8 +210,7 @@ def _jump_of(option: str, value: str) -> str | None:
 
 
 def _through(command: str) -> str | None:
-    """The jump host of `ssh -W %h:%p [-q] [-p PORT] [-l USER] HOST`, the form in use
-    before ProxyJump existed."""
+    """The jump host of `ssh -W %h:%p [-q] [-p PORT] [-l USER] HOST`, the form before ProxyJump."""
     try:
         words = shlex.split(command)
     except ValueError:

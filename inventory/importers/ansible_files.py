@@ -312,8 +312,7 @@ class AnsibleReader:
 
 
 def hosts(pattern: str, mark: Mark) -> tuple[list[str], int | None]:
-    """The host names that a pattern such as gpu[001:064:2]:2222 stands for, and the port;
-    raises InventoryError."""
+    """The host names of a pattern such as gpu[001:064:2]:2222, and the port; raises InventoryError."""
     port = None
     if found := _BRACKETED.fullmatch(pattern) or _PORT.fullmatch(pattern):
         if len(found[2]) > 9:
@@ -400,8 +399,7 @@ def _entries(folder: Path) -> list[str]:
 
 
 def _is_listed(group: Any) -> bool:
-    """Whether a group is written as inventory scripts write it, with a list of hosts,
-    not as YAML inventories, with a map."""
+    """Whether a group is written as inventory scripts do, with a list of hosts, and not a map."""
     return isinstance(group.get("hosts") if isinstance(group, Mapping) else group, list)
 
 

@@ -27,12 +27,9 @@ _SECRETS = frozenset({"!vault", "!vault-encrypted"})
 
 
 def load(text: str, source: str, note: Callable[[str], None]) -> Any:
-    """One document as LocatedMap, LocatedList and plain values, None for an empty one;
-    `note` is called for duplicate keys.
-
-    Raises InventoryError, with its place, for what Ansible cannot read either,
-    and for over 64 levels or a million values.
-    """
+    """One document as LocatedMap, LocatedList and plain values, None for an empty one; `note` is called for
+    duplicate keys. Raises InventoryError for what Ansible cannot read either, and for over 64 levels or a
+    million values."""
     try:
         _measure(text, source)
         node = yaml.compose(text, Loader=_Loader)
