@@ -19,8 +19,7 @@ _MOST_BYTES = 8 * 1024      # of a key, or a signature
 
 
 def strings(data: bytes, most: int = MOST_KEYS) -> tuple[bytes, ...]:
-    """The strings of SSH's wire form (RFC 4251, 5) that follow one another here, at most so many; what is cut
-    or larger than a key ends them."""
+    """The strings of SSH's wire form (RFC 4251, 5), at most so many; a cut or huge one ends them."""
     found: list[bytes] = []
     while len(data) >= 4 and len(found) < most:
         size = int.from_bytes(data[:4], "big")

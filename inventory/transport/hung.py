@@ -47,8 +47,7 @@ class HungLogins:
         self._lock = threading.Lock()
 
     def resting(self, nodes: Iterable[Node]) -> dict[str, Reply]:
-        """A reply for each of these nodes that is to be left alone now. One with another entry than it had is
-        forgotten."""
+        """A reply for each of these nodes that is to be left alone; one whose entry changed is not."""
         now = self._clock()
         found: dict[str, Reply] = {}
         with self._lock:

@@ -114,11 +114,8 @@ class SshFailure:
 
 
 class OpenSshLog:
-    """Feed it what ssh writes to its log, and with `stderr` its standard error before the session:
-    a proxy's messages, banners.
-
-    `place` names the node until the log names its address.
-    """
+    """Feed it ssh's log, and as `stderr` what comes before the session: a proxy's messages, banners. `place`
+    names the node until the log names its address."""
 
     def __init__(self, place: str) -> None:
         self.who = place

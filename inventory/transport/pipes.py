@@ -72,8 +72,7 @@ def converse(
     job: NodeJob, dialogue: Dialogue, process: PipedProcess, limits: Limits,
     handler: OutputHandler | None = None,
 ) -> None:
-    """Runs until the dialogue is over. Reads and writes whatever is possible,
-    so that no full pipe blocks the others."""
+    """Runs until the dialogue is over; reads and writes whatever it can, so that no full pipe blocks."""
     task = job.task
     handler = handler or OutputHandler(dialogue)
     assert process.stdin and process.stdout and process.stderr  # noqa: S101  (narrowing: all three are pipes)

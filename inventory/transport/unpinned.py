@@ -22,8 +22,7 @@ from inventory.transport.watch import NodeJob, Watchdog, WatchedTask, fan_out
 
 @dataclass(frozen=True)
 class UnpinnedReply:
-    """What came back, and the host keys, in wire form, that the node has proven to own within the connection
-    that it came over."""
+    """What came back, and the host keys, in wire form, that the node has proven within that connection."""
 
     reply: Reply
     host_keys: tuple[bytes, ...] = ()

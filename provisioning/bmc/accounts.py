@@ -115,9 +115,8 @@ class Accounts:
             return "a new password, which it asks for" if first else ""
 
     def settle(self, node: Node, *, renew: bool = False) -> str:
-        """Makes it so; gives what was done, "" for nothing. With `renew` a password that works is replaced,
-        too. Raises BmcError, of which `done` is None where the controller may have been changed: then the
-        next call finds out."""
+        """Makes it so; gives what was done, "" for nothing. With `renew` a working password is replaced, too.
+        Raises BmcError; `done` is None where it may have changed: the next call finds out."""
         with self._alone(node):
             store, entry = self._store(node)
             done = []
@@ -253,8 +252,7 @@ class Accounts:
 
     @contextmanager
     def _alone(self, node: Node) -> Iterator[None]:
-        """One process at a time for one controller. Raises BmcError(BUSY), or NO_SECRET where that cannot be
-        made sure of."""
+        """One process at a time for one controller. Raises BmcError(BUSY), or NO_SECRET where unsure."""
         folder = self.state / FOLDER
         make_folder(folder, "locks of accounts")
         path = folder / f"{node.name}.lock"

@@ -25,8 +25,7 @@ def connector(folder: Path, seconds: float) -> Connect:
 def ask_controllers(
     nodes: Sequence[Node], reach: Connect, question: Callable[[Controller], T], fanout: int,
 ) -> Iterator[tuple[Node, T | BmcError]]:
-    """What each controller says, or why it does not, in the order in which they have answered. Each is logged
-    out of again."""
+    """What each controller says, or why it does not, as they answer. Each is logged out of again."""
     def one(node: Node) -> T | BmcError:
         try:
             found = reach(node)

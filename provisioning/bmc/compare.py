@@ -47,8 +47,7 @@ _MORE = 1.1
 
 @dataclass(frozen=True)
 class PartsComparison:
-    """What someone has to repair, and what could not be said: `unreported` by nature, `unread` for what may
-    be read the next time."""
+    """What someone has to repair, what is `unreported` by nature, and what may be read the next time."""
 
     troubles: tuple[Trouble, ...]
     unreported: tuple[str, ...]
@@ -64,12 +63,8 @@ def compare(
     hardware: HardwareInventory, numbers: Mapping[str, Any], *, powered: bool, lists: bool = True,
     may_be_empty: Collection[str] = (), place: str = "its rack",
 ) -> PartsComparison:
-    """What differs. `numbers` are a SKU's, None where it does not judge; `powered` says whether the machine
-    is on.
-
-    Without `lists` the controller tells of sensors and not of parts (IPMI): one may stand for several, and
-    none reads without power.
-    """
+    """What differs. `numbers` are a SKU's, None where it does not judge; `powered`: the machine is on.
+    Without `lists` the controller tells of sensors (IPMI): one may stand for several parts."""
     numbers = numbers if lists else {}
     troubles: list[Trouble] = []
     unreported: list[str] = []

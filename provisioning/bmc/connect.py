@@ -23,11 +23,9 @@ def controller(
     node: Node, *, folder: Path, seconds: float = 30.0, answer_s: float | None = None,
     kept: KeptDocuments | None = None,
 ) -> Controller:
-    """The node's controller; `folder` is the state folder with the pinned certificates, `seconds` are for
-    each call, and `answer_s` for each answer in it (None: as many); `kept` as for a RedfishController.
-
-    Raises UsageError for a node of which the inventory names none, MusterError for pins that cannot be read.
-    """
+    """The node's controller; `folder` is the state folder with pins, `seconds` are for each call, `answer_s`
+    for each answer in it (None: as many); `kept` as for a RedfishController. Raises UsageError where the
+    inventory names none, MusterError for unreadable pins."""
     bmc = node.bmc
     if bmc is None:
         raise UsageError(

@@ -63,8 +63,7 @@ _TAKING = threading.Lock()
 
 
 def login(node: Node) -> tuple[str, Hidden]:
-    """The user and the password for a node's controller. Raises BmcError(NO_SECRET), in one line that says
-    what to do."""
+    """The user and password for a node's controller. Raises BmcError(NO_SECRET), which says what to do."""
     bmc = node.bmc
     if bmc is None or bmc.user is None:
         raise BmcError(
@@ -87,8 +86,7 @@ def supplier(node: Node) -> Callable[[], tuple[str, str]]:
 
 
 def secret(where: Secret, node: str) -> Hidden:
-    """The password: the first line of the file, the variable, or the first line that the command prints.
-    Raises BmcError(NO_SECRET)."""
+    """The password: the variable, or the first line of file or program. Raises BmcError(NO_SECRET)."""
     words = tuple(word.replace("{node}", node) for word in where.words)
     if where.source is SecretFrom.ENV:
         name = where.words[0].replace("{node}", re.sub(r"[-.]", "_", node))
@@ -110,8 +108,7 @@ def _password(data: bytes, what: str) -> Hidden:
 
 
 def _variable(name: str) -> bytes:
-    """What a variable holds. It is taken out of our environment, so that no program that we start from now on
-    gets it."""
+    """What a variable holds. It leaves our environment, so that no program that we start gets it."""
     with _TAKING:
         if name in os.environ:
             _TAKEN[name] = Hidden(os.environ.pop(name))

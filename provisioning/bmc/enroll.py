@@ -40,8 +40,7 @@ class PinOutcome(Enum):
 
 @dataclass(frozen=True)
 class ControllerEnrolment:
-    """One node: what its controller shows, what is pinned, and what is decided. `vouched` says that a list
-    names the fingerprint."""
+    """What a node's controller shows, what is pinned and decided; `vouched`: a list names the fingerprint."""
 
     node: str
     outcome: PinOutcome
@@ -98,8 +97,7 @@ def written(folder: Path, subjects: Iterable[ControllerEnrolment]) -> None:
 
 
 def shared(subjects: Iterable[ControllerEnrolment]) -> dict[str, tuple[str, ...]]:
-    """The certificates that several controllers show, with the nodes: whoever has the key of one can pose as
-    the others."""
+    """The certificates that several show, with the nodes: whoever has the key can pose as all of them."""
     found: dict[str, list[str]] = {}
     for one in subjects:
         if one.shown:

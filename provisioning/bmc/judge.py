@@ -29,8 +29,7 @@ def rules_of(rules: Iterable[Rule]) -> list[Rule]:
 
 
 def facts(controller: Controller, now: float, days: float = LOG_DAYS) -> Facts:
-    """Log of so many days, its use and sensors; each that cannot be read says why. Raises BmcError where the
-    controller cannot be asked at all."""
+    """Log of so many days, its use, and sensors, or why not. Raises BmcError where it cannot be asked."""
     nothing: Any = UNSUPPORTED
     return {
         "bmc_log": _log(_read(lambda: controller.log(days),

@@ -55,11 +55,8 @@ def _parsed(data: bytes, path: Path) -> dict[str, str]:
 
 
 def write(folder: Path, changes: Mapping[str, str], replacing: Mapping[str, str]) -> None:
-    """Pins these fingerprints; `replacing` names the old one of each node that may change. Raises MusterError
-    and changes nothing.
-
-    A node that has come to have another pin meanwhile is not overwritten.
-    """
+    """Pins these fingerprints; `replacing` names the old one of each node that may change: another pin that
+    came meanwhile is not overwritten. Raises MusterError and changes nothing."""
     make_folder(folder, "pinned certificates")
     path = folder / NAME
     try:
@@ -107,8 +104,7 @@ def shown(fingerprint: str) -> str:
 
 
 def expected(path: Path) -> dict[str, str]:
-    """What a list says the certificates are: lines `NODE FINGERPRINT`, with or without colons; # begins a
-    comment. Raises UsageError."""
+    """Lines `NODE FINGERPRINT` of a list, with or without colons; # begins a comment. Raises UsageError."""
     try:
         with open(path, "rb") as file:
             text = file.read(_MOST).decode("utf-8", "replace")

@@ -277,8 +277,7 @@ def _act(
 
 
 def _sudoers(users: set[str | None]) -> None:
-    """Prints the sudoers line that lets checks run the installed helper; the node's administrator decides on
-    it."""
+    """Prints the sudoers line for checks by the installed helper; the node's administrator decides."""
     from healthcheck.collector import helper
 
     for user in sorted(user or "muster" for user in users):

@@ -35,8 +35,7 @@ def _request(
     lines: Callable[[Any], Iterable[str]], *, one_line: bool = False,
     keep: Callable[[Node, Any], None] | None = None,
 ) -> int:
-    """Asks all controllers, prints answers as they come and then why others gave none, and returns the exit
-    code."""
+    """Asks all controllers, prints answers as they come, then why others gave none; the exit code."""
     from provisioning.bmc.base import BmcError
     from provisioning.bmc.page import value
 

@@ -23,8 +23,7 @@ def no_consoles(found: BringupStatus) -> BringupStatus:
 
 
 def stuck_consoles(folder: Path, rules: Iterable[Path]) -> Callable[[BringupStatus], BringupStatus]:
-    """Adds them to a status; `folder` is the state folder. The catalogue of these folders is loaded once it
-    is needed."""
+    """Adds them to a status; `folder` is the state folder. The folders' catalogue is loaded once needed."""
     from provisioning.bringup.steps.console import STEPS
     from provisioning.console.view import view
 

@@ -176,8 +176,7 @@ def _begun(site: Surroundings, nodes: Sequence[Node]) -> None:
 def _prepared(
     site: Surroundings, nodes: Sequence[Node], policy: BringupPolicy, fanout: int, *, dry: bool,
 ) -> Callable[[_OnEvent], BringupOutcome]:
-    """The run, to be started with its event handler. Errors in the setup are raised now, before anything
-    changes."""
+    """The run, to be started with its event handler; a wrong setup raises now, before any change."""
     from inventory.transport.remote import RemoteTransport
     from provisioning.bringup.engine.idle import idle
     from provisioning.bringup.engine.run import run

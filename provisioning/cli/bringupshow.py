@@ -186,8 +186,7 @@ def known(store: Store, text: str | None, option: str | None) -> Collection[str]
 
 
 def progress_of(folder: Path, names: Collection[str] | None, owners: Mapping[str, Owner]) -> BringupStatus:
-    """The state of these machines in the store now, None for all; `owners` are those of the steps. Raises
-    StoreError."""
+    """The state of these machines in the store, None for all, with the steps' `owners`. Raises StoreError."""
     from healthcheck.store import bringups
     from healthcheck.store.file import opened
     from provisioning.bringup.engine.site import LOCK

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """`path` is the inventory file, `rules` the folders of rules in their order, `folder` where state is
-    kept."""
+    """`path` is the inventory file, `rules` the rules folders in order, `folder` where state is kept."""
 
     path: Path
     inventory: Inventory
@@ -63,8 +62,7 @@ def surroundings(
 
 
 def unknown(policy: BringupPolicy, ruleset: Ruleset) -> str:
-    """What the policy names that the rules do not have, "" where there is nothing: a setting for no machine
-    would do nothing."""
+    """What the policy names that the rules do not have, or "": a setting for no machine does nothing."""
     desired: list[DesiredBios | DesiredFirmware] = [*policy.bios, *policy.firmware]
     for entry in desired:
         if gone := [sku for sku in entry.of.skus if sku not in ruleset.skus]:
@@ -112,8 +110,7 @@ def on_their_way(site: Surroundings) -> tuple[list[str], bool]:
 def sorted_out(
     site: Surroundings, nodes: str | Iterable[str],
 ) -> tuple[MachineSelection, Mapping[tuple[str, str], str]]:
-    """Which of these machines may be brought up, and by machine and step why it is skipped; raises
-    InventoryError."""
+    """Which of these may be brought up, and by machine and step why it is skipped; raises InventoryError."""
     from healthcheck.store import bringups
     from healthcheck.store.file import NAME, opened
     from inventory.select import select

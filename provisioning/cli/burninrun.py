@@ -35,11 +35,8 @@ def options(request: BurnInRequest, launcher: str) -> dict[str, Option]:
 def carried_out(
     request: BurnInRequest, record: BurnInRecord, launcher: str, lease: Lease, act: Act, *, quiet: bool,
 ) -> tuple[Burnin, int]:
-    """The stored burn-in and the exit code of its command.
-
-    `lease` gets the launcher's transport and, if that needs the lease's reservation, a function that makes it
-    for the lease's name.
-    """
+    """The stored burn-in and its exit code. `lease` gets the launcher's transport and, if that needs the
+    lease's reservation, a function that makes it for the lease's name."""
     from inventory.transport.choose import transport_of
     from provisioning.burnin import run as running
     from provisioning.burnin.progress import progress_report

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Stored:
-    """What the store says: open cordons, its names in marks, and renames that were cut short; `broken` is why
-    it cannot be read."""
+    """The store's open cordons, its names in marks, renames cut short; `broken`: why it cannot be read."""
 
     cordons: tuple[Cordon, ...] = ()
     names: frozenset[str] = frozenset()
@@ -63,8 +62,7 @@ class _Row:
 
 @dataclass
 class _Shown:
-    """What the back end shows, as far as it could be asked; `trouble` is why not, and `code` the exit code
-    for that."""
+    """What the back end shows, as far as it could be asked; else `trouble` says why, `code` the exit code."""
 
     there: Inventory | None = None
     backend: Backend | None = None
@@ -77,9 +75,8 @@ def listed(
     folder: Path, option: str | None, options: Options, given: str, elsewhere: str, *, as_json: bool,
 ) -> int:
     """Prints the list, or its document (muster.cordons/1); makes no store. `given` are the options that the
-    next command needs, too, and `elsewhere` those of them that it needs for a cordon in another back end.
-    Gives the exit code: 3 where the back end could not be asked. Raises StoreError after the list of what it
-    shows."""
+    next command needs, too, `elsewhere` those for a cordon in another back end. Gives the exit code: 3 where
+    the back end could not be asked. Raises StoreError after the list."""
     from healthcheck.store.waiting import waiting_cordons
     from provisioning.actions.base import unlisted
 

@@ -99,8 +99,7 @@ def status(
 
 
 def fleet(site: Surroundings, named: Sequence[Node], store: Store | None) -> list[FleetMachine]:
-    """These machines with what the store knows of them: by the inventory's SKU, else the one that their
-    newest sweep took them for."""
+    """These machines as the store knows them: by the inventory's SKU, else that of their newest sweep."""
     from healthcheck.model.firmware import MachineFirmware
     from healthcheck.store.firmware import known_firmware, recognised_skus
     from healthcheck.store.hardware import new_since

@@ -59,8 +59,7 @@ def wanted_of(
 
 
 def choice_of(runtime: str, address: str | None, namespace: str | None) -> RuntimeChoice:
-    """The runtime that the options name; raises UsageError for an address without a runtime, and for words
-    that are no path or name."""
+    """The runtime of the options; raises UsageError for an address without one, and for no path or name."""
     import re
 
     from inventory.text import short

@@ -231,8 +231,7 @@ def _fleet(
     store: Store, there: Inventory, policy: TriagePolicy, through: Backend | None,
     lots: Mapping[str, PartLot], *, keep: bool = False,
 ) -> tuple[FleetHistory, list[Silence], BackendView | None]:
-    """What is known now, the silences that hold or held until lately, and what the back end shows; `keep`
-    stores that for `muster nodes`."""
+    """What is known, the silences now and of late, and what the back end shows; `keep` stores that."""
     from healthcheck.report.silences import SOON_S
     from healthcheck.store import strays
     from healthcheck.store.silences import silenced as whose
@@ -273,8 +272,7 @@ def _beside(seen: BackendView | None, through: Backend | None) -> None:
 
 
 def _by_name(store: Store, there: Inventory) -> None:
-    """Prints cordons of nodes that the inventory does not have, which no plan releases, and renames that were
-    cut short."""
+    """Prints cordons of nodes not in the inventory, which no plan releases, and renames cut short."""
     from healthcheck.store.cordons import open_cordons
     from healthcheck.store.renaming import unfinished
     from inventory.nodeset import fold
@@ -288,8 +286,7 @@ def _by_name(store: Store, there: Inventory) -> None:
 
 
 def _changes(store: Store) -> Iterator[SiteChange]:
-    """The changes of `muster change` beside this store; one that cannot be read explains nothing, and is
-    named."""
+    """The changes beside this store; one that cannot be read is named, and explains nothing."""
     from healthcheck.change.keep import every
     from healthcheck.change.model import SiteChange
 

@@ -56,8 +56,7 @@ _CODES = {
 
 
 def error(message: IpmitoolOutput) -> BmcError:
-    """What a run that did not end well means. Its `done` is False where the controller refused or never heard
-    of it, else None."""
+    """What a run that ended badly means; `done` is False where the controller refused, else None."""
     if _NO_SESSION in message.err or "Set Session Privilege Level" in message.err:
         return _no_session(message.err)
     if "Could not build SDRR" in message.err:      # as it must not, see tool.Level

@@ -94,8 +94,7 @@ def _message(number: int, command: int, data: bytes) -> bytes:
 
 
 def _answer(data: bytes, number: int, command: int, *, errors: bool = False) -> bytes | None:
-    """What follows the completion code of the answer to this message; with `errors` also that of one that
-    failed."""
+    """What follows the completion code of the answer; with `errors` also of a failed one."""
     if data[:4] != _IPMI or len(data) < 22 or data[4] != 0 or len(data) < 14 + data[13]:
         return None
     message = data[14:14 + data[13]]

@@ -64,8 +64,7 @@ def found() -> str:
 
 
 def usable(user: str, password: str) -> None:
-    """Raises BmcError (NO_SECRET) for a name or password that IPMI 2.0 has no room for, or that ipmitool
-    would read as another."""
+    """Raises BmcError (NO_SECRET) for a name or password that IPMI 2.0 or ipmitool cannot take."""
     if not 0 < len(user.encode("utf-8", "surrogateescape")) <= MOST_USER or "\0" in user:
         raise BmcError(
             BmcErrorReason.NO_SECRET, f"the user name has to have 1 to {MOST_USER} bytes, as IPMI 2.0 has it")
@@ -81,9 +80,8 @@ def run(
     program: str, door: Door, user: str, password: str, words: Sequence[str], *, level: PrivilegeLevel,
     end: float, verbose: bool = False, script: Hidden | None = None,
 ) -> IpmitoolOutput:
-    """What `ipmitool words` says, or, where there is a `script`, what its lines say. Raises BmcError: TIMEOUT
-    where it has not ended by `end` (monotonic) and was killed, and then no one knows what the controller did;
-    BROKEN for a flood."""
+    """What `ipmitool words`, or the lines of `script`, say. Raises BmcError: TIMEOUT where it was killed at
+    `end` (monotonic), and no one knows what the controller did; BROKEN for a flood."""
     with contextlib.ExitStack() as pipes:
         return _ended(_begun(program, door, user, password, words, level, verbose, script, pipes), end)
 
@@ -91,8 +89,7 @@ def run(
 def attached(
     program: str, door: Door, user: str, password: str, words: Sequence[str], level: PrivilegeLevel,
 ) -> subprocess.Popen[bytes]:
-    """`ipmitool words` that goes on: its output is in pipes, and its standard input stays open for as long as
-    this process lives and keeps it."""
+    """`ipmitool words` that goes on; its standard input stays open as long as this process keeps it."""
     with contextlib.ExitStack() as pipes:
         return _begun(program, door, user, password, words, level, False, None, pipes, subprocess.PIPE)
 

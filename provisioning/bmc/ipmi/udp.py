@@ -23,11 +23,8 @@ class PortClosed(Exception):
 
 
 def hear(address: str, port: int, seconds: float) -> rmcp.Capabilities | bool:
-    """What the controller says before a login; True where it only answers the ping, False where nothing
-    answers in time.
-
-    Raises Refused, and OSError where the address leads nowhere.
-    """
+    """What the controller says before a login; True for a ping's answer alone, False for silence. Raises
+    Refused, and OSError where the address leads nowhere."""
     ponged: list[float] = []
     number = int(time.monotonic() * 10) & 0x3F
 

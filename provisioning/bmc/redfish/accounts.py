@@ -39,8 +39,7 @@ class RedfishAccounts:
         self._tasks = tasks
 
     def enter(self) -> bool:
-        """Logs in, and reads something that needs it: some let anyone in who must change the password, and
-        say so at the next question."""
+        """Logs in, and reads something: some let in who must change the password, and say so then."""
         try:
             with self._session.call():
                 self._session.enter()
@@ -97,8 +96,7 @@ class RedfishAccounts:
         self._session.close()
 
     def _is_root_of_dell(self) -> bool:
-        """Whether it is the account that iDRAC is delivered with, which is always in slot 2: no other slot
-        may be written unread."""
+        """Whether it is iDRAC's own account, always in slot 2: no other slot may be written unread."""
         return self._user == "root" and vendors.maker(self._session.root) is vendors.DELL
 
     def _service(self) -> Document:

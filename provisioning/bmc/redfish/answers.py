@@ -19,8 +19,7 @@ Document = dict[str, Any]
 
 
 def is_within(path: object) -> bool:
-    """Whether this is a path of a Redfish service, and nothing else: no other host, no `..`, nothing that
-    could end a header."""
+    """Whether it is a path of a Redfish service: no other host, no `..`, nothing that ends a header."""
     return isinstance(
         path, str) and len(path) <= 2048 and _PATH.fullmatch(path) is not None and "/../" not in f"{path}/"
 
@@ -57,8 +56,7 @@ CHANGE_FIRST = "the account has to set a new password first"
 
 
 class PasswordChangeRequired(BmcError):
-    """The account was taken, and can do nothing before it has a new password; `account` is its place at the
-    service, where that is said."""
+    """The account can do nothing before it has a new password; `account` is its place, where it is said."""
 
     def __init__(self, message: str, account: str | None) -> None:
         super().__init__(BmcErrorReason.PASSWORD, message, False)
@@ -66,8 +64,7 @@ class PasswordChangeRequired(BmcError):
 
 
 def change_required(answer: RedfishResponse) -> PasswordChangeRequired | None:
-    """Whether it says so: an error, or a login that was made with this message in it. An account that merely
-    has a property of that name does not."""
+    """Whether an error or a login says so; an account that merely has such a property does not."""
     tells = answer.status in (401, 403) or 200 <= answer.status < 300
     if not tells or _CHANGE.encode() not in answer.body:
         return None
@@ -123,8 +120,7 @@ def error_text(answer: RedfishResponse) -> str:
 
 
 def retry_after(answer: RedfishResponse) -> float | None:
-    """Seconds until the service wants to be asked again: its figure, or its date by its own clock; None where
-    it does not say."""
+    """Seconds until the service wants to be asked again, its figure or its date by its clock; else None."""
     said = answer.headers.get("retry-after", "").strip()
     if said.isascii() and said.isdigit():
         return float(said[:6])

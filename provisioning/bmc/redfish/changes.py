@@ -128,8 +128,7 @@ def _errors(connector: Any, sushy: Any) -> Iterator[None]:
 
 
 class Changes:
-    """Changes of the machine at `path`. Each gives what the service said of it, mostly nothing; `tasks` keeps
-    what takes longer than our time."""
+    """Changes of the machine at `path`; each gives what the service said. `tasks` keeps what takes long."""
 
     def __init__(self, session: Session, path: str, maker: Maker, tasks: PendingTasks) -> None:
         self._session = session

@@ -86,11 +86,9 @@ class Frontier:
 
 
 class KeptDocuments:
-    """What was read of one machine's parts in a try that did not come to its end. None is older than
-    `seconds`. Answers are kept as they came, compressed: a run may have a thousand machines.
-
-    No ETag is asked about: that is a request for each, and those are what a slow controller has too few of.
-    """
+    """What was read of a machine's parts in a try that did not end, none older than `seconds`. Answers are
+    kept compressed: a run may have a thousand machines. No ETag is asked about: each is a request, of which a
+    slow controller has too few."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds

@@ -134,8 +134,7 @@ def _missing(problem: BmcError) -> Missing:
 
 
 class _Reader:
-    """Each method gives the parts of its kinds, None for a kind that the service does not tell of, or why it
-    is not known."""
+    """Each method gives the parts of its kinds, None for an untold kind, or why it is not known."""
 
     def __init__(self, service: RedfishService) -> None:
         self._service = service

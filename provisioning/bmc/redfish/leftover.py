@@ -49,8 +49,7 @@ class OpenSessions:
             os.close(descriptor)
 
     def left(self) -> Iterator[str]:
-        """The places of sessions whose process is gone; each is forgotten once the caller comes back for the
-        next."""
+        """The places of sessions whose process is gone; each is forgotten once the next is asked for."""
         try:
             found = sorted(self._folder.glob(f"{glob.escape(self._node)}~*"))
         except OSError:

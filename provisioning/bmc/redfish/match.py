@@ -27,8 +27,7 @@ def patched(
 
 
 def etag(session: Session, path: str) -> str:
-    """The tag that a resource shows now, in the header or in its document; empty where it shows none, or we
-    may not read it. Raises BmcError."""
+    """The tag that a resource shows now, in header or document; empty for none. Raises BmcError."""
     answer = session.answer(path)
     if answer.status >= 400:
         return ""

@@ -105,9 +105,8 @@ class PendingTasks:
         return self._folder is not None and any(self._files())
 
     def left(self) -> Iterator[HeldTask | PendingTask]:
-        """Those that were left, to be asked about while the caller has them: each is forgotten once the
-        caller comes for the next, unless it `stays`. A PendingTask alone is one that another process follows
-        right now."""
+        """Those that were left; each is forgotten once the caller comes for the next, unless it `stays`. A
+        PendingTask alone is one that another process follows right now."""
         for path in self._files():
             try:
                 descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)

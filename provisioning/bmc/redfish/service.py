@@ -51,8 +51,7 @@ class RedfishService:
     def _chosen(
         self, hosts: Sequence[tuple[str, Document]], unread: BmcError | None,
     ) -> tuple[str, Document]:
-        """The machine. Raises BmcError where there is none, or where which one it is has to be said: the
-        wrong one would be powered off."""
+        """The machine. Raises BmcError where none is said among several: a wrong one would be powered off."""
         known = f"it has {', '.join(clean(last(path), 40) for path, _ in hosts[:8]) or 'none'}"
         if self.named is not None:
             for one in hosts:

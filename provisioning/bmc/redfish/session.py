@@ -97,8 +97,7 @@ class Session:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """One call: its deadline and budget begin here, unless it is a part of another, and what it read is
-        forgotten at its end."""
+        """One call with its deadline and budget, unless it is part of another; its readings end with it."""
         with self._calling:
             if self._depth == 0:
                 self._deadline = Deadline(self._seconds)
@@ -235,8 +234,7 @@ class Session:
 
     @contextmanager
     def keeping(self, kept: KeptDocuments | None) -> Iterator[None]:
-        """What is read meanwhile is kept for another try, and what an earlier one read is not asked for
-        again."""
+        """What is read meanwhile is kept for another try, and not asked for again."""
         self._kept_parts = kept
         try:
             yield
@@ -252,8 +250,7 @@ class Session:
         return answer
 
     def answer(self, path: str) -> RedfishResponse:
-        """The answer at a path, whatever its status is. Raises BmcError where there is none, or no one may
-        log in."""
+        """The answer at a path, whatever its status. Raises BmcError without one, or a login."""
         where = within(path)
         answer = self._as_somebody(lambda proof: self._reading(where, proof))
         if answer.status in (301, 302, 307, 308) and is_slash(answer, where):
@@ -265,11 +262,9 @@ class Session:
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None,
         content: tuple[str, bytes] | None = None,
     ) -> RedfishResponse:
-        """Sends a change, once, and gives its answer whatever its status is, except 401, 403 and 5xx, which
-        raise BmcError. `content` is a media type and bytes, in the place of a document.
-
-        `done` of the error is None where the service may have made the change.
-        """
+        """Sends a change once, and gives its answer whatever its status, except 401, 403 and 5xx, which raise
+        BmcError; `done` is None where it may have been made. `content`: a media type and bytes, for a
+        document."""
         where = within(path)
         more = dict(headers or {})
         data = None
@@ -376,8 +371,7 @@ class Session:
         raise self._refused
 
     def _proven(self) -> Mapping[str, str]:
-        """The header that proves who we are. Raises BmcError, always the same one after the password was
-        refused."""
+        """The header that proves who we are. Raises the same BmcError once the password was refused."""
         if self._refused is not None:
             raise BmcError(self._refused.wrong, self._refused.message)
         if self._proof is None:
@@ -397,8 +391,7 @@ class Session:
         return path if isinstance(path, str) and is_within(path) else None
 
     def _logged_in(self, path: str, user: str, password: Hidden) -> bool:
-        """Whether a session was made; False where the service has none, so that each request must prove
-        itself."""
+        """Whether a session was made; without one each request must prove itself."""
         answer = self._login_sent(path, user, password)
         if _is_full(answer) and self._end_left(user, self._basic(user, password)):
             answer = self._login_sent(path, user, password)

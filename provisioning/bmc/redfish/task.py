@@ -126,8 +126,7 @@ def _document(answer: RedfishResponse) -> Document | None:
 
 
 def looked(answer: RedfishResponse) -> TaskReading:
-    """What an answer of a task monitor, or of a task itself, says. A monitor gives in the end what the
-    operation would have answered."""
+    """What an answer of a task or its monitor says; a monitor ends with what the operation would answer."""
     found = _document(answer)
     task = reading(found) if found is not None else None
     if answer.status in (404, 410):
@@ -146,12 +145,9 @@ def looked(answer: RedfishResponse) -> TaskReading:
 
 def followed(session: Session, answer: RedfishResponse, what: str, tasks: PendingTasks, *,
              at_reset: bool = False) -> str:
-    """Follows the task behind an accepted change to its end, and gives what it said; "" where there is none.
-    With `at_reset` one that waits for the next reset has done what can be done before.
-
-    Raises BmcError: REFUSED for a task that failed; and where our time is over, with `done` None, the task is
-    kept in `tasks`, so that a later call goes on following.
-    """
+    """Follows the task of an accepted change to its end, and gives what it said, "" without one. With
+    `at_reset` one that waits for the next reset is at its end. Raises BmcError: REFUSED for a failed task;
+    out of time, with `done` None, it stays in `tasks`, for a later call to follow."""
     path = monitor(answer)
     if path is None:
         return ""

@@ -68,8 +68,7 @@ def _path(found: object) -> str | None:
 
 
 def sent(session: Session, ways: UpdateWays, image: FirmwareImage, tasks: PendingTasks) -> str:
-    """Sends the image and follows its task as far as it comes before a reset. Raises BmcError; `done` is None
-    where the service may have taken it."""
+    """Sends the image and follows its task up to a reset. Raises BmcError; `done` None: it may be taken."""
     if not ways.enabled:
         raise BmcError(BmcErrorReason.REFUSED, "its service for updates is switched off")
     if image.url is not None:

@@ -44,8 +44,7 @@ def expands(session: Session) -> str:
 
 
 def members(session: Session, path: str) -> Iterator[CollectionMember]:
-    """The members of a collection, page after page. Raises BmcError where the collection itself cannot be
-    read."""
+    """The members of a collection, page after page. Raises BmcError where it cannot be read."""
     query = expands(session)
     try:
         page = session.get(path + query)

@@ -77,8 +77,7 @@ class RedfishConnectionDropped(BmcError):
 
 
 class RedfishConnection:
-    """A connection that is opened when it is needed, kept for the next request, and opened again when the
-    other side has closed it."""
+    """Opened when needed, kept for the next request, and opened again when the other side closed it."""
 
     def __init__(self, place: RedfishEndpoint, beside: RedfishConnection | None = None) -> None:
         """`beside` is a connection to the same place: what was agreed on there need not be agreed on anew."""
@@ -90,8 +89,7 @@ class RedfishConnection:
     def ask(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, deadline: Deadline,
     ) -> RedfishResponse:
-        """One request and its answer. Raises BmcError, of which `done` is None where the request may have
-        been received."""
+        """One request and its answer. Raises BmcError; `done` None: the request may have been received."""
         sent = False
         try:
             connection = self._connected(deadline)

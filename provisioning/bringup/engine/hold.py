@@ -21,8 +21,7 @@ Clock = Callable[[], float]
 
 
 def through(there: Inventory) -> Backend | None:
-    """What keeps jobs away here: as the inventory says, else Slurm if it is there, else nothing. Raises
-    UsageError for what it says."""
+    """What keeps jobs away: as the inventory says, else Slurm if there, else nothing. Raises UsageError."""
     try:
         return backend(there, Options())
     except UsageError:

@@ -38,8 +38,7 @@ class StepQueue:
             self.queues.setdefault(self._key(domain), deque()).append(name)
 
     def take(self, may: Callable[[str], bool]) -> str | None:
-        """The next machine that may be begun and for which there is a place, which it has from now on; None
-        where there is none."""
+        """The next machine that may be begun and now has a place; None where there is none."""
         name = self.placed.popleft() if self.placed else self._fresh(may)
         if name is not None:
             self.length -= 1

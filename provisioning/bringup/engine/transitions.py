@@ -40,9 +40,8 @@ from provisioning.bringup.engine.workers import (
 
 @dataclass
 class Transitions:
-    """The machines of a run. `skips` says by machine and step why a person had it left out. With `dry` none
-    goes beyond its first step that is not so. `under_way` counts looks, questions and operations; a look at
-    many is one."""
+    """The machines of a run. `skips`: by machine and step why it is left out. With `dry` none goes beyond its
+    first open step. `under_way` counts looks, questions and operations; one at many is one."""
 
     site: RunContext
     states: Mapping[str, MachineState]
@@ -280,8 +279,7 @@ class Transitions:
         self.scheduler.stuck(state)
 
     def _leave(self, state: MachineState, outcome: str, now: float, message: str) -> None:
-        """It is through with its step, and comes to the next one; `message` is what the look said, or why it
-        was skipped."""
+        """It is through with its step; `message` is what the look said, or why it was skipped."""
         for number in state.unended():
             self.journal.operation_ended(
                 number, OperationResult(None, "not checked, because the step was skipped"), now)

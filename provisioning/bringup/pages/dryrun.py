@@ -26,8 +26,7 @@ _MAX_TEXT = 200
 
 @dataclass(frozen=True)
 class First:
-    """Where a machine's way ends for now: how it stands in which step, what was seen there, and what would be
-    done about it."""
+    """Where a machine's way ends for now: its stand in which step, what was seen, what would be done."""
 
     stand: str
     step: str

@@ -53,8 +53,7 @@ _TOP = ("steps", "without", *SECTIONS, *DESIRED, "base", "os")
 
 
 class _Draft:
-    """The policy while files are laid over each other; a step's entry, and each value of a section with its
-    place."""
+    """The policy while files are laid over each other: step entries and values with their places."""
 
     def __init__(self) -> None:
         self.files: list[str] = []
@@ -72,8 +71,7 @@ _BOOTS_BY = {"virtual-media": (BootTarget.NONE, BootTarget.CD), "pxe": (BootTarg
 
 
 def load(folders: Iterable[Path]) -> BringupPolicy:
-    """What the files of all folders say together; raises RulesError. Among the folders may be such a file
-    itself, whatever its name."""
+    """What the files of all folders say; raises RulesError. A file itself may be among the folders."""
     draft, looked = _Draft(), []
     for folder in folders:
         looked.append(str(folder))

@@ -138,8 +138,7 @@ class BiosAsDesired(OfBmc):
         return controller.set_bios(differs)
 
     def _desired(self, machine: Machine, controller: Controller) -> Desired | None:
-        """By the maker that the step credentials kept, asked for where that was left out; None where none is
-        reported and it matters."""
+        """By the maker that credentials kept, else asked for; None where none is reported and it matters."""
         sku = self._sku_of(machine.node)
         name = sku.name if sku is not None else None
         vendor = machine.kept.get("vendor", "")
@@ -164,8 +163,7 @@ def digest_of(settings: Settings) -> str:
 
 
 def same(one: str | int | bool, other: str | int | bool) -> bool:
-    """Whether a controller's value is the wanted one. Some write numbers and booleans as text; no text is a
-    boolean by its look."""
+    """Whether a controller's value is the wanted one; some write numbers and booleans as text."""
     return (type(one) is type(other) and one == other) or str(one).casefold() == str(other).casefold()
 
 

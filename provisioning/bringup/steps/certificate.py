@@ -109,8 +109,7 @@ class Certify:
     def _issued(
         self, ready: Sequence[Passed], hardware: Mapping[str, Hardware],
     ) -> tuple[Mapping[str, Certificate], Mapping[str, str]]:
-        """The certificates, and who may have none with why: one that a person took back is no one else's
-        trouble."""
+        """The certificates, and why others may have none: a revoked one is no one else's trouble."""
         try:
             return issue(self._context.folder, ready, hardware, time.time()), {}
         except CertificateError as error:

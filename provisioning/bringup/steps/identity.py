@@ -55,8 +55,7 @@ def proven(who: NodeIdentity, board: Mapping[str, str]) -> bool | None:
 
 
 def swapped(name: str) -> str:
-    """A UUID with its first three fields the other way round, as SMBIOS and IPMI disagree on them (DSP0134,
-    7.2.1)."""
+    """A UUID with three fields reversed, as SMBIOS and IPMI disagree on them (DSP0134, 7.2.1)."""
     fields = name.split("-")
     if len(fields) != 5:
         return name

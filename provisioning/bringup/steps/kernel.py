@@ -26,8 +26,7 @@ _ADVICE = ("learn one from sound nodes (muster baseline learn, review, approve),
 
 
 class Kernel:
-    """Looks by a sweep of all machines that are there, by the rules of the kernel's log alone; repairs
-    nothing."""
+    """Sweeps all machines that are there by the rules of the kernel's log; repairs nothing."""
 
     def __init__(self, step: BringupStep, context: StepContext, profile: str) -> None:
         self.step = step

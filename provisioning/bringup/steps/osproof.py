@@ -22,8 +22,7 @@ _MOST = 300
 
 
 class OsProof:
-    """`look` asks the machine over SSH. Called with a node, it raises OsError where the installer cannot be
-    asked."""
+    """`look` asks the machine over SSH. Raises OsError where the installer cannot be asked."""
 
     def __init__(self, backend: OsBackend, look: Proof) -> None:
         self._backend, self._look = backend, look

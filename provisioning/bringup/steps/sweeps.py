@@ -90,11 +90,7 @@ def _stored(
 
 
 def judged(report: NodeReport, known: NodeReadings | None) -> Observation:
-    """What a sweep says of one machine: FAIL is trouble, whatever could not be measured is checked again, and
-    only then it is so.
-
-    INFO keeps no one.
-    """
+    """What a sweep says of one machine: FAIL is trouble; what was not measured is checked again."""
     if not report.results:
         return Observation(StepState.UNKNOWN, clean(f"{report.stage or 'not checked'}: {report.reason}", 300))
     counted = [one for one in report.results if one.severity is not Severity.INFO]
