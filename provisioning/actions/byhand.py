@@ -76,12 +76,10 @@ def end_mark(
     store: Store, backend: Backend, mark: CordonMark, known: Collection[str], why: str, who: str,
     clock: Clock, *, dry: bool = False,
 ) -> list[CordonResult]:
-    """Ends this mark wherever the back end shows it, and no other: a cordon of ours is released, a mark of
-    which the store has no open cordon is taken away. What a person wrote beside it is theirs, and refused.
-
-    `known` are the nodes to ask a back end for that cannot list marks. A result for each node that shows it;
-    one for the mark where none does. Raises ActionError, UsageError for a mark of another back end.
-    """
+    """Ends this mark wherever the back end shows it, and no other: a cordon of ours is released, a mark
+    without an open cordon taken away. What a person wrote beside it is theirs, and refused. `known` are the
+    nodes to ask where marks cannot be listed. A result for each node that shows it, else one for the mark.
+    Raises ActionError, UsageError for a mark of another back end."""
     if not dry:
         resolve_pending(store, backend, clock)
     one = cordon_of_mark(store, mark)

@@ -39,10 +39,8 @@ _EVIDENCE = re.compile(r"(\S+) up since ([0-9]+)")
 
 def reboot(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *,
            dry: bool = False) -> list[CordonResult]:
-    """Asks for the reboot of these nodes as soon as their jobs have ended; gives a line for each, in order.
-
-    Raises UsageError for a back end that cannot, and ActionError where it cannot be asked.
-    """
+    """Asks for the reboot of these nodes once their jobs have ended; a line for each, in order. Raises
+    UsageError for a back end that cannot, ActionError where it cannot be asked."""
     able = _able(backend)
     if not dry:
         resolve_pending(store, backend, clock)

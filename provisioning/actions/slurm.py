@@ -107,8 +107,7 @@ class SlurmBackend:
         return f"scancel --nodelist={fold(nodes)}"
 
     def taken_from(self, before: NodeHold, after: NodeHold) -> str:
-        """24.11 leaves the reason where it takes the drain away: one that is not that of before was written
-        in between."""
+        """24.11 leaves the reason where it takes the drain: another than before was written in between."""
         return after.reason if after.holder is Holder.NO_ONE and after.reason != before.reason else ""
 
     def rewrite(self, node: str, shown: str, reason: str) -> None:
@@ -136,8 +135,7 @@ class SlurmBackend:
                 if node not in undone}
 
     def reboot(self, nodes: Collection[str], reason: str) -> None:
-        """Asks for it in one call. `reason` is for the ledger: Slurm keeps one a node, and that carries our
-        mark."""
+        """Asks in one call. `reason` is for the ledger: Slurm keeps one a node, which has our mark."""
         self._ask("scontrol", "reboot", fold(nodes))
 
     def boots(self, nodes: Collection[str]) -> Mapping[str, RebootState]:
@@ -186,12 +184,8 @@ _REPORTED_S = 10.0
 
 
 def undone_by(events: bytes, changes: Mapping[str, AcknowledgedChange], started: float) -> frozenset[str]:
-    """Nodes of which the newest event with our mark was ended by someone: not left open, and not ended by
-    slurmctld as it started.
-
-    `events` is what `sacctmgr -nP show event` prints: node|start|end|reason a line, ends that are not yet
-    "Unknown".
-    """
+    """Nodes whose newest event with our mark was ended by someone, not by slurmctld as it started. `events`
+    is what `sacctmgr -nP show event` prints: node|start|end|reason, open ends "Unknown"."""
     ends: dict[str, str] = {}
     for line in events.decode("utf-8", "backslashreplace").split("\n"):
         node, _, rest = line.partition("|")

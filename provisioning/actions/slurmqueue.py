@@ -49,10 +49,8 @@ class Waiting:
 
 
 def waiting(printed: str) -> Iterator[Waiting]:
-    """The jobs that wait for nodes, by what SQUEUE printed, without those of a reservation.
-
-    Raises ActionError.
-    """
+    """The jobs that wait for nodes, by SQUEUE's output, without those of a reservation. Raises
+    ActionError."""
     for line in filter(str.strip, printed.splitlines()):
         fields = [field.strip() for field in line.split("|", 4)]
         count = _COUNT.fullmatch(fields[1]) if len(fields) == 5 else None
@@ -80,10 +78,8 @@ def partitions(printed: str) -> Partitions:
 
 
 def could_start(jobs: Iterable[Waiting], known: Partitions, ours: Collection[str]) -> str:
-    """Which job could start if `ours` were free, in words; "" where none could.
-
-    A job that takes more nodes than are free with them waits on, whatever becomes of them.
-    """
+    """Which job could start if `ours` were free, or "": one that takes more nodes than are then free waits
+    on."""
     wanted = frozenset(ours)
     for job in jobs:
         for name in job.partitions:

@@ -33,11 +33,9 @@ def adopt(
     store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *,
     dry: bool = False, replace_ours: bool = False,
 ) -> list[CordonResult]:
-    """Puts a mark of ours in the place of what stands on these nodes; a line for each, in order. Only a
-    person ends such a cordon. With `replace_ours` also in the place of a cordon that is ours already.
-
-    Raises UsageError for a back end that cannot, and ActionError where it cannot be asked.
-    """
+    """Puts a mark of ours in place of what stands on these nodes; a line for each, in order. Only a person
+    ends such a cordon. `replace_ours`: also of our cordons. Raises UsageError for a back end that cannot,
+    ActionError."""
     able = _able(backend)
     known, seen = _begin(store, backend, nodes, clock, dry)
     done: dict[str, CordonResult] = {}
@@ -83,9 +81,8 @@ def forget(
     store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *,
     dry: bool = False, mark: CordonMark | None = None,
 ) -> list[CordonResult]:
-    """Takes marks that are not a cordon of ours away from these nodes; a line for each, in order. What no one
-    else holds goes back to jobs; what a person wrote beside a mark stays, as theirs. With `mark` that one and
-    no other. Raises as `adopt`."""
+    """Takes marks that are no cordon of ours (or only `mark`) away; a line for each node, in order. What no
+    one else holds goes back to jobs; a person's words stay, as theirs. Raises as `adopt`."""
     able = _able(backend)
     known, seen = _begin(store, backend, nodes, clock, dry)
     done: dict[str, CordonResult] = {}

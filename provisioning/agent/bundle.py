@@ -78,8 +78,7 @@ class Bundle:
         self, node: Node, *, default_sku: str | None = None, period: float = PERIOD_S,
         occasion: str = "timer", textfile: str | None = None, exporter: str | None = None,
     ) -> NodeBundle:
-        """What this node is given. The occasion is a profile's name, or empty; the last two are only there
-        for whoever upgrades it."""
+        """What this node is given; `occasion` is a profile's name or empty. The last two help upgrades."""
         message = {
             **compile_node(node, default_sku, period, occasion, self.version), "textfile": textfile,
             "exporter": exporter}

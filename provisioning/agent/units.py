@@ -181,8 +181,7 @@ def units(period: float) -> dict[str, str]:
 
 
 def exporter(listen: str) -> str:
-    """The text of the unit that serves there; @EXPORTER@ stands for what is started. Raises UsageError for
-    what no unit can serve."""
+    """The unit that serves there, @EXPORTER@ for what is started. Raises UsageError for a bad place."""
     host, port = where(listen, "--exporter")
     if not _PLAIN.fullmatch(listen):
         raise UsageError(f"--exporter {listen}: the host {host} cannot stand in a unit; name an address")
@@ -193,8 +192,7 @@ def exporter(listen: str) -> str:
 
 
 def cron(period: float) -> str:
-    """The line for cron, of the longest of its periods that is not over this one; @DELAY@ stands for a node's
-    own delay."""
+    """The line for cron, of its longest period within this one; @DELAY@ is for a node's own delay."""
     minutes = max(1, int(period // 60))
     most = max(number for number in (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30) if number <= minutes)
     hours = max((number for number in (1, 2, 3, 4, 6, 8, 12) if number * 60 <= minutes), default=0)

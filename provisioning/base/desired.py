@@ -22,8 +22,7 @@ _LONGEST_CLOCK, _MOST_PARAMETERS, _LONGEST_VALUE = 3600, 64, 200
 
 @dataclass(frozen=True)
 class BaseSettings:
-    """Which items are wanted. `clock_seconds` None: the clock is not compared. `sysctl` is kernel parameters
-    by name."""
+    """Which items are wanted. `clock_seconds` None: not compared. `sysctl`: kernel parameters by name."""
 
     time: bool = True
     synchronised: bool = True

@@ -142,8 +142,7 @@ class ConsoleCapture:
 
 
 class ConsoleCaptures:
-    """Those of a run, at most so many at a time; whoever comes when all places are taken is said to be
-    missing."""
+    """Those of a run, at most so many at a time; whoever finds no place is said to be missing."""
 
     def __init__(self, folder: Path, at_once: int, *, open_source: Open = opened) -> None:
         self._folder, self._at_once, self._open = folder, at_once, open_source

@@ -21,8 +21,7 @@ class ConsoleSource(Protocol):
     way: str
 
     def read(self, seconds: float) -> bytes:
-        """What came within so many seconds, empty where nothing did. Raises ConsoleUnavailable when it is
-        lost."""
+        """What came within so many seconds, or empty. Raises ConsoleUnavailable when it is lost."""
 
     def close(self) -> None:
         """Ends it, with whatever session it has at the controller; never raises."""

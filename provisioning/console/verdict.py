@@ -25,8 +25,7 @@ MOST = 8
 
 @dataclass(frozen=True)
 class ConsoleFinding:
-    """What an entry of the catalogue knows of lines of the console: the first of them, and how many there
-    are."""
+    """What the catalogue knows of lines of the console: the first of them, and how many."""
 
     entry: CatalogueEntry
     line: str

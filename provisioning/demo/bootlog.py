@@ -19,8 +19,7 @@ _SYSTEMD = 3 * 8 + _INFO    # what user space writes carries its facility
 def records(
     boot: Iterator[Line], service: Iterator[Line], up_seconds: float, rng: random.Random,
 ) -> list[bytes]:
-    """The records, numbered from 0, with times (microseconds since boot) that advance as a boot does, and
-    then stand in the last hour."""
+    """Numbered records, with times (microseconds since boot) of a boot and then of the last hour."""
     found: list[bytes] = []
     now = 0
     for late, lines in ((False, boot), (True, service)):

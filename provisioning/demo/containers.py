@@ -32,8 +32,7 @@ _LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
 
 def install(machine: DemoMachine, info: dict[str, object], gpus: int, driver: str) -> None:
-    """Gives the node a Docker daemon that says this of itself, an exporter that runs in it, two images, CDI,
-    pyxis and enroot."""
+    """A Docker daemon that says this of itself, its exporter, two images, CDI, pyxis and enroot."""
     machine.tools["docker"] = _DOCKER
     machine.files[INFO] = _line(info)
     machine.files[PS] = container(machine.name, "dcgm-exporter", ":".join(EXPORTER), "running", "Up 5 weeks")

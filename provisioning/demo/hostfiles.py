@@ -30,8 +30,7 @@ LIMITS = {2210: ("unlimited", 131072), 2304: ("8388608", 1048576), 2388: ("83886
 def install(
     machine: DemoMachine, memory_kb: int, devices: Sequence[tuple[str, str]], folder: Callable[[str], str],
 ) -> None:
-    """Adds them to the machine. `devices` are drivers and PCI addresses, `folder` says where sysfs keeps a
-    device."""
+    """Adds them. `devices` are drivers and PCI addresses, `folder` says where sysfs keeps one."""
     # Of its own: others get the numbers that they always had.
     rng = random.Random(f"host {machine.name}")     # noqa: S311  (repeatable on purpose, no secret)
     machine.files.update(_cpus())

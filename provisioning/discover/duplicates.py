@@ -78,8 +78,7 @@ def of_inventory(inventory: Inventory) -> Iterator[Claim]:
 
 
 def of_leases(leases: Iterable[DhcpLease]) -> Iterator[Claim]:
-    """Host names that several MAC addresses hold leases under. They are compared with each other only: a
-    machine has several ports."""
+    """Host names under which several MAC addresses hold leases; compared with each other only."""
     for lease in leases:
         if lease.held and lease.name and lease.name.partition(".")[0] not in _COMMON:
             yield Claim(HOST, lease.name, lease.mac or lease.address,
@@ -87,8 +86,7 @@ def of_leases(leases: Iterable[DhcpLease]) -> Iterator[Claim]:
 
 
 def of_hardware(hardware: Mapping[str, tuple[float, Now]], when: Mapping[str, str]) -> Iterator[Claim]:
-    """What the newest snapshot of each node read: the board's, GPUs' and adapters' numbers. `when` has the
-    time of a snapshot, for people."""
+    """The numbers of board, GPUs and adapters in each newest snapshot; `when` is its time for people."""
     for name, (_, seen) in hardware.items():
         where = f"the look of {when[name]}"
         for slot, part in seen.hardware.items():

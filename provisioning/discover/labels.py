@@ -109,8 +109,7 @@ def propose(
 
 
 def entries(proposals: Sequence[LabelProposal], inventory: Inventory, source: str) -> Imported | None:
-    """The new values as entries for the inventory, None where there are none. A port's entry keeps what the
-    inventory says of it."""
+    """The new values as entries, None without any; a port's keeps what the inventory says of it."""
     values: dict[str, dict[str, Any]] = {}
     for one in proposals:
         if one.state is not LabelState.NEW:
@@ -274,8 +273,7 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def _starred(name: str, pattern: str) -> str:
-    """What stands in a name in the place of the pattern's star, "" where it does not fit: in the first part
-    of a full name, or else in all of it."""
+    """What stands in place of the pattern's star, in a full name's first part or all of it; or ""."""
     before, _, after = pattern.lower().partition("*")
     for spelt in (name.partition(".")[0], name):
         low = spelt.lower()

@@ -27,8 +27,7 @@ _Account = tuple[object, ...]
 
 
 def default_account(text: str, path: str) -> Bmc | None:
-    """What `defaults` of an inventory say of controllers, as for one that no entry names; None where they
-    name no password."""
+    """What `defaults` say of controllers, as for one without an entry; None without a password."""
     document = read_document(text, path)
     made = {"version": 1, "nodes": {"controller": {"bmc": {"address": "controller.invalid"}}}}
     if document.get("defaults"):
@@ -44,12 +43,9 @@ def read(
     found: Sequence[FoundController], at: Mapping[str, Node], account: Bmc | None, folder: Path,
     seconds: float, *, ports: tuple[int, int], trust: bool = False, nics: bool = False,
 ) -> tuple[FoundController, ...]:
-    """Each with what its controller said after a login, or why there was none.
-
-    `at` has the nodes of addresses, `account` is for the others. With `trust` a certificate that no one
-    pinned is believed, for this once; with `nics` the MAC addresses of adapters are read, too, which takes a
-    while.
-    """
+    """Each with what its controller said after a login, or why there was none. `at` has the nodes of
+    addresses, `account` is for others. `trust` believes unpinned certificates, for this once; `nics` reads
+    adapters' MAC addresses, too, which takes a while."""
     waiting: dict[_Account, list[tuple[int, Node]]] = {}
     done = list(found)
     for index, one in enumerate(found):

@@ -14,8 +14,7 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def addresses(texts: Iterable[str]) -> tuple[str, ...]:
-    """Each address once, in the order named; of an IPv4 network those of hosts. Raises UsageError for what is
-    none, or over 65536."""
+    """Each address once, in order; of a network its hosts. Raises UsageError for none, or over 65536."""
     found: dict[str, None] = {}
     for text in texts:
         first, last = _ends(text.strip())

@@ -35,9 +35,8 @@ _MOST_WHY, _MOST_OTHERS, _MOST_S = 300, 8, 1e7
 
 @dataclass(frozen=True)
 class RuntimeChoice:
-    """Which runtime is asked: `kind` is auto, docker, containerd or cri; "" of the others stands for what is
-    usual on the node: the daemon's socket, containerd's namespace and folder of mirrors, where programs are,
-    the file that is locked."""
+    """Which runtime is asked: `kind` is auto, docker, containerd or cri; of the others "" is what is usual on
+    the node: socket, containerd's namespace and mirrors, programs, the locked file."""
 
     kind: str = "auto"
     address: str = ""

@@ -32,8 +32,7 @@ class Cordoned:
         cordon(self._store, self.base, entry.nodes, f"{entry.name}: {entry.why}", entry.who, self._clock)
 
     def gone(self, entry: LeaseRecord) -> Mapping[str, str]:
-        """Nodes on which no cordon of ours is; one that was made for the lease shows its name, which no other
-        store can have given."""
+        """Nodes without a cordon of ours; a lease's shows its name, which no other store can have given."""
         known = {one.node: one for one in open_cordons(self._store, entry.nodes, self.base.name)}
         seen = self.base.held(entry.nodes)
         return {

@@ -44,10 +44,8 @@ def jobs(base: Backend, nodes: Collection[str], run: Run | None = None, ours: st
 
 
 def by_node(run: Run | None = None, ours: str = "", own: set[str] | None = None) -> dict[str, str]:
-    """The nodes that jobs have, each with the number and state of one of them; raises ActionError.
-
-    Nodes of jobs that are called `ours`, in a reservation that is called so, are put into `own` instead.
-    """
+    """The nodes of jobs, each with the number and state of one; raises ActionError. Those of jobs called
+    `ours`, in a reservation called so, go into `own`."""
     try:
         text = output((*SQUEUE[:-1], f"{SQUEUE[-1]}|%v|%j") if ours else SQUEUE, run).decode(
             "utf-8", "backslashreplace")

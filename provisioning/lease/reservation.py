@@ -27,8 +27,7 @@ _FIELD = re.compile(r"(?:^|\s)(ReservationName|StartTime|Nodes|State)=(\S*)")
 
 @dataclass(frozen=True)
 class SlurmReservation:
-    """One reservation: its nodes, whether it holds them now, and from when on it will (None where Slurm's
-    word is no time)."""
+    """A reservation's nodes, whether it holds them, and from when on (None: Slurm's word is no time)."""
 
     name: str
     nodes: frozenset[str]

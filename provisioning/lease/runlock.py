@@ -26,8 +26,7 @@ _MOST_BYTES = 4096
 
 @dataclass(frozen=True)
 class LockHolder:
-    """Who is at work: the person, the machine, the process (`provisioning.lease.holder`) and since when
-    (epoch seconds)."""
+    """Who is at work: person, machine, process (`lease.holder`) and since when (epoch seconds)."""
 
     who: str
     host: str
@@ -58,10 +57,8 @@ def age(seconds: float) -> str:
 
 @contextmanager
 def alone(folder: Path, lock: str, what: str) -> Iterator[None]:
-    """Only one process of this machine (and of others, where the file system has locks) acts in a state
-    folder under a lock of this name; raises UsageError for the second, which says who the first is. The lock
-    goes with the process.
-    """
+    """One process of this machine (and of others, if the file system has locks) acts in a state folder under
+    this lock; UsageError says who is at work. The lock goes with the process."""
     path = folder / lock
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

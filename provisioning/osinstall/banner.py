@@ -55,8 +55,7 @@ def banner(node: Node, seconds: float = 3.0, config: SshConfig | None = None) ->
 
 
 def line_of(data: bytes) -> str:
-    """The line of an SSH server among what was said, clean and short; empty where there is none, or not all
-    of it yet."""
+    """An SSH server's first line among what was said, clean and short; empty without a whole one."""
     match = _LINE.search(data)
     return clean(match[1].decode("utf-8", "backslashreplace"), 120) if match is not None else ""
 

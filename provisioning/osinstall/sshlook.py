@@ -44,8 +44,7 @@ _ON_THE_WAY = (Stage.HEAD, Stage.RESOLVE, Stage.JUMP, Stage.TURN)
 
 
 class SshLook:
-    """`transport` reaches machines as the inventory says, and checks host keys strictly; `config` None: the
-    files of ssh."""
+    """`transport` reaches machines and checks host keys strictly; `config` None: ssh's files."""
 
     def __init__(
         self, transport: Callable[[], Transport], wanted: WantedSigns, config: SshConfig | None = None,

@@ -39,11 +39,8 @@ MARK = "remediate "
 
 @dataclass
 class RemediationContext:
-    """What steps need: the store, the back end, lease managers, the transport, the policy's numbers, the
-    person and the clock.
-
-    `on_result` hears of each node as soon as that is known.
-    """
+    """What steps need: store, back end, lease managers, transport, the policy's numbers, person and clock.
+    `on_result` hears of each node as soon as it is known."""
 
     store: Store
     backend: Backend
@@ -233,8 +230,7 @@ def ended(one: StartedStep, how: RemediationOutcome, message: str) -> CordonResu
 
 
 def _reboots(backend: Backend, names: Sequence[str]) -> bool:
-    """Whether the back end is to restart these: a scheduler that can takes a node for broken which restarts
-    by itself."""
+    """Whether the back end is to restart these: a scheduler takes a node for broken that restarts itself."""
     if not isinstance(backend, SupportsReboot):
         return False
     boots = backend.boots(names)
@@ -242,8 +238,7 @@ def _reboots(backend: Backend, names: Sequence[str]) -> bool:
 
 
 def unproven(name: str, proof: IdleProof, looked: IdleReport, unknown: frozenset[str]) -> str:
-    """Why a step that asks for this proof is not taken there; empty where it may be. `unknown`: of these no
-    scheduler tells about jobs."""
+    """Why a step that asks for this proof is not taken; or "". `unknown`: no scheduler tells of jobs."""
     why = looked.refused.get(name, "")
     if name in unknown:
         return (why or ("it has no GPU, and its scheduler cannot say whether a job is on it"

@@ -18,11 +18,8 @@ from provisioning.triage.apply import settle as settle_triage
 
 
 def resume(context: RemediationContext) -> list[CordonResult]:
-    """Asks each node whether the step began and ended there, looks at it, and writes down what it was; then
-    gives back what was left held.
-
-    Raises ActionError, StoreError.
-    """
+    """Asks each node whether the step began and ended, looks at it, and writes that down; then gives back
+    what was left held. Raises ActionError, StoreError."""
     settle_triage(context.store, context.backend, context.who, context.clock)
     begun = record.unended(context.store)
     done = _known([one for one in begun if one.node in context.nodes], context)

@@ -41,9 +41,7 @@ def one_run(
     store: Store, folder: Path, who: str, clock: Callable[[], float], take_over: str | None = None,
 ) -> Iterator[RunResult]:
     """No one else triages this fleet meanwhile, and the store says who did and what came of it. `take_over`
-    is the machine of which a person says that no run lives there. Raises UsageError where another run may be
-    at work.
-    """
+    is a machine where, a person says, no run lives. Raises UsageError where another may be at work."""
     with alone(folder, LOCK, "triage"):
         left = runs.unfinished(store)
         if take_over is not None and take_over not in {run.host for run in left}:

@@ -69,8 +69,7 @@ class AgentMachine:
         return found if VERSION.fullmatch(found) and os.path.isdir(os.path.join(self.base, found)) else None
 
     def digest_of(self, version: str) -> str:
-        """SHA-256 over a version's files, as `provisioning.agent.layout.digest` makes it; empty where one is
-        missing."""
+        """SHA-256 over a version's files, as `layout.digest` makes it; empty where one is missing."""
         lines = ""
         for name in self.request["names"]:
             try:
@@ -136,8 +135,7 @@ class AgentMachine:
         return True
 
     def swap(self) -> None:
-        """Afterwards `current` and `previous` have changed places; killed in between, no version is
-        forgotten."""
+        """Exchanges `current` and `previous`; killed in between, no version is forgotten."""
         now, before = self.linked("current"), self.linked("previous")
         self.link(SWAP, str(before))
         self.link("previous", str(now))

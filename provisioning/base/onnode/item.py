@@ -51,8 +51,7 @@ class BaseItem:
 
 
 def own(host: LocalHost, item: BaseItem, path: str, text: str) -> None:
-    """Afterwards the item knows whether this file of muster's holds this text. Another's is left as it is,
-    whatever it says."""
+    """Finds whether this file of muster's holds this text; another's is left as it is."""
     there = host.root + path
     try:
         found = os.lstat(there)

@@ -94,8 +94,7 @@ def place(name: str) -> str:
 
 
 def others(host: LocalHost) -> list[tuple[str, str, str]]:
-    """What the site's files say of kernel parameters, and those of packages that are read after ours: file,
-    name, value."""
+    """Kernel parameters in the site's files, and in packages' read after ours: file, name, value."""
     paths = host.found("/etc/sysctl.d/*.conf", "/run/sysctl.d/*.conf", "/etc/sysctl.conf")
     mine = os.path.basename(SYSCTL)
     paths += [path for path in host.found("/usr/lib/sysctl.d/*.conf", "/lib/sysctl.d/*.conf",

@@ -61,8 +61,7 @@ def commissioned(backend: MaasBackend, node: Node) -> Commissioned:
 
 
 def addresses(resources: str) -> Mapping[str, str]:
-    """The PCI address of each interface, of the JSON that MAAS's script for resources prints; empty for
-    anything else."""
+    """Each interface's PCI address, in JSON of MAAS's resources script; empty for anything else."""
     try:
         document = json.loads(resources)
     except (ValueError, RecursionError):

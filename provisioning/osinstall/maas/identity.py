@@ -27,11 +27,8 @@ class MaasMatch:
 
 
 def find(node: Node, machines: Iterable[MaasMachine], addresses: Mapping[str, str]) -> MaasMatch | None:
-    """The machine that the node is, None where MAAS has none; `addresses` are those of controllers by
-    system_id.
-
-    Raises OsError where several are, or the one that is found is another by its serial number.
-    """
+    """The machine that the node is, or None; `addresses` are controllers' by system_id. Raises OsError for
+    several, or for one with another serial number."""
     claims: dict[str, list[str]] = {}
     by_id = {}
     for one in machines:

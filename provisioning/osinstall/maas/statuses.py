@@ -144,10 +144,8 @@ def report(one: MaasMachine, options: MaasOptions) -> OsReport:
 
 
 def next_step(one: MaasMachine, options: MaasOptions, user: str, node: str) -> MaasStep:
-    """What leads the machine towards being deployed for `user`, the account of the key, as `node`.
-
-    A machine that is on its way, or there, needs nothing. Nothing that is deployed is touched.
-    """
+    """What leads the machine towards being deployed for `user`, the key's account, as `node`; nothing for one
+    on its way, or there. Nothing that is deployed is touched."""
     status = status_of(one)
     if status is None:
         return MaasStep(refused=f"{one.called} has status {one.status}, which muster does not know")
@@ -192,10 +190,8 @@ _RELEASABLE = frozenset((
 
 
 def may_release(one: MaasMachine, user: str, node: str, typed: str) -> bool:
-    """Whether the machine is to be released now; False where it is released already, or on its way there.
-
-    What is not muster's for this node and account goes only where its name was `typed`. Raises OsError.
-    """
+    """Whether to release the machine now, not if it is or soon will be. What is not muster's for this node
+    and account goes only where its name was `typed`. Raises OsError."""
     status = status_of(one)
     if status in (MaasStatus.READY, MaasStatus.RELEASING, MaasStatus.DISK_ERASING):
         return False

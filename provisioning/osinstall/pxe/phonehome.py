@@ -98,8 +98,7 @@ def _host_keys(given: Any) -> tuple[str, ...]:
 
 
 def _host_key(line: Any) -> str:
-    """The first two words of a line of a public key file. Source: RFC 4253, 6.6: the key begins with its
-    type."""
+    """The first two words of a public key's line; the key begins with its type (RFC 4253, 6.6)."""
     words = line.split() if isinstance(line, str) and len(line) <= _MOST_KEY and line.isascii() else []
     if len(words) < 2 or _KEY_TYPE.fullmatch(words[0]) is None:
         raise ValueError("a host key is no line of `type base64`")
