@@ -1,5 +1,4 @@
-"""`muster inventory enroll` against real servers: what it pins lets ssh in, what it refuses stays out,
-and ssh-keygen agrees."""
+"""`muster inventory enroll` against real servers: ssh gets in where it pins, and ssh-keygen agrees."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Hashed lines of known_hosts are found by few operations, and by fewer the second time; what is remembered
-trusts no key, hides none that is revoked, and names no host."""
+"""Hashed lines of known_hosts: few operations, fewer the second time; what is kept trusts no key."""
 
 from __future__ import annotations
 

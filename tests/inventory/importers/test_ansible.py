@@ -1,5 +1,4 @@
-"""Ansible's inventories: what is taken and refused,
-and the same answers as ansible-inventory itself gives."""
+"""Ansible's inventories: what is taken and refused, and answers like those of ansible-inventory itself."""
 
 from __future__ import annotations
 

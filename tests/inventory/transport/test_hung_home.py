@@ -1,5 +1,4 @@
-"""Homes on a file server that hangs: a stage that says so, with the right accounts unharmed,
-and nothing waited for."""
+"""Homes on a file server that hangs: a stage that says so, and nothing waited for."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Every back end, by the same tests: cordons are owned, whoever works beside us, and whenever we are
-killed."""
+"""Every back end, by the same tests: cordons are owned, whoever works beside us or kills us."""
 
 from __future__ import annotations
 

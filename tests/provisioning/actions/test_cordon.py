@@ -1,5 +1,4 @@
-"""Cordons through a file of hosts: any order of operations, of other hands and of deaths leaves what is
-others' as it was, and the books right."""
+"""Cordons through a file of hosts: whatever the order, others' lines stay and the books are right."""
 
 from __future__ import annotations
 

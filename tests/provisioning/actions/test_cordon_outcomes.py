@@ -1,5 +1,4 @@
-"""What is said, and written down, of each thing that can become of a cordon or a release; people act, and
-calls fail, at chosen moments."""
+"""What is said, and written down, of each outcome of a cordon or release, at chosen moments."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Kubernetes as a back end: what is ours and what is not, faults on the way, pods, new nodes, many nodes; on
-a real API server, too."""
+"""Kubernetes as a back end: what is ours, faults, pods, new nodes; on a real API server, too."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Kubernetes when something goes on meanwhile: people with kubectl, nodes that come again, webhooks, answers
-that never come; on a real one, too."""
+"""Kubernetes meanwhile: people with kubectl, nodes that come again, webhooks; on a real one, too."""
 
 from __future__ import annotations
 

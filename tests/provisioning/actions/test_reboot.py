@@ -1,5 +1,4 @@
-"""Reboots that someone else carries out later: what was asked for is known, what became of it is checked, and
-ours stays ours."""
+"""Reboots that someone else carries out later: known, checked, and ours stays ours."""
 
 from __future__ import annotations
 

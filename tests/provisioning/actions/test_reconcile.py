@@ -1,5 +1,4 @@
-"""After an older copy was restored, what the back ends show and the store come together: each mark of ours is
-listed, releasable and its number used once."""
+"""After a restore, back ends and store come together: each mark listed, releasable, numbered once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Cordons in a real Slurm: ours are made, found again and released; what a person or Slurm itself did is
-never touched."""
+"""Cordons in a real Slurm: ours are found and released; a person's or Slurm's own never touched."""
 
 from __future__ import annotations
 

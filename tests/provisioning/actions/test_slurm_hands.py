@@ -1,5 +1,4 @@
-"""A person at every single point between our calls of a real scontrol, and a controller that is killed at
-each: nothing of theirs is lost."""
+"""A person at every point between our calls of a real scontrol, and kills of its controller."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Without a store nodes can be cordoned, and it takes in later what was done: full, read-only, locked, damaged
-and moved stores, as commands meet them."""
+"""Without a store nodes can be cordoned, and it takes in later what was done."""
 
 from __future__ import annotations
 

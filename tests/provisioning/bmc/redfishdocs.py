@@ -1,5 +1,4 @@
-"""A Redfish service made of documents by path, below our own session: for what readers make of what a service
-says."""
+"""A Redfish service made of documents by path, below our own session, for its readers."""
 
 from __future__ import annotations
 

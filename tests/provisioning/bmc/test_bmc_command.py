@@ -1,5 +1,4 @@
-"""`muster bmc`: certificates are pinned on purpose, answers come a line each, changes are dry until told, and
-nothing runs into a job."""
+"""`muster bmc`: certificates are pinned on purpose, changes are dry until told, no job is hit."""
 
 from __future__ import annotations
 

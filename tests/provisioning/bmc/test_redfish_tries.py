@@ -1,5 +1,4 @@
-"""What a try read that a slow controller cut short is not asked for again by the next try of the same step, and by
-no other."""
+"""What a slow controller's try has read is not asked for again by the next try of that step."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The connection to a controller: what it may do to us ends in time, and no byte goes to whom the certificate
-does not prove."""
+"""The connection to a controller ends in time, and sends nothing to whom no certificate proves."""
 
 from __future__ import annotations
 

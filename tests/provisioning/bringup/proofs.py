@@ -1,5 +1,4 @@
-"""Machines' operating systems as step boot, os and ssh are told of them: proofs that say what a test wants, and
-a back end that is a list of what was asked of it."""
+"""Machines' operating systems for steps boot, os and ssh: proofs and a back end that is a list."""
 
 from __future__ import annotations
 

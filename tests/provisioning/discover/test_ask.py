@@ -1,5 +1,4 @@
-"""Addresses are asked at a bounded rate, and whatever answers there costs its own time and no more; over real
-sockets."""
+"""Addresses are asked at a bounded rate, and what answers costs its own time; over real sockets."""
 
 from __future__ import annotations
 

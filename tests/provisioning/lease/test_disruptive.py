@@ -1,5 +1,4 @@
-"""`muster check --disruptive` as it is typed: real Slurm, real sshd, and a diagnostic that writes down that
-it ran."""
+"""`muster check --disruptive` as typed: real Slurm, real sshd, a diagnostic that leaves a note."""
 
 from __future__ import annotations
 

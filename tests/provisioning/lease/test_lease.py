@@ -1,5 +1,4 @@
-"""Leases over an in-memory Slurm: any order of operations, of deaths, of jobs and of other hands; and every
-reader of foreign text."""
+"""Leases over an in-memory Slurm: any order of operations, deaths and jobs; readers of its text."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What is said, and written down, of each thing that can become of a lease; people, jobs and failures come at
-chosen moments."""
+"""What is said, and written down, of each outcome of a lease, at chosen moments."""
 
 from __future__ import annotations
 

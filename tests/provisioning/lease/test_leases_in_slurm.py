@@ -1,5 +1,4 @@
-"""Leases in a real Slurm, one operation at a time: what happens between a look and the next, and what is left
-by whoever dies."""
+"""Leases in a real Slurm, one operation at a time: what happens between looks, and after deaths."""
 
 from __future__ import annotations
 

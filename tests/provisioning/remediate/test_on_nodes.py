@@ -1,5 +1,4 @@
-"""`muster remediate` on nodes with a real systemd: what is stopped comes back, what does not help is told,
-what harms ends it."""
+"""`muster remediate` on nodes with a real systemd: what helps, what does not, what harms."""
 
 from __future__ import annotations
 

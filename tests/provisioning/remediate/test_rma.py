@@ -1,5 +1,4 @@
-"""Parts that go to the vendor and come back: each step once, nothing half done that no one says, and no old
-board taken for a new one."""
+"""Parts that go to the vendor and come back: each step once, and no old board for a new one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A head that is lost: its store, restored elsewhere, knows the cordons from before the copy, and leaves
-alone what was made after it."""
+"""A lost head: its store, restored elsewhere, knows the cordons from before the copy alone."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Incidents from the first sweep that shows them to the last node that comes back: in the store, in cordons,
-and in what commands say."""
+"""Incidents from the first sweep to the last node back: in store, cordons and commands."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Incidents among failures that share a place or none, people, repairs and time: whatever the order, no one
-is held for one that is over."""
+"""Incidents among shared failures, people and repairs: no one is held for one that is over."""
 
 from __future__ import annotations
 

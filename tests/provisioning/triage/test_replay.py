@@ -1,5 +1,4 @@
-"""A policy that is replayed over what it did itself does the same again; another one does what was counted by
-hand."""
+"""A policy replayed over what it did does the same; another does what was counted by hand."""
 
 from __future__ import annotations
 

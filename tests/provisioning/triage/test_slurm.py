@@ -1,5 +1,4 @@
-"""`muster triage --apply` with a real Slurm: what is not fit is drained in our name, what proved itself comes
-back, and people go first."""
+"""`muster triage --apply` with a real Slurm: drains in our name, returns, and people first."""
 
 from __future__ import annotations
 

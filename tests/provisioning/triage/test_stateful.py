@@ -1,5 +1,4 @@
-"""Triage among sweeps, people, kills and a back end that fails: whatever the order, nothing is touched,
-returned or forgotten wrongly."""
+"""Triage among sweeps, people, kills and failures: nothing touched, returned or forgotten wrongly."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What comes next for a machine: only a look ends a step, nothing that must be done once is done twice, and
-every step ends."""
+"""What comes next for a machine: only a look ends a step, nothing is done twice, every step ends."""
 
 from __future__ import annotations
 

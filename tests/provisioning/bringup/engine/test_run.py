@@ -1,5 +1,4 @@
-"""A run over scripted machines with a clock of its own: who goes on when, what is written down, what stops
-it."""
+"""A run over scripted machines with its own clock: who goes on when, and what stops it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A run killed anywhere: the next one goes on from the store to the same end, and what must be done once is
-done once."""
+"""A run killed anywhere: the next one goes on to the same end, and does what is due once, once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Deeds that are made of all machines of a step at once, as a burn-in is: who takes part, and what becomes of
-whom."""
+"""Operations on all machines of a step at once: who takes part, and what becomes of whom."""
 
 from __future__ import annotations
 
