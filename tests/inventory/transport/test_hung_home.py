@@ -25,8 +25,7 @@ pytestmark = [
 
 @contextmanager
 def hung_home(folder: Path, config: str = "") -> Iterator[tuple[Sshd, Path]]:
-    """An sshd whose user has a home below a mount point that hangs,
-    as one of NFS does when its server is gone."""
+    """An sshd whose user's home is below a mount point that hangs, as NFS without its server."""
     require(not (why := fuse.available()), why or "")
     folder.chmod(0o755)
     point = folder / "nfs"

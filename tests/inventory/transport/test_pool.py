@@ -70,11 +70,8 @@ def sessions(server: Sshd) -> list[int]:
 
 
 def ended(server: Sshd) -> bool:
-    """Whether no process of sshd serves a connection any more; ends those that do.
-
-    Asked again and again: a signal that comes just before sshd waits for its next
-    packet is noticed only with another signal.
-    """
+    """Whether no process of sshd serves a connection any more; ends those that do. Asked repeatedly: a signal
+    just before sshd waits is noticed only with another."""
     pids = sessions(server)
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):

@@ -82,8 +82,7 @@ class Points:
 
     @property
     def unseen(self) -> bool:
-        """Whether it was done between the last read of a node and its change, which Slurm gives no way to
-        notice."""
+        """Whether it came between the last read of a node and its change, which Slurm does not show."""
         return self.at < len(
             self.calls) and self.calls[self.at][:3] == ("scontrol", "update", f"NodeName={THEIRS}")
 

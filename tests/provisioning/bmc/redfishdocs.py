@@ -15,8 +15,7 @@ Documents = Mapping[str, Any]
 
 
 class Papers:
-    """In the place of the connection: answers GET with the document of its path, 404 where there is none;
-    keeps what was asked."""
+    """In the connection's place: answers GET with its path's document, else 404; keeps what was asked."""
 
     def __init__(self, find: Callable[[str], Any], expand: bool = False) -> None:
         self._find = find

@@ -33,8 +33,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def bmc(bed: Bed, tmp_path: Path) -> Command:
-    """Runs it where the fingerprints of all but gpu005 are delivered in a list; nodes are in bring-up unless
-    `lifecycle` says else."""
+    """Runs it where a list has all fingerprints but gpu005's; nodes are in bring-up or `lifecycle`."""
     (tmp_path / "delivered").write_text(
         "".join(f"{name} {shown}\n" for name, shown in bed.fingerprints.items() if name != "elsewhere"))
     hosts = tmp_path / "bad-hosts"

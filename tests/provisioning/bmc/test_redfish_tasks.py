@@ -56,8 +56,7 @@ def answer(status: int, body: Any = None, **headers: str) -> RedfishResponse:
 
 
 class Tasking(Papers):
-    """A service that answers changes with `first`, and its task monitor with one of `later` after the other,
-    the last of them for ever."""
+    """Answers changes with `first`, and its task monitor with each of `later`, the last for ever."""
 
     def __init__(self, documents: Mapping[str, Any], first: RedfishResponse, *later: Any) -> None:
         super().__init__({key.rstrip("/"): value for key, value in documents.items()}.get)

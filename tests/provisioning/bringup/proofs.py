@@ -29,8 +29,7 @@ def others() -> ByOthers:
 
 @dataclass
 class Installer:
-    """A back end; `asked` is what it was asked to install, in order. `raises` is what install raises, once
-    each."""
+    """A back end; `asked` is what it was to install, in order; `raises` what install raises, once each."""
 
     target: BootTarget = BootTarget.NONE
     drives_power: bool = False

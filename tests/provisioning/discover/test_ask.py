@@ -26,8 +26,7 @@ ROOT = {
 
 
 class Server:
-    """A TLS server at a loopback address of its own that answers each connection with `answer`; remembers
-    when each came."""
+    """A TLS server at its own loopback address that answers with `answer`; remembers when each came."""
 
     def __init__(
         self, folder: Path, answer: Callable[[ssl.SSLSocket], None] | None, address: str, port: int,

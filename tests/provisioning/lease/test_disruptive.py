@@ -97,8 +97,7 @@ def words(fleet: DemoFleet, nodes: str, *more: str) -> list[str]:
 def check(
     bed: Slurm, fleet: DemoFleet, home: Path, nodes: str, *more: str,
 ) -> tuple[int, dict[str, Any], str]:
-    """The exit code, by node its dcgm result (its whole entry where it was not reached), and what was said
-    beside."""
+    """The exit code, each node's dcgm result (its entry where not reached), and what was said beside."""
     done = muster(*words(fleet, nodes, *more)[1:], home=home, timeout=100, **bed.environment)
     assert done.stdout, done.stderr
     return done.returncode, told(done.stdout), done.stderr

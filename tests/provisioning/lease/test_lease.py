@@ -57,8 +57,7 @@ class Death(BaseException):
 
 @dataclass
 class Cluster:
-    """What Slurm keeps of three nodes, as far as leases ask: `reasons` of drains, jobs by node, reservations
-    by name (nodes, end)."""
+    """What Slurm keeps of three nodes for leases: reasons of drains, jobs, reservations (nodes, end)."""
 
     now: float = 1e9
     reasons: dict[str, str] = field(default_factory=dict)
@@ -134,8 +133,7 @@ class Cluster:
 
 
 class Hands(RuleBasedStateMachine):
-    """Musters that lease, die and come back, among a scheduler that starts jobs where it may and people who
-    do as they like."""
+    """Musters that lease, die and come back, among a scheduler's jobs and people."""
 
     @initialize()
     def begin(self) -> None:

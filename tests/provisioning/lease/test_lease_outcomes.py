@@ -48,8 +48,7 @@ G1, G2, G3 = "gpu001", "gpu002", "gpu003"
 
 
 class Head:
-    """A muster at the store: its leases through an in-memory Slurm, or by cordon through a back end in
-    memory."""
+    """A muster at the store: leases through an in-memory Slurm, or by cordon through memory."""
 
     def __init__(self, store: Store, folder: Path) -> None:
         self.store, self.folder = store, folder

@@ -279,8 +279,7 @@ def step(home: Path, node: str, which: RemediationStep, line: str) -> StepReport
 
 @contextmanager
 def restarting(machine: Machine) -> Iterator[None]:
-    """systemd-nspawn leaves with 133 when its node restarts, and expects to be started again; the node is
-    gone afterwards."""
+    """systemd-nspawn leaves with 133 when its node restarts, and expects to be started again."""
     over = threading.Event()
 
     def keep() -> None:

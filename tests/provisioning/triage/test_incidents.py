@@ -39,8 +39,7 @@ ROW, BIG = 8, 128
 
 
 class World:
-    """Nodes in racks of eight, leaves of sixteen and power domains of thirty-two; what fails on each, by
-    rule."""
+    """Nodes in racks of 8, leaves of 16 and power domains of 32; what fails on each, by rule."""
 
     def __init__(self, folder: Path, policy: TriagePolicy = POLICY) -> None:
         self.folder, self.policy = folder, policy

@@ -139,8 +139,7 @@ class Incidents(RuleBasedStateMachine):
         self.nobody_is_held_for_what_is_over()
 
     def nobody_is_held_for_what_is_over(self) -> None:
-        """After triage: who is held in an incident's name is held for an open one, or no sweep has found them
-        fit since it was over."""
+        """After triage, who is held for an incident has it open, or was not found fit since."""
         with self.world.store() as store:
             known = {one.id: one for one in incidents(store)}
             rows = store.rows(

@@ -38,8 +38,7 @@ Did = tuple[str, float, float | None]
 
 
 class World:
-    """A fleet that is swept, and triaged right after each sweep, as `muster check --store && muster triage
-    --apply` does."""
+    """A fleet, swept and then triaged, as `muster check --store && muster triage --apply` does."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.back, self.now = store, Memory(), BEGIN

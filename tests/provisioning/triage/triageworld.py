@@ -108,8 +108,7 @@ class Edited(HostFile):
 
 @dataclass
 class Trouble:
-    """What goes wrong from the `after`-th call on: down (any call), denies (did it, said no), lies (said yes,
-    did nothing), dies."""
+    """From the `after`-th call on: down, denies (did it, said no), lies (said yes, did not), dies."""
 
     kind: str = ""
     after: int = 0
@@ -167,8 +166,7 @@ class Flaky:
 
 @dataclass(frozen=True)
 class Seen:
-    """A look under the profile of requalification: its place in the order of things, its time, and the rules
-    that spoke against it."""
+    """A look under requalification's profile: its place in order, its time, and failing rules."""
 
     order: int
     time: float

@@ -179,8 +179,7 @@ def test_whatever_was_seen_only_so_goes_on_and_nothing_is_waited_for_beyond_the_
 
 @dataclass
 class Box:
-    """A machine with one thing that must be done once. A sent operation comes true after `lag_s`, or never;
-    `effects` counts them."""
+    """A machine with one thing to be done once: it comes true after `lag_s`, or never; `effects` counts."""
 
     lag_s: float
     blind: bool
