@@ -130,8 +130,7 @@ def _mismatch(keys: tuple[bytes, ...], known: KnownHost, expected: Collection[Ex
 
 
 def _rival(keys: tuple[bytes, ...], missing: tuple[bytes, ...], known: KnownHost) -> KnownKey | None:
-    """The known key that the missing ones would contradict: one of the same type,
-    or any when the host has proven none of them."""
+    """The known key that the missing ones contradict: of one type, or any where the host has proven none."""
     types = {key_type(blob) for blob in missing}
     for key in known.keys:
         if key.type in types:

@@ -22,8 +22,7 @@ _DONE = {EnrolmentOutcome.PIN: ("to pin", "pinned"), EnrolmentOutcome.ADD: ("to 
 
 @dataclass(frozen=True)
 class NodeEnrolment:
-    """One node: where it is, where its keys are looked up (`files`), pinned (`file`) and replaced (`ours`),
-    and what was found and decided."""
+    """One node: where its keys are looked up (`files`), pinned (`file`), replaced (`ours`); the outcome."""
 
     node: Node
     target: SshTarget

@@ -48,8 +48,7 @@ class StoreMoved(StoreError):
 
 
 class CertificateError(MusterError):
-    """A key, the manifest of certificates or the snapshot cannot be made, read or trusted;
-    nothing changed."""
+    """A key, the manifest of certificates or the snapshot cannot be made or trusted; nothing changed."""
 
 
 class ConfigError(MusterError):

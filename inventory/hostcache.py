@@ -72,8 +72,7 @@ class HostCache:
 
 
 def load(known_hosts: str) -> HostCache | None:
-    """The cache of a known_hosts file; None if there is none, or it is damaged, another user's, or one that
-    others may write to."""
+    """The cache of a known_hosts file; None if there is none, or it is damaged or others may write to it."""
     path = _path(known_hosts)
     if path is None:
         return None

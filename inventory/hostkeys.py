@@ -84,8 +84,7 @@ def key_type(blob: bytes) -> str:
 
 
 def host_name(host: str, port: int) -> str:
-    """The name under which known_hosts keeps a host: lower case,
-    and `[host]:port` for another port than 22."""
+    """The name under which known_hosts keeps a host: lower case, `[host]:port` for a port but 22."""
     return host.lower() if port == 22 else f"[{host.lower()}]:{port}"
 
 
@@ -116,8 +115,7 @@ class KnownHosts:
         return [each for file in self._held for each in file.ignored]
 
     def about(self, host: str, port: int, alias: str | None = None) -> KnownHost:
-        """What is known of `host` at `port`; `alias` (HostKeyAlias) is looked up instead,
-        and without a port."""
+        """What is known of `host` at `port`, or of `alias` (HostKeyAlias), which has no port."""
         return _known(_names(host, port, alias), self._all)
 
     def by_authority(self, host: str, port: int, alias: str | None = None) -> bool:

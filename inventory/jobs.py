@@ -135,8 +135,7 @@ def by_scontrol(number: str, run: Run | None = None) -> Job:
 
 
 def parse_scontrol(text: str, number: str) -> Job:
-    """The job in what `scontrol show job` printed; its lines begin with words of Slurm's,
-    so a job's name forges none of them."""
+    """The job that `scontrol show job` printed; lines begin with Slurm's words: no job's name forges one."""
     found: dict[str, str] = {}
     for line in text.split("\n"):
         if _SHOWN.match(line) is not None:

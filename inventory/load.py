@@ -41,8 +41,7 @@ _TOP_KEYS = ("version", "cordon", "burnin", "defaults", "groups", "nodes")
 
 @dataclass(frozen=True)
 class LoadedInventory:
-    """An inventory with, for each node, where each of its values came from; those of labels, ports,
-    burnin, bmc and limits as `labels.KEY`."""
+    """An inventory, and by node where each value came from; those of labels and such as `labels.KEY`."""
 
     inventory: Inventory
     origins: Mapping[str, Mapping[str, Mark]]

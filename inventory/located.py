@@ -52,8 +52,7 @@ _SCALAR_TAGS: dict[str, tuple[type, ...]] = {
 
 
 class LocatedMap(dict[str, Any]):
-    """A map that knows its place, and that of each key and value;
-    `written` holds values that are no text as they were spelt."""
+    """A map that knows its place, and each key's and value's; `written`: values but text, as spelt."""
 
     __slots__ = ("key_marks", "mark", "value_marks", "written")
 

@@ -75,8 +75,7 @@ class SecretFrom(Enum):
 
 @dataclass(frozen=True)
 class Secret:
-    """Where a password is: one path, one variable's name, or a program and its words.
-    `{node}` in them is the node's name."""
+    """Where a password is: a path, a variable, or a program's words; {node} in them is the node's name."""
 
     source: SecretFrom
     words: tuple[str, ...]

@@ -81,8 +81,7 @@ def fold(names: Iterable[str]) -> str:
 
 
 def _folded(names: Collection[str]) -> str | None:
-    """As `fold`, of names that are one word and a number of one width; None where they are not. ClusterShell
-    takes 0.12 s for ten thousand of them."""
+    """As `fold`, of one word with numbers of one width, else None: ClusterShell takes 0.12 s for 10,000."""
     first = next(iter(names), "")
     word = first.rstrip("0123456789")
     width, cut = len(first), len(word)
@@ -108,8 +107,7 @@ def _folded(names: Collection[str]) -> str | None:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that a misspelt one most likely means, or None;
-    padding of numbers is looked at first."""
+    """The known word that a misspelt one most likely means, or None; padding of numbers comes first."""
     pool = list(known)
     plain = _unpadded(word)
     for name in pool:

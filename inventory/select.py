@@ -12,8 +12,7 @@ from inventory.text import short
 
 def select(inventory: Inventory, text: str | None) -> list[Node]:
     """The nodes of a node set, in natural order; all, in the file's order, when it is None. Raises
-    InventoryError for bad syntax, for unknown names and groups (it names the nearest), and for no node at
-    all."""
+    InventoryError for bad syntax, unknown names and groups (it names the nearest), and no node at all."""
     if text is None:
         return list(inventory)
     names = expand(text, inventory.groups, inventory.nodes.keys())

@@ -18,8 +18,7 @@ _TYPE = re.compile(rb"(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]{1,50}")
 
 @functools.lru_cache(maxsize=1024)
 def only_ssh_uses(path: str) -> str:
-    """Why only the system's ssh can log in with this IdentityFile; empty where this process can, or where
-    there is no such file."""
+    """Why only the system's ssh can log in with this IdentityFile; empty where we can, or it is absent."""
     data = _start(path)
     types = (public_type(data), public_type(_start(f"{path}.pub")))
     form, clear, inner = _private(data)
@@ -57,8 +56,7 @@ def public_key(path: str) -> bytes | None:
 
 
 def _private(data: bytes) -> tuple[bytes, bool, str]:
-    """The form of a private key (empty for none), whether it is not encrypted, and the type of key that
-    OpenSSH's own form names."""
+    """The form of a private key (empty for none), whether it is plain, and the type in OpenSSH's form."""
     match = _PEM.search(data)
     if match is None:
         return b"", False, ""

@@ -160,8 +160,7 @@ def _finder(file: str | None) -> Callable[[str], list[Node]]:
 
 
 def jump_hosts(inventory: Inventory) -> dict[str, Node]:
-    """The jump hosts of all nodes, and the jump hosts of those,
-    as ssh_config may route the nearest one through others."""
+    """The jump hosts of all nodes, and those of each: ssh_config may route the nearest through others."""
     hosts: dict[str, Node] = {}
     jumps = list(dict.fromkeys(target_for(node).proxy_jump for node in inventory))
     for jump in jumps:      # it grows meanwhile

@@ -14,8 +14,7 @@ _OLD = "--json"
 
 
 class _FormatOption(click.Option):
-    """--format, for which --json stands too, where json is a choice and `json_flag` is left. --json with
-    another format is a usage error."""
+    """--format, for which --json stands too with `json_flag`. --json with another format is a usage error."""
 
     def __init__(self, *args: Any, json_flag: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -181,8 +181,7 @@ class _Host:
 
 
 def _options(words: list[str]) -> list[tuple[str, str]]:
-    """Arguments of ssh as (option, value): -o ProxyJump=b, -oProxyJump=b,
-    -J b and -Jb are all ("ProxyJump", "b")."""
+    """Arguments of ssh as (option, value): -o ProxyJump=b, -oProxyJump=b, -J b are ("ProxyJump", "b")."""
     found: list[tuple[str, str]] = []
     rest = iter(words)
     for word in rest:

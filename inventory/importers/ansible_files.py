@@ -59,8 +59,7 @@ class AnsibleReader:
             self._file(self._root)
 
     def beside(self, folder: str, name: str) -> Vars:
-        """The variables in `folder` ("group_vars" or "host_vars") for a group or host,
-        in the folder of the inventory."""
+        """The variables in `folder` ("group_vars" or "host_vars") beside the inventory, for a name."""
         key = (folder, name)
         if key not in self._beside:
             self._beside[key] = self._vars(folder, name)

@@ -169,8 +169,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _located(values: Mapping[str, Any], mark: Mark, marks: Mapping[str, Mark]) -> LocatedMap:
-    """Plain values in the shape that the inventory's own reader takes;
-    `marks` holds places by key ("port", "labels.gres")."""
+    """Plain values as the inventory's reader takes them; `marks` are places by key ("labels.gres")."""
     made = LocatedMap(mark)
     for key, value in values.items():
         place = marks.get(key, mark)

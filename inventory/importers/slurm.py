@@ -231,8 +231,7 @@ def _record(lines: list[str], mark: Mark) -> _Node:
 
 
 def _given_by(text: str) -> tuple[str | None, str, float | None]:
-    """A reason, who gave it, and when: "fan 3 [root@2026-11-23T04:32:50]",
-    behind which a comment may stand."""
+    """A reason, who gave it, and when: "fan 3 [root@2026-11-23T04:32:50]", before any comment."""
     by = _BY.search(text)
     if by is None:
         return _bounded(_given(re.split(r"\s(?:Comment|Extra)=", text)[0])), "", None

@@ -75,8 +75,7 @@ def ask(
     host: str, port: int, trust: HttpTrust | None, method: str, path: str, headers: Mapping[str, str],
     body: bytes | None, deadline: HttpDeadline, most: int,
 ) -> HttpAnswer:
-    """One request; over TLS where there is a trust. The answer has at most so many bytes. Raises
-    HttpTrouble."""
+    """One request, by TLS where there is a trust, with so many bytes of answer. Raises HttpTrouble."""
     sent = False
     try:
         connection = _connected(host, port, trust, deadline)

@@ -22,8 +22,7 @@ LONGEST_S = 3600.0
 
 
 def rest_s(hung: int, every: float) -> float:
-    """How long to leave a node alone after so many logins that hung in a row, where sweeps come `every` so
-    many seconds."""
+    """How long to leave a node alone after so many hung logins, with sweeps `every` so many seconds."""
     first = max(FIRST_S, every)
     return min(first * 2.0 ** min(hung - 1, 32), max(LONGEST_S, every))
 

@@ -86,8 +86,7 @@ class Jumps:
         self._lock = threading.Lock()
 
     def begin(self, watch: Watchdog, connect: Connect) -> None:
-        """Drops failed and lost connections, and ends those that the previous sweep did not use; `connect`
-        opens new ones."""
+        """Drops failed and lost connections, and those that the last sweep did not use; `connect` opens."""
         self._watch = watch
         self._connect = connect
         with self._lock:

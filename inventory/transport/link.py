@@ -175,9 +175,8 @@ class _Auth(paramiko.auth_handler.AuthHandler):
 
 @dataclass(frozen=True)
 class Trust:
-    """The host keys to trust and our own keys. `identities` is called only once the host is trusted,
-    as an agent may be slow. `unpinned` takes the host key that is shown for this connection, unless it is
-    revoked."""
+    """The host keys to trust and our own. `identities` is called only once the host is trusted, as an agent
+    may be slow; `unpinned` takes the shown key for this connection, unless it is revoked."""
 
     known_hosts: KnownHosts
     revoked: RevokedKeys | None

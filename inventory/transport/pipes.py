@@ -137,8 +137,7 @@ def close_process(process: subprocess.Popen[bytes], *, kill: bool = False) -> No
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kills the child and what it has started in its session, unless it has ended already.
-    Returns at once."""
+    """Kills the child and what it started in its session, unless it has ended; returns at once."""
     if process.returncode is None:
         # We may not kill a program under sudo; it ends at the end of its input.
         with suppress(ProcessLookupError, PermissionError):
@@ -172,8 +171,7 @@ def _register(ready: selectors.BaseSelector, stdin: IO[bytes], wanted: bool) -> 
 
 
 def _write(stdin: IO[bytes], data: bytes) -> bytes:
-    """Writes what the pipe takes now; returns the rest,
-    which is nothing once the program has closed its end."""
+    """Writes what the pipe takes now; returns the rest, nothing once the program closed its end."""
     try:
         return data[os.write(stdin.fileno(), data):]
     except BlockingIOError:

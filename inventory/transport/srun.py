@@ -216,8 +216,7 @@ def jobs_of(name: str, run: Run | None) -> list[QueuedJob]:
 
 
 def partitions_of(run: Run | None) -> dict[str, str]:
-    """A partition for each node: the cluster's default one, which is marked *,
-    else the first in which it is."""
+    """A partition for each node: the cluster's default one (*), else the first in which it is."""
     found: dict[str, str] = {}
     for line in output(SINFO, run).decode("utf-8", "backslashreplace").splitlines():
         node, bar, partition = line.strip().partition("|")
@@ -235,8 +234,7 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends an abandoned program: by the end of its input, then by SIGTERM,
-    on which salloc releases the node."""
+    """Ends an abandoned program: by its input's end, then by SIGTERM, at which salloc lets go."""
     _wait(process, _END_S)
     if process.poll() is None:
         _terminate(process)

@@ -150,8 +150,7 @@ def talk(program: subprocess.Popen[bytes], nonce: str, payload: bytes, extras: D
 
 
 def relay(document: Dict[str, object], parts: List[bytes]) -> None:
-    """Runs the program of the document (`argv`, `nonce`, `port`, `token`, `extras`); it reads `parts`, then
-    extras."""
+    """Runs the program of the document (`argv`, `nonce`, `port`, `token`, `extras`); it reads `parts`."""
     nonce = str(document["nonce"])
     try:
         hosts = [os.environ[name] for name in ("SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_HOST")

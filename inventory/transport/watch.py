@@ -71,8 +71,7 @@ class WatchedTask:
         self._lock = threading.Lock()
 
     def step(self, seconds: float, overdue: Overdue) -> None:
-        """From now until `seconds` have passed, or the task's end;
-        then `overdue(seconds waited)` says what failed. Raises Expired."""
+        """Until `seconds` have passed, or the task's end; then `overdue(seconds)`. Raises Expired."""
         self._since = time.monotonic()
         self._overdue = overdue
         self.until = min(self._since + seconds, self.end)

@@ -92,8 +92,7 @@ class SupportsRead(Protocol):
 
 @runtime_checkable
 class SupportsTakeover(Protocol):
-    """What a back end can do beside, which cannot compare and change in one step: find that a change has
-    taken a node from someone."""
+    """Finds that a change has taken a node from someone, where it cannot compare and change at once."""
 
     def taken_from(self, before: NodeHold, after: NodeHold) -> str:
         """The words of whoever took the node over after `before` was read, and lost it to our release, after
@@ -122,8 +121,7 @@ class SupportsRename(Protocol):
 
 @runtime_checkable
 class SupportsMarks(Protocol):
-    """What a back end can do beside, which can say what it holds in our form without being asked by name:
-    also on nodes that no inventory has any more."""
+    """Says what it holds in our form without being asked by name: also on nodes of no inventory."""
 
     def marked(self, names: Collection[str]) -> Mapping[str, NodeHold]:
         """Every node that shows a mark; `names` are the inventory's, where those of the back end differ.
@@ -230,8 +228,7 @@ class SupportsParallel(Protocol):
 
 
 def marked(backend: Backend, names: Collection[str]) -> Mapping[str, NodeHold]:
-    """All nodes that show a mark of a muster; of a back end that must be asked by name, those among `names`.
-    Raises ActionError."""
+    """All nodes with a mark of a muster, or those of `names` where it must be asked. Raises ActionError."""
     if isinstance(backend, SupportsMarks):
         return backend.marked(names)
     seen = backend.held(sorted(set(names))) if names else {}
@@ -265,9 +262,8 @@ def no_check(name: str) -> None:
 def call_each(
     backend: object, work: Mapping[str, Callable[[], None]], before: Callable[[str], None] = no_check,
 ) -> Mapping[str, str]:
-    """Does these calls to a back end, in its own way or one after another; by name why one was not done.
-    `before` is called with its name just before each, in the caller's thread; where it raises ActionError the
-    call is not made."""
+    """Does these calls to a back end, in its own way or one by one; by name why one was not done. `before` is
+    called with its name just before each, here; where it raises ActionError the call is not made."""
     if isinstance(backend, SupportsParallel):
         return backend.in_parallel(work, before)
     troubles = {}

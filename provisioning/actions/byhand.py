@@ -25,9 +25,8 @@ def give_back(
     store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *,
     dry: bool = False,
 ) -> list[CordonResult]:
-    """Releases what we hold of these nodes; a result for each. `held` says that jobs are still kept away, and
-    `failed` also that a node which was never ours is not free. Raises ActionError.
-    """
+    """Releases what we hold of these nodes. `held`: jobs are still kept away; `failed` also that a node that
+    was never ours is not free. Raises ActionError."""
     done = uncordon(store, backend, nodes, why, who, clock, dry=dry)
     loose = [one.node for one in done if one.message == NONE_OF_OURS]
     left = [one.node for one in done if dry and not one.held and one.node not in loose]

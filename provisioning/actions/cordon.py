@@ -170,9 +170,8 @@ def uncordon(
     store: Store, backend: Backend, nodes: Collection[str] | None, why: str, who: str, clock: Clock, *,
     dry: bool = False, containing: str = "",
 ) -> list[CordonResult]:
-    """Releases what we hold among these nodes, or everything; what others hold stays theirs. Raises
-    ActionError. A hold is ours if it shows our mark and reason, `containing` this text: an older mark names
-    no store."""
+    """Releases what we hold among these nodes, or all; what others hold stays theirs. Raises ActionError. A
+    hold is ours by our mark and reason, `containing` this text: an older mark names no store."""
     if not dry:
         resolve_pending(store, backend, clock)
     reasons = dict.fromkeys(nodes, why) if nodes is not None else None
@@ -228,9 +227,8 @@ def uncordon_each(
 
 
 def _repaired(backend: Backend, snapshots: Mapping[str, tuple[NodeHold, NodeHold]]) -> Mapping[str, NodeHold]:
-    """Gives nodes back to the person who took them over just before our release; returns what they then show.
-    `snapshots`: before and after the release.
-    """
+    """Gives nodes back to whom our release took them from; returns what they then show. `snapshots` are of
+    before and after."""
     if not isinstance(backend, SupportsTakeover):
         return {}
     theirs = {

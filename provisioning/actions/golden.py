@@ -48,8 +48,7 @@ class GoldenSet:
         self.path = path
 
     def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
-        """No one holds what is in the set. Of what is not, we hold what has a comment of ours, and others the
-        rest."""
+        """No one holds what is in the set; of the rest, we hold what has our comment, others all else."""
         return self._held(read_lines(self.path, must=True), nodes)
 
     def marked(self, names: Collection[str]) -> Mapping[str, NodeHold]:

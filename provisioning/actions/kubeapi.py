@@ -53,9 +53,8 @@ _DEAF_S = 60.0                      # so long none is sent
 
 
 class KubeApiError(ActionError):
-    """A failed request. `status` is that of HTTP, 0 if there was none; `passing`: it may be over soon;
-    `wait`: for how long the server asks us to wait; `silent`: it took the request and did not answer in
-    time."""
+    """A failed request. `status` is HTTP's, 0 without one; `passing`: it may be over soon; `wait`: as the
+    server asks; `silent`: it took the request and did not answer in time."""
 
     def __init__(
         self, words: str, status: int = 0, *, passing: bool = False, wait: float = 0.0, silent: bool = False,

@@ -160,8 +160,7 @@ class Kubernetes:
             self._write_event(document, "Warning", "MusterCordoned", reason)
 
     def release(self, node: str, shown: str = "") -> None:
-        """Takes away what is ours, and nothing else; with `shown` only if the node still shows these
-        words."""
+        """Takes away what is ours alone; with `shown` only if the node still shows these words."""
         gone: list[str] = []
 
         def edit(document: Json) -> Json | None:
@@ -233,8 +232,7 @@ class Kubernetes:
         return found[0] if found else ""
 
     def unproven(self, nodes: Collection[str]) -> Mapping[str, ProbationNode]:
-        """Those that bear the startup taint; a name that several carry is on probation as the newest of
-        them."""
+        """Those with the startup taint; of a name that several carry the newest is on probation."""
         found = {}
         for node, all_of in self._read_nodes(nodes).items():
             if new := [one for one in all_of if one.unproven]:

@@ -151,9 +151,8 @@ def _verify(
 
 
 def _held_after(backend: Backend, ours: Cordon, held: NodeHold) -> NodeHold:
-    """Who holds a node after its reboot. Slurm makes one that does not come back in time DOWN, takes its
-    drain away and leaves our mark; once it is there after all it may be given jobs, so it is cordoned
-    again."""
+    """Who holds a node after its reboot. Slurm makes a late one DOWN, takes its drain away and leaves our
+    mark; when it is back it may be given jobs, so it is cordoned again."""
     if held.holder is not Holder.OTHERS or mark_of(held.reason) != ours.mark:
         return held
     with suppress(ActionError):     # then it is as it is seen

@@ -98,8 +98,7 @@ class SlurmBackend:
         self._ask("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")
 
     def release(self, node: str, shown: str = "") -> None:
-        """Takes the drain away, and that alone: RESUME would also bring back a node that went down
-        meanwhile."""
+        """Takes the drain away alone: RESUME would bring back a node that went down meanwhile, too."""
         self._ask("scontrol", "update", f"NodeName={node}", "State=UNDRAIN")
 
     def end_jobs(self, nodes: Sequence[str]) -> str:
@@ -159,8 +158,7 @@ class SlurmBackend:
         return states_of(self._ask("scontrol", "--all", "--oneliner", "show", "node"), "scontrol show node")
 
     def now(self, node: str) -> NodeHold:
-        """Who holds one node, asked of it alone. Its name stands in no brackets, however slurm.conf wrote
-        it."""
+        """Who holds one node, asked alone: its name stands in no brackets, whatever slurm.conf wrote."""
         reason = self._ask("scontrol", "--all", "--oneliner", "show", "node", node)
         seen = states_of(reason, f"scontrol show node {node}").get(node)
         if seen is None:

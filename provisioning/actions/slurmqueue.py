@@ -49,8 +49,7 @@ class Waiting:
 
 
 def waiting(printed: str) -> Iterator[Waiting]:
-    """The jobs that wait for nodes, by SQUEUE's output, without those of a reservation. Raises
-    ActionError."""
+    """The jobs that wait for nodes, by SQUEUE, without those of a reservation. Raises ActionError."""
     for line in filter(str.strip, printed.splitlines()):
         fields = [field.strip() for field in line.split("|", 4)]
         count = _COUNT.fullmatch(fields[1]) if len(fields) == 5 else None
@@ -78,8 +77,7 @@ def partitions(printed: str) -> Partitions:
 
 
 def could_start(jobs: Iterable[Waiting], known: Partitions, ours: Collection[str]) -> str:
-    """Which job could start if `ours` were free, or "": one that takes more nodes than are then free waits
-    on."""
+    """Which job could start if `ours` were free, or "": not one that takes more than are then free."""
     wanted = frozenset(ours)
     for job in jobs:
         for name in job.partitions:

@@ -33,9 +33,8 @@ def adopt(
     store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *,
     dry: bool = False, replace_ours: bool = False,
 ) -> list[CordonResult]:
-    """Puts a mark of ours in place of what stands on these nodes; a line for each, in order. Only a person
-    ends such a cordon. `replace_ours`: also of our cordons. Raises UsageError for a back end that cannot,
-    ActionError."""
+    """Puts a mark of ours in place of what stands on these nodes, or with `replace_ours` of ours, too; a line
+    for each. Only a person ends such a cordon. Raises UsageError for a back end that cannot, ActionError."""
     able = _able(backend)
     known, seen = _begin(store, backend, nodes, clock, dry)
     done: dict[str, CordonResult] = {}

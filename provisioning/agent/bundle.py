@@ -54,8 +54,7 @@ if __name__ == "__main__":
 
 @dataclass(frozen=True)
 class NodeBundle:
-    """The three files of one node by their names, and the digest by which their folder is called (its first
-    `layout.DIGITS`)."""
+    """A node's three files by name, and the digest in its folder's name (`layout.DIGITS` of it)."""
 
     files: Mapping[str, bytes]
     digest: str

@@ -200,7 +200,6 @@ def cron(period: float) -> str:
 
 
 def delay(node: str, period: float) -> int:
-    """How many seconds after cron's minute this node looks: its own for good, within a fifth of the
-    period."""
+    """Seconds after cron's minute when this node looks: its own, within a fifth of the period."""
     number = int.from_bytes(hashlib.sha256(node.encode()).digest()[:4], "big")
     return number % max(1, min(300, int(period / 5)))

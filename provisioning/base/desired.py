@@ -41,8 +41,7 @@ class BaseSettings:
 
 
 def desired(message: Mapping[str, Any]) -> BaseSettings:
-    """What this section says; a key that it lacks is as in `BaseSettings`. Raises RulesError, with the place
-    where the mapping knows it."""
+    """What this section says; missing keys are as in `BaseSettings`. Raises RulesError, with the place."""
     found: dict[str, Any] = {}
     for key, given in message.items():
         if key not in _KEYS:

@@ -72,8 +72,7 @@ class AccountLogin(Protocol):
         """Sets the account's own password."""
 
     def make_operator(self, user: str, password: Hidden) -> None:
-        """Makes an operator's account of this name, or one that is there such an account, with this
-        password."""
+        """Makes an operator's account of this name, anew or of one that is there, with this password."""
 
     def close(self) -> None:
         """Logs out; never raises."""
@@ -91,8 +90,7 @@ class Accounts:
     opened: Open
 
     def lacking(self, node: Node) -> str:
-        """What is to be done, by what is kept alone: no one is asked. "" where nothing is. Raises BmcError
-        where it cannot be kept."""
+        """What is to be done by what is kept, "" for nothing. Raises BmcError where it cannot be kept."""
         store, entry = self._store(node)
         what = []
         if self.desired.random and store.get(entry) is None:

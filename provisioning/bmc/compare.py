@@ -125,8 +125,7 @@ def _count(
 
 
 def _ports(adapters: Sequence[HardwarePart]) -> int | Unmeasured:
-    """Ports by their MAC addresses; an adapter that tells none has at least one, and how many is not
-    known."""
+    """Ports by their MAC addresses; an adapter that tells none has at least one, number unknown."""
     number = 0
     for part in adapters:
         if not isinstance(part.address, str) or part.address.count(":") < 5:
@@ -136,8 +135,7 @@ def _ports(adapters: Sequence[HardwarePart]) -> int | Unmeasured:
 
 
 def _lacking(parts: Sequence[HardwarePart], wanted: int) -> list[str]:
-    """Seats known to be empty; else the numbers that are left out where the names of all the others differ in
-    the number alone, from 0 or 1 on."""
+    """Seats known to be empty; else missing numbers where names differ in it alone, from 0 or 1 on."""
     empty = [part.slot for part in parts if not part.present]
     matches = [_NUMBERED.fullmatch(part.slot) for part in parts]
     if empty or not parts or not all(

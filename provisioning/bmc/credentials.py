@@ -26,8 +26,7 @@ _MOST = 4096        # bytes; no controller takes as many
 
 
 class Hidden:
-    """Text that does not show itself: not by str, repr or format, nor in a traceback's locals; `text` is
-    it."""
+    """Text that does not show itself: not by str, repr or format, nor in tracebacks; `text` is it."""
 
     __slots__ = ("text",)
 

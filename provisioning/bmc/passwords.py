@@ -65,8 +65,7 @@ class PasswordStore(Protocol):
     """Passwords by entry: a node's name, or that with NEXT, OPERATOR behind it."""
 
     def get(self, entry: str) -> Hidden | None:
-        """The password; None where there is none. Raises BmcError for one that is there and cannot be
-        read."""
+        """The password; None where there is none. Raises BmcError for one that cannot be read."""
 
     def put(self, entry: str, password: Hidden) -> None:
         """Keeps it, beyond a crash. Raises BmcError(NO_SECRET)."""

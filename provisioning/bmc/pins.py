@@ -76,8 +76,7 @@ def write(folder: Path, changes: Mapping[str, str], replacing: Mapping[str, str]
 
 
 def rename(folder: Path, old: str, new: str) -> bool:
-    """The pin of the old name is the new one's; whether there was any. Raises MusterError where the new name
-    has another one, and changes nothing."""
+    """Gives the old name's pin to the new one; whether there was any. MusterError where that has another."""
     path = folder / NAME
     if old not in read(folder):
         return False

@@ -206,8 +206,7 @@ def _act(
     timeout: float | None, fanout: int, yes: bool = False, rules: str | None = None,
     given: tuple[str, ...] = (), sizes: Sequence[RingSize] = (), wait: float | None = None,
 ) -> int:
-    """Runs the request and prints each node's result as soon as it is known, or one JSON document at the
-    end."""
+    """Runs the request and prints each node's result as it is known, or one document at the end."""
     from dataclasses import replace
     from importlib import metadata
 

@@ -187,8 +187,7 @@ def _waiting(one: WaitingCordon) -> _Row:
 
 
 def _strays(stored: _Stored, shown: _Shown, given: str, waiting: Collection[str]) -> Iterator[_Row]:
-    """A row for each mark of none of our open cordons, and of none that waits. What a person wrote beside
-    one of ours stands in its own line."""
+    """A row for each mark without an open or waiting cordon; words beside ours are in its line."""
     from healthcheck.store.strays import StrayKind
     from provisioning.actions.ownership import strays
 

@@ -72,8 +72,7 @@ def demo(nodes: int, seed: int, keep: bool) -> int:
 
 
 def verdict(planted: Mapping[str, tuple[str, ...]], wrong: list[str]) -> str:
-    """Compares what was planted with what was found, in words; `wrong` is the result of
-    `expected.compare`."""
+    """Compares what was planted with what was found; `wrong` is `expected.compare`'s result."""
     sick = sum(1 for faults in planted.values() if faults)
     head = f"Planted: {many(sick, 'fault')}, one to a node; {many(len(planted) - sick, 'node')} healthy."
     if not wrong:

@@ -256,8 +256,7 @@ def _fleet(
 
 
 def _beside(seen: BackendView | None, through: Backend | None) -> None:
-    """Prints marks on nodes that no cordon of this store accounts for, and cordons that the controller
-    lost."""
+    """Prints marks that no cordon of this store accounts for, and cordons that the controller lost."""
     from healthcheck.report.strays import lines
     from inventory.nodeset import fold
 

@@ -6,8 +6,7 @@ from typing import Protocol
 
 
 class ConsoleUnavailable(Exception):
-    """The console cannot be captured now; `passing` where it may be another time. One line without a secret.
-    """
+    """The console cannot be captured; `passing`: it may be another time. One line without a secret."""
 
     def __init__(self, message: str, *, passing: bool = True) -> None:
         super().__init__(message)

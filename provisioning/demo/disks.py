@@ -20,8 +20,7 @@ def install(
     machine: DemoMachine, drives: Sequence[str], data: Sequence[str], folder: Callable[[str], str],
     rng: random.Random,
 ) -> None:
-    """Gives the node NVMe drives at these PCI addresses, those of `data` as one striped array; `folder` says
-    where sysfs has a device."""
+    """NVMe drives at these PCI addresses, those of `data` as one striped array; `folder` is sysfs's."""
     for index, address in enumerate(drives):
         at = f"{folder(address)}/nvme/nvme{index}"
         serial = f"S64FNE0R{rng.randrange(10**6):06d}"

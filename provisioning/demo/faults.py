@@ -213,8 +213,7 @@ def driver_drift(machine: DemoMachine, rng: random.Random) -> None:
 
 @_fault
 def clock_unsynchronised(machine: DemoMachine, rng: random.Random) -> None:
-    """No time service disciplines the clock: adjtimex(2) returns TIME_ERROR, and the status has
-    STA_UNSYNC."""
+    """No time service disciplines the clock: adjtimex(2) gives TIME_ERROR, with STA_UNSYNC."""
     machine.clock |= {"state": 5, "status": 0x40, "offset": 0, "maxerror": 16_000_000, "esterror": 16_000_000}
 
 

@@ -121,8 +121,7 @@ def meminfo(total_kb: int, rng: random.Random) -> str:
 
 
 def device_folder(address: str) -> str:
-    """Where sysfs keeps a PCI device: below the root port of its bus; a GPU and the adapter beside it below
-    two ports of one switch."""
+    """Where sysfs keeps a PCI device: below a root port; a GPU and its adapter below one switch."""
     for adapter, gpu in zip(HCAS, GPUS, strict=True):
         if address in (adapter, gpu):
             root, up, down = (f"0000:{int(adapter[5:7], 16) - above:02x}" for above in (3, 2, 1))

@@ -63,8 +63,7 @@ def of_found(found: Iterable[FoundController], names: Mapping[str, str]) -> Iter
 
 
 def of_inventory(inventory: Inventory) -> Iterator[Claim]:
-    """What the inventory says of nodes that are not retired: addresses, and the labels serial, mac and
-    uuid."""
+    """Of nodes that are not retired: addresses, and the labels serial, mac and uuid."""
     for node in inventory:
         if node.lifecycle.state is LifecycleState.RETIRED:
             continue

@@ -38,10 +38,8 @@ class LabelState(Enum):
 
 @dataclass(frozen=True)
 class LabelEvidence:
-    """What was found of one node. `source` says where: "lldpctl", "MAAS"; `pci` has the address of an
-    interface. `racks` are names with the reason for each, `labels` values by key, each with its reason.
-    `unread` says what could not be read, a line each.
-    """
+    """What was found of one node. `source` is "lldpctl" or "MAAS"; `pci` has interfaces' addresses. `racks`
+    are names, `labels` values by key, each with its reason; `unread` says what could not be read."""
 
     node: str
     source: str

@@ -92,8 +92,7 @@ def _isc(text: str, source: str, now: float) -> Iterator[_Entry]:
 
 
 def _statements(tokens: Iterator[tuple[str, int]], source: str, line: int) -> dict[str, str]:
-    """What stands within braces: `hardware`, `ends`, `binding state` and others, with the rest of their
-    line."""
+    """What stands within braces: `hardware`, `ends`, `binding state`, ..., with their line's rest."""
     found: dict[str, str] = {}
     words: list[str] = []
     depth = 1

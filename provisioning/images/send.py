@@ -48,8 +48,7 @@ class RuntimeChoice:
 
 @dataclass(frozen=True)
 class PullBounds:
-    """Seconds for one image on one node, per cent of the disk that stay free, and how many nodes pull at one
-    time: in all, and of one rack or leaf."""
+    """Seconds for an image on a node, per cent of disk kept free, nodes at a time: all, rack or leaf."""
 
     seconds: float = 1800.0
     keep_percent: int = 10

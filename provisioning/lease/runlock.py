@@ -89,8 +89,7 @@ def taken(path: Path, what: str) -> str:
 
 
 def locked(path: Path) -> bool | None:
-    """Whether a process holds this lock now, which it does while it lives; None where that cannot be
-    asked."""
+    """Whether a living process holds this lock; None where that cannot be asked."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -16,9 +16,8 @@ from provisioning.bmc.base import BootTarget
 
 
 class OsState(Enum):
-    """How far a machine's operating system is. PLANNED and FAILED: nothing is there that an installation
-    would destroy; only such a machine is sent to an installer. UNKNOWN: not asked, or not proven either
-    way."""
+    """How far a machine's operating system is. PLANNED and FAILED: nothing is there to be destroyed; only
+    such a machine is sent to an installer. UNKNOWN: not asked, or not proven either way."""
 
     PLANNED = "planned"
     INSTALLING = "installing"
@@ -53,9 +52,8 @@ class OsError(MusterError):
 
 
 class OsBackend(Protocol):
-    """One installer. `target` is what a machine boots once to get there (by step boot, unless the policy's
-    `boot:` names another); NONE where the back end sets it. `drives_power`: bring-up does not turn machines
-    on and off."""
+    """One installer. `target` is what a machine boots once to get there (step boot, unless the policy's
+    `boot:` does); NONE where the back end sets it. `drives_power`: bring-up turns no machine on or off."""
 
     @property
     def name(self) -> str: ...

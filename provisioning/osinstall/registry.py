@@ -29,9 +29,8 @@ _SECONDS = 60.0
 
 @dataclass(frozen=True)
 class OsTools:
-    """What a back end may work with: `look` asks a machine over SSH for signs, `controllers` opens its
-    management controller, `folder` is where state is kept, `rules` are the folders of rules in their order.
-    """
+    """What a back end works with: `look` asks a machine over SSH for signs, `controllers` opens its
+    controller; `folder` is where state is kept, `rules` are the rules folders in order."""
 
     look: Callable[[Node], OsReport]
     controllers: Callable[[Node], Controller]

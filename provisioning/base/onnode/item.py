@@ -17,8 +17,7 @@ HEADER = (MARK + " (muster bringup base), which writes it whole: what is wanted 
 
 
 class BaseItem:
-    """`state` is so, differs, wait, trouble, absent (there is nothing here that it is about), out (not
-    wanted) or unseen."""
+    """`state` is so, differs, wait, trouble, absent (nothing here to set), out (not wanted) or unseen."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -26,8 +26,7 @@ MOST_ANSWERS = 64
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a controller says before a login. `anonymous`: it lets in whoever gives neither name nor
-    password."""
+    """What a controller says before a login. `anonymous`: it lets in without name and password."""
 
     v2: bool
     anonymous: bool
@@ -66,8 +65,7 @@ def ask_suites(number: int, part: int) -> bytes:
 
 
 def suites_part(data: bytes, number: int) -> bytes | None:
-    """The answer's piece of the list, or None for what is no answer; b"" where the controller will not
-    say."""
+    """The answer's piece of the list, None for no answer; b"" where it will not say."""
     message = _answer(data, number, _SUITES, errors=True)
     return None if message is None else message[1:1 + SUITE_BYTES]
 

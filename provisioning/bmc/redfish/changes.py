@@ -138,8 +138,7 @@ class Changes:
         self._sushy = _sushy()
 
     def set_power(self, set_power: PowerAction, *, push: bool) -> str:
-        """Asks for power on or off, by the first word for it that the machine takes. Its button is for `push`
-        only: it may turn it off."""
+        """Power on or off, by the first word for it that the machine takes; its button for `push` alone."""
         def act(system: Any) -> None:
             taken = {one.value for one in system.get_allowed_reset_system_values()}
             value = next(

@@ -31,8 +31,7 @@ Onward: TypeAlias = Callable[[Document], Iterable[ToRead]]
 
 
 class Frontier:
-    """The paths that wait, each once. Those that lead on are taken first: what hangs on them takes
-    longest."""
+    """The paths that wait, each once; those that lead on come first, as the rest takes longest."""
 
     def __init__(self, first: Iterable[ToRead]) -> None:
         self._waiting: deque[ToRead] = deque()

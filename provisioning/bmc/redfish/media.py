@@ -13,8 +13,7 @@ from provisioning.bmc.base import BmcError, BmcErrorReason, Media
 
 
 def cd_drive(found: Sequence[Media], named: str | None = None) -> Media:
-    """The drive of this name, or the first that takes a CD. Raises BmcError(UNSUPPORTED) where there is
-    none."""
+    """The drive of this name, or the first that takes a CD. Raises BmcError(UNSUPPORTED)."""
     drive = next((one for one in found if (one.name == named if named is not None else _takes_cd(one))), None)
     if drive is None:
         known = clean(", ".join(one.name for one in found), 120) or "it has none"

@@ -14,8 +14,7 @@ from provisioning.bmc.redfish.walk import CollectionMember, linked, members
 
 
 class RedfishService:
-    """A session, and what it leads to. All of it is read again for each call, but for where the machine
-    is."""
+    """A session, and what it leads to; read again for each call, but for where the machine is."""
 
     def __init__(self, session: Session, named: str | None = None) -> None:
         """`named` is the id of the machine's system, where the inventory has it."""

@@ -348,8 +348,7 @@ class Session:
         return answer
 
     def _asked_to_change(self, answer: RedfishResponse) -> None:
-        """Raises BmcError(PASSWORD) where the account has to set a new password first, and keeps where it
-        is."""
+        """Raises BmcError(PASSWORD) where a new password has to be set first, and keeps where."""
         required = change_required(answer)
         if required is not None:
             self.account_to_change = required.account or self.account_to_change

@@ -32,9 +32,8 @@ _APPLY = "@Redfish.OperationApplyTime"
 
 @dataclass(frozen=True)
 class UpdateWays:
-    """What a service takes: paths, None where it has no such way. `apply` are the times that it says a
-    multipart push or a SimpleUpdate may be applied at; `push_waits` whether a plain push has such a
-    setting."""
+    """What a service takes: paths, None where it has no such way. `apply` are the times for a multipart push
+    or SimpleUpdate; `push_waits`: a plain push has such a setting."""
 
     path: str
     enabled: bool

@@ -83,8 +83,7 @@ class BringupOutcome:
 
 
 def domain_of(node: Node) -> str:
-    """What a machine's power comes from: its power domain, else its rack. Machines of which neither is known
-    share one, as they might."""
+    """A machine's power domain, else its rack; machines of which neither is known share one."""
     return f"power {node.power}" if node.power else f"rack {node.rack}" if node.rack else ""
 
 

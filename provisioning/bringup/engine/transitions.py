@@ -164,8 +164,7 @@ class Transitions:
             self._make(state, what.operation, now)
 
     def _settle(self, state: MachineState, what: After, now: float) -> None:
-        """Writes down what became of operations of which no one knew the end, as far as this look shows
-        it."""
+        """Writes down what became of operations of unknown end, as far as this look shows it."""
         for number in state.unended():
             if (made := found(state.operations[number], what)) is not None:
                 state.ended(number, made, now)

@@ -84,8 +84,7 @@ class LineReporter(RunReporter):
 
 
 class Screen(RunReporter):
-    """The table of `muster bringup status`, drawn again every other second, and gone when the work is
-    over."""
+    """The table of `muster bringup status`, drawn every other second, gone when the work is over."""
 
     def __init__(self, observe: Observe, fold: Fold) -> None:
         from rich.console import Console

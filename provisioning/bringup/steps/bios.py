@@ -72,8 +72,7 @@ class BiosAsDesired(OfBmc):
     def _booting(
         self, machine: Machine, controller: Controller, found: Bios, differs: Settings,
     ) -> Observation | None:
-        """What a reset of ours, of which the boot may still be on its way, comes to; None where there is
-        none, or other settings differ."""
+        """What a reset of ours, perhaps on its way, comes to; None without one, or for other settings."""
         on = next((past for past in reversed(machine.operations) if past.key.startswith("on:bios:")), None)
         if on is None or controller.power() is not PowerState.ON:
             return None

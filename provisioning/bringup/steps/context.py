@@ -14,8 +14,7 @@ from inventory.transport.base import Transport
 
 @dataclass(frozen=True)
 class StepContext:
-    """`path` is the inventory file, `rules` the folders of rules in their order, `default_sku` what nodes are
-    that name no SKU."""
+    """`path` is the inventory file, `rules` rules folders in order, `default_sku` that of nodes without."""
 
     folder: Path
     path: Path

@@ -38,8 +38,7 @@ Others: TypeAlias = Callable[[], Mapping[str, Other]]
 
 @dataclass(frozen=True)
 class IdentityConflicts:
-    """What is wrong with what a machine says of itself, and how many others are about to tell who they
-    are."""
+    """What is wrong with what a machine says it is, and how many others are about to tell."""
 
     troubles: tuple[Trouble, ...]
     coming: int

@@ -115,8 +115,7 @@ class HardwareAsOrdered(OfBmc):
     def _logged(
         self, controller: Controller, powered: bool, unreported: list[str], unread: list[str],
     ) -> Iterator[Trouble]:
-        """What the event log and the sensors say that is critical. Voltages and fans of a machine that is off
-        mean nothing."""
+        """What log and sensors call critical; voltages and fans of a machine that is off do not count."""
         found = _idle_answer(lambda: controller.log(self._policy.parts.log_days), "event log", unreported)
         log = found.log if found is not None else None
         if found is not None and found.missing:

@@ -136,8 +136,7 @@ def address(text: str) -> str:
 
 
 def number(text: object) -> str:
-    """A serial number or UUID as it is compared: in upper case; "" for what makers write where there is
-    none."""
+    """A serial number or UUID as compared: upper case; "" for makers' words for none."""
     found = clean(text, 80).strip() if isinstance(text, str) else ""
     return "" if _NO_NUMBER.fullmatch(found) else found.upper()
 

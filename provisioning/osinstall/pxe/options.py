@@ -39,8 +39,7 @@ class Loaders:
 
 @dataclass(frozen=True)
 class DhcpOptions:
-    """How dnsmasq answers in the provisioning network. `first` and `last` are of FULL only, lease in
-    minutes."""
+    """How dnsmasq answers there. `first` and `last` are of FULL only, lease in minutes."""
 
     interface: str
     network: IPv4Network

@@ -47,8 +47,7 @@ WantedBy=multi-user.target
 def files(
     options: PxeOptions, machines: Sequence[PxeMachine], *, folder: Path, muster: str, listen: str, more: str,
 ) -> Iterator[tuple[str, str]]:
-    """Relative path and text of each; `folder` is where they will lie, `more` further words for `muster os
-    serve`. Raises OsError."""
+    """Path and text of each; they will be in `folder`; `more` words for `muster os serve`. OsError."""
     templates = Templates(options.templates)
     if options.dhcp is not None:
         yield CONFIGURATION, dnsmasq.configuration(options, machines)

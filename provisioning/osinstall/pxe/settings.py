@@ -51,8 +51,7 @@ class _Found:
 
 
 def load(folders: Iterable[Path]) -> PxeOptions:
-    """What the files of all folders say together. Raises RulesError, also where no server or image is
-    named."""
+    """What the files of all folders say. Raises RulesError, also without a server or an image."""
     found, templates, looked = _Found(), [], []
     for folder in folders:
         looked.append(str(folder))

@@ -211,8 +211,7 @@ def noted(fd: int, note: Any) -> None:
 
 
 def taken(step: str, line: str, wait: float) -> Any:
-    """What became of this line's step, taken now if there is one and it was not. `ok` is None where it is not
-    known how it ended."""
+    """What became of this line's step, taken now if asked and not yet. `ok` None: unknown end."""
     fd = os.open(NOTE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     if not locked(fd, wait):
         ours = note_of(fd).get("line") == line
