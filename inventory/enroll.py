@@ -1,5 +1,4 @@
-"""Decides from the keys that a server showed, known and expected ones, which host keys to pin for a node,
-or why not."""
+"""Decides from shown, known and expected keys which host keys to pin for a node, or why not."""
 
 from __future__ import annotations
 

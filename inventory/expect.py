@@ -1,9 +1,6 @@
-"""Reads which host keys nodes are expected to show: known_hosts lines,
-fingerprints as ssh-keygen -l prints them, console logs.
-
+"""Reads which host keys nodes are expected to show: known_hosts lines, prints of ssh-keygen -l, console logs.
 Of a console log only cloud-init's blocks between -----BEGIN SSH HOST KEY ...----- and END count, and of
-several the last: earlier ones speak of the machine before it was reinstalled.
-"""
+several the last: earlier ones speak of the machine before it was reinstalled."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Reads known_hosts files as OpenSSH does, and looks up one host: its keys, its revoked keys,
-its certificate authorities.
-
-Strict: an unreadable line is recorded with its reason and trusts no key.
-"""
+"""Reads known_hosts files as OpenSSH does, and looks up a host's keys, revoked keys and authorities. Strict:
+an unreadable line is recorded with its reason and trusts no key."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The inventory file: YAML of nodes, sets of nodes, groups and defaults,
-checked and merged into an `Inventory`."""
+"""The inventory file: YAML of nodes, node sets, groups and defaults, checked and merged."""
 
 from __future__ import annotations
 

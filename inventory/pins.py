@@ -1,7 +1,5 @@
-"""Edits known_hosts files: pins keys, removes old ones, and leaves every other line unchanged, to the byte.
-
-A file is replaced whole, under a lock that other enrolments respect; a kill in the middle leaves the old one.
-"""
+"""Edits known_hosts files: pins keys, removes old ones, and leaves all other lines as they are. A file is
+replaced whole, under a lock that other enrolments respect; a kill in the middle leaves the old one."""
 
 from __future__ import annotations
 

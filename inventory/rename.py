@@ -1,9 +1,6 @@
-"""Gives a node another name in the text of an inventory: in its entries, in sets that name it, and in groups;
-nothing else changes.
-
-An entry of its own keeps its place and gets the new key. A set is written without the old name and with the
-new one. A node is reached by its name where it has no `address`: that follows the name.
-"""
+"""Gives a node another name in the text of an inventory: in entries, sets and groups alone. An entry of its
+own keeps its place and gets the new key. A set is written without the old name and with the new one. A node
+is reached by its name where it has no `address`: that follows the name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""What each state of a Slurm node means for its lifecycle: whether its machine is there to be measured.
-
-The words are those of slurm.h and sinfo(1), up to Slurm 25; the signs are those that follow a state there.
-"""
+"""What each state of a Slurm node means for its lifecycle. The words are those of slurm.h and sinfo(1), up to
+Slurm 25; the signs are those that follow a state there."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What of an IdentityFile this process cannot use, though the system's ssh can; and the public key that the
-file holds or has beside it."""
+"""What of an IdentityFile only the system's ssh can use; and the public key that the file holds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`muster inventory import`: nodes and groups that Slurm, Ansible or a spreadsheet knows,
-merged into the inventory file."""
+"""`muster inventory import`: what Slurm, Ansible or a spreadsheet knows, merged into the inventory file."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""Hosts of an Ansible inventory, in INI, YAML or a folder of them,
-or as `ansible-inventory --list --export` writes them down.
-
-It takes how a host is reached (address, port, user, key, jump host, Python, become) and its groups. It
-ignores other variables: give rack or SKU in the inventory itself, or by a CSV. Templates (`{{ }}`) and
-encrypted values are left out, each with a note.
-"""
+"""Hosts of an Ansible inventory, in INI, YAML, folders or `ansible-inventory --list --export`'s form. It
+takes how a host is reached (address, port, user, key, jump host, Python, become) and its groups. It ignores
+other variables: give rack or SKU in the inventory itself, or by a CSV. Templates (`{{ }}`) and encrypted
+values are left out, each with a note."""
 
 from __future__ import annotations
 

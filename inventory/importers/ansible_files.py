@@ -1,9 +1,6 @@
-"""Ansible's inventory files read into a tree: INI, YAML, the JSON that `ansible-inventory --list` prints,
-and folders of them.
-
-Nothing is executed, decrypted or templated: what needs Ansible itself is refused,
-with the command that exports it.
-"""
+"""Ansible's inventory files read into a tree: INI, YAML, the JSON that `ansible-inventory --list` prints, and
+folders of them. Nothing is executed, decrypted or templated: what needs Ansible is refused, with the command
+to export."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""Ansible's dialect of YAML, which is 1.1 with tags of its own, read as plain data with places;
-nothing is decrypted or made.
-
-Unlike the inventory's own YAML it has merge keys, `yes` for true and `010` for eight,
-and the last of two equal keys counts.
-"""
+"""Ansible's dialect of YAML, which is 1.1 with tags of its own, as plain data with places. Unlike the
+inventory's own YAML it has merge keys, `yes` for true and `010` for eight, and the last of two equal keys
+counts."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""The host keys that a server proves to own within one connection, beside that of the key exchange.
-
-OpenSSH's sshd announces them all after the login (hostkeys-00@openssh.com) and signs, on request, this
-connection's session identifier with each (hostkeys-prove-00@openssh.com): OpenSSH, PROTOCOL, 2.5, and
-draft-miller-sshm-hostkey-update. What a server merely announces proves nothing.
-"""
+"""The host keys that a server proves in one connection, beside the key exchange's. OpenSSH's sshd announces
+them all after the login (hostkeys-00@openssh.com) and signs, on request, this connection's session identifier
+with each (hostkeys-prove-00@openssh.com): OpenSSH, PROTOCOL, 2.5, and draft-miller-sshm-hostkey-update. What
+a server merely announces proves nothing."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""Which nodes to leave alone between sweeps, because their last login hung.
-
-Each such login leaves a process on the node, which may stay for as long as what it waits for. So the node is
-left alone for a minute, or for one interval of the sweeps where that is longer, and for twice as long after
-each further login that hangs in a row, at most an hour. Any other end of a login, or another entry in the
-inventory, ends that.
-"""
+"""Which nodes to leave alone because their last login hung. Each such login leaves a process on the node,
+which may stay for as long as what it waits for. So the node is left alone for a minute, or for one interval
+of the sweeps where that is longer, and for twice as long after each further login that hangs in a row, at
+most an hour. Any other end of a login, or another entry in the inventory, ends that."""
 
 from __future__ import annotations
 

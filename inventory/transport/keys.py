@@ -1,5 +1,4 @@
-"""The user's keys, from files and from the SSH agent,
-loaded once and shared by all connections of a sweep."""
+"""The user's keys, from files and the SSH agent, loaded once for all connections of a sweep."""
 
 from __future__ import annotations
 

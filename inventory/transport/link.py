@@ -1,9 +1,6 @@
-"""One SSH connection: key exchange, the host's key, the user's keys,
-then one program or a tunnel to the next machine.
-
-paramiko does the protocol and the cryptography; its own timeouts, polls and timers are unused. A task's abort
-shuts the stream, which ends whatever blocks here.
-"""
+"""One SSH connection: key exchange, the host's key, the user's keys, then a program or a tunnel. paramiko
+does the protocol and the cryptography; its own timeouts, polls and timers are unused. A task's abort shuts
+the stream, which ends whatever blocks here."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Connections that are kept between sweeps: a bounded number, probed while idle,
-dropped when they do not answer."""
+"""Connections kept between sweeps: a bounded number, probed while idle, dropped when silent."""
 
 from __future__ import annotations
 

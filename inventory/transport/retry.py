@@ -1,5 +1,4 @@
-"""Retries when a server drops a connection before the login,
-as sshd's MaxStartups does at random under load."""
+"""Retries when a server drops a connection before the login, as sshd's MaxStartups does under load."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""The protocol with the program on a node, without I/O of its own: what to send, and how it ended.
-
-A transport feeds it the received data; it returns what to write,
-and turns any end into a body or a `Failure`.
-"""
+"""The protocol with the program on a node, without I/O. A transport feeds it the received data; it returns
+what to write, and turns any end into a body or a `Failure`."""
 
 from __future__ import annotations
 

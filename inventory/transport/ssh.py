@@ -1,5 +1,4 @@
-"""The SSH transport: paramiko below, strict host keys, keys only,
-one connection and one program per node, every wait with an end."""
+"""The SSH transport: paramiko, strict host keys, keys only, one program a node, every wait with an end."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The byte stream under SSH: name to address, TCP, the server's banner;
-with a distinct error for every failure before SSH starts."""
+"""The byte stream under SSH: name to address, TCP, banner; each failure before SSH has its error."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""What a person's `muster uncordon` does: gives nodes back, and says of each that is not free afterwards who
-holds it and what to type next; or ends exactly one mark, also one that the store does not know.
-"""
+"""What `muster uncordon` does: gives nodes back, and says who holds those that are not free; or ends exactly
+one mark, known to the store or not."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What an administrator of Kubernetes applies so that muster may do its work there, and what he should know
-of it, as one YAML text."""
+"""What an administrator of Kubernetes applies so that muster may work, with comments, as YAML."""
 
 from __future__ import annotations
 

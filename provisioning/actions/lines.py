@@ -1,5 +1,4 @@
-"""A text file that people and muster edit line by line: read within bounds, changed under a lock, written
-whole."""
+"""A text file that people and muster edit: read within bounds, changed under a lock, written whole."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Decides whose the hold on a node is, from what the back end shows and from our cordons in the store.
-Pure."""
+"""Whose the hold on a node is, by what the back end shows and our cordons in the store. Pure."""
 
 from __future__ import annotations
 

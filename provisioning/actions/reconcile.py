@@ -1,6 +1,5 @@
 """Brings a store that was restored and what a back end shows together: what the lost head made after the copy
-is taken in under its own mark, and what it released is over. The back end is only read.
-"""
+is taken in, what it released is over. The back end is only read."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Jobs that wait in Slurm, and whether one could start if some nodes were free: pure, by squeue and sinfo.
-
-squeue(1) and sinfo(1) of Slurm 22.05 and 23.11. %D of a job that waits is the least number of nodes it takes,
-%P may name several partitions, %v is the reservation it is to run in. A job counts as waiting for nodes
-unless it is certain that it waits for something else.
-"""
+"""Jobs that wait in Slurm, and whether one could start if some nodes were free; pure. squeue(1) and sinfo(1)
+of Slurm 22.05 and 23.11. %D of a job that waits is the least number of nodes it takes, %P may name several
+partitions, %v is the reservation it is to run in. A job counts as waiting for nodes unless it is certain that
+it waits for something else."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Resolves marks that no cordon of this store accounts for, and cordons of ours that a person edited: adopts
-or forgets them.
-
-As in `cordon`: read, change, read again, node by node, each change in the ledger before it is made.
-"""
+"""Adopts or forgets marks that no cordon of this store accounts for, and cordons of ours that a person
+edited. As in `cordon`: read, change, read again, node by node, each change in the ledger before it is
+made."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Cordons nodes while the store cannot be opened: each under a mark of a name of its own, which the store
-takes in later (`healthcheck.store.waiting`).
-
-As with a store: read, write down, read again just before the change, change, read again.
-"""
+"""Cordons nodes without the store: each under a mark of its own, which the store takes in later
+(`healthcheck.store.waiting`). As with a store: read, write down, read again just before the change, change,
+read again."""
 
 from __future__ import annotations
 

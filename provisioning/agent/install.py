@@ -1,9 +1,6 @@
-"""Installs, rolls back and removes the agent on nodes, and asks for its status: one exec a node, over the
-usual transport.
-
-What is the same on all nodes is sent once asked for, so a node that has it already gets a few kilobytes; what
-is meant for one node is named on its command line, as `Node.words` are.
-"""
+"""Installs, rolls back and removes the agent on nodes, and asks for its status: one exec a node. What is the
+same on all nodes is sent once asked for, so a node that has it already gets a few kilobytes; what is meant
+for one node is named on its command line, as `Node.words` are."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Upgrades and rolls back agents with the settings that each node was installed with, except for those given
-now."""
+"""Upgrades and rolls back agents with each node's own settings, except for those given now."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Upgrades agents ring by ring: the next ring begins only if the one before did not get worse.
-
-Nothing is kept on the head: nodes that have the new version are in no ring, so that an upgrade that was
-stopped or killed goes on by being started again, with its first ring first.
-"""
+"""Upgrades agents ring by ring: the next ring begins only if the one before did not get worse. Nothing is
+kept on the head: nodes that have the new version are in no ring, so a stopped or killed upgrade goes on by
+being started again."""
 
 from __future__ import annotations
 

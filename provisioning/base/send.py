@@ -1,5 +1,4 @@
-"""Has nodes check or apply their base configuration, or report their identity: one program a node, over the
-usual transport."""
+"""Has nodes check or apply their base configuration, or report identity: one program a node."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Asks the controllers of many nodes at once; each answer comes when it is there, and a sick controller
-delays no one."""
+"""Asks the controllers of many nodes at once; answers come as they are there, and none waits."""
 
 from __future__ import annotations
 

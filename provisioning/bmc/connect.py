@@ -1,5 +1,4 @@
-"""The one way to a node's management controller, whatever it speaks; nothing is asked, and no password read,
-before its first use."""
+"""The one way to a node's controller, whatever it speaks; no password is read before its use."""
 
 from __future__ import annotations
 

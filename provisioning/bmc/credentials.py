@@ -1,9 +1,6 @@
-"""Passwords of management controllers: read as late as can be from where the inventory says they are, and
-shown nowhere.
-
-What a password's command prints, and what a file holds, is in no error, log or repr. Whoever needs the text
-asks for it by name, `Hidden.text`, at the one place that hands it to the controller.
-"""
+"""Passwords of management controllers: read late from where the inventory says, shown nowhere. What a
+password's command prints, and what a file holds, is in no error, log or repr. Whoever needs the text asks for
+it by name, `Hidden.text`, at the one place that hands it to the controller."""
 
 from __future__ import annotations
 

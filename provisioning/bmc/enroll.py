@@ -1,5 +1,4 @@
-"""The steps of pinning controllers' certificates: what each shows, what is to be done about it, and doing
-it."""
+"""The steps of pinning controllers' certificates: what each shows, what to do about it, doing it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Judges what a controller says of itself by the rules that judge what the node sees of it
-(`rules/bmc.yaml`)."""
+"""Judges what a controller says of itself by the rules for the node's own look (`rules/bmc.yaml`)."""
 
 from __future__ import annotations
 

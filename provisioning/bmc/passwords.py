@@ -1,9 +1,7 @@
-"""Passwords that muster makes for controllers, and where they are kept: a file for each machine that only its
-owner may read, or the site's keyring, by a program that is given the password over its standard input.
-
-A new password has a place of its own, beside the one that works, until the controller has been seen to take
-it: so whoever is killed anywhere has lost neither.
-"""
+"""Passwords that muster makes for controllers, and where they are kept: a file for each machine, its owner's
+alone, or the site's keyring, by a program that reads it on standard input. A new password has a place of its
+own, beside the one that works, until the controller has been seen to take it: so whoever is killed anywhere
+has lost neither."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""Which certificate each node's controller has: fingerprints that a person or a delivery list has vouched
-for, in one file.
-
-A fingerprint is SHA-256 of the certificate as it is sent (DER), in hexadecimal. The file is replaced whole,
-under a lock.
-"""
+"""Fingerprints of controllers' certificates that a person or a delivery list vouched for, in one file. A
+fingerprint is SHA-256 of the certificate as it is sent (DER), in hexadecimal. The file is replaced whole,
+under a lock."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the commands of `muster bmc` share: choosing nodes, common options, and printing answers as they
-come."""
+"""What the commands of `muster bmc` share: chosen nodes, options, and answers printed as they come."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`muster bmc show|hardware|firmware|bios|log|sensors|check`: what controllers report, and what the rules say
-about it."""
+"""`muster bmc show|hardware|firmware|bios|log|sensors|check`: what controllers report, and rules on it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`muster bringup`: takes machines from power-off to service, step by step, hundreds at once; it can resume
-anywhere."""
+"""`muster bringup`: takes machines from power-off to service, step by step, resumable anywhere."""
 
 from __future__ import annotations
 

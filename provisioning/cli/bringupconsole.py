@@ -1,5 +1,4 @@
-"""What machines that are stuck in a step which starts them wrote to their consoles, for the pages of a
-bring-up."""
+"""What machines stuck in a step that starts them wrote to their consoles, for bring-up's pages."""
 
 from __future__ import annotations
 

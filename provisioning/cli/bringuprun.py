@@ -1,5 +1,4 @@
-"""What `muster bringup run` and `resume` do: a dry run that only checks, or the real run, with progress and a
-summary."""
+"""What `muster bringup run` and `resume` do: a dry run, or the real one, with a summary."""
 
 from __future__ import annotations
 

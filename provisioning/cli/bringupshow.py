@@ -1,5 +1,4 @@
-"""`muster bringup status` and `muster bringup report`: the state of a bring-up, and who has to repair what;
-from the store alone."""
+"""`muster bringup status` and `report`: how machines stand, and who repairs what; from the store."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the bring-up commands need: inventory, rules, policy, store; and which of the chosen machines may be
-brought up."""
+"""What bring-up commands need: inventory, rules, policy, store; and who may be brought up."""
 
 from __future__ import annotations
 

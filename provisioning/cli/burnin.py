@@ -1,5 +1,4 @@
-"""`muster burnin`: the last gate before training. It measures GPUs, nodes and the paths between them, and
-names the faulty ones."""
+"""`muster burnin`: the last gate before training; it names faulty GPUs, nodes and paths."""
 
 from __future__ import annotations
 

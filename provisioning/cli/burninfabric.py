@@ -1,5 +1,4 @@
-"""The options of a link burn within a burn-in, and what they stand for: the plan's fabric, and a node that
-reads its counters."""
+"""The options of a link burn within a burn-in: the plan's fabric, and a node that reads its counters."""
 
 from __future__ import annotations
 

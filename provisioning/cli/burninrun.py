@@ -1,5 +1,4 @@
-"""What `muster burnin run` and `muster burnin screen` share: a run under a lease over the launcher's
-transport, and its exit code."""
+"""What `muster burnin run` and `screen` share: a run under a lease, and its exit code."""
 
 from __future__ import annotations
 

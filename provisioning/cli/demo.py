@@ -1,5 +1,4 @@
-"""`muster demo`: starts a loopback fleet with planted faults, sweeps it, and compares what it found with what
-was planted."""
+"""`muster demo`: a loopback fleet with planted faults, swept, and compared with what was planted."""
 
 from __future__ import annotations
 

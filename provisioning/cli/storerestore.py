@@ -1,5 +1,4 @@
-"""`muster store restore` and `muster store reconcile`: put a copy of the store back, and bring it and the
-back ends together."""
+"""`muster store restore` and `reconcile`: a copy of the store back, and back ends beside it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""Judges the lines of a console by the kernel catalogue: of the kernel, of systemd in the initramfs and
-after, and whatever else the catalogue knows. Pure.
-
-A console shows what anyone writes to it, so a line proves less than the kernel's own log: it says where to
-look, and decides nothing.
-"""
+"""Judges the lines of a console by the kernel catalogue: whatever that knows. Pure. A console shows what
+anyone writes to it, so a line proves less than the kernel's own log: it says where to look, and decides
+nothing."""
 
 from __future__ import annotations
 

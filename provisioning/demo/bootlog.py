@@ -1,8 +1,6 @@
 """The kernel log of a healthy HGX H100 node, as records of /dev/kmsg (Documentation/ABI/testing/dev-kmsg).
-
-The lines follow the formats that kernels and drivers print; their wording and figures are made up. Some are
-of the kind that frightens a careless reader: the words 'error' and 'failed' occur on every healthy machine.
-"""
+Formats are those of kernels and drivers, wording and figures made up; 'error' and 'failed' occur on every
+healthy machine."""
 
 from __future__ import annotations
 

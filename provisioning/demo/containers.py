@@ -1,5 +1,4 @@
-"""What a simulated node's Docker client says, and the files that give GPUs and Slurm's jobs their
-containers."""
+"""What a simulated node's Docker client says, and files that give GPUs and jobs containers."""
 
 from __future__ import annotations
 

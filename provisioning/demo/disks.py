@@ -1,5 +1,4 @@
-"""What a simulated node says of its disks: sysfs of NVMe drives and of an md array, smartctl's JSON, and
-fstab."""
+"""A simulated node's disks: sysfs of NVMe drives and an md array, smartctl's JSON, fstab."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Defines what a sweep must find for each planted fault, by fault name alone, independent of how faults are
-planted."""
+"""What a sweep must find for each planted fault, by its name alone, however faults are planted."""
 
 from __future__ import annotations
 

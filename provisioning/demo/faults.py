@@ -1,10 +1,7 @@
-"""Plants faults: each breaks one simulated node in one way. What a sweep must say of them is in another file,
-on purpose.
-
-A fault is a function that changes a healthy `DemoMachine` before it is written; its name with dashes is the
-fault's name, its docstring what is wrong with the node. `rng` picks the GPU, port or text where the fault
-does not name one.
-"""
+"""Plants faults: each breaks a simulated node in one way; what a sweep must say is in another file. A fault
+is a function that changes a healthy `DemoMachine` before it is written; its name with dashes is the fault's
+name, its docstring what is wrong with the node. `rng` picks the GPU, port or text where the fault does not
+name one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Starts a fleet of simulated nodes behind real sshd on loopback, and leaves nothing behind, however it
-ends."""
+"""A fleet of simulated nodes behind real sshd on loopback, which leaves nothing behind."""
 
 from __future__ import annotations
 

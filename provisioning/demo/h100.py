@@ -1,9 +1,6 @@
-"""A healthy HGX H100 node with eight GPUs: what its kernel, driver and tools say, in the forms that they
-document.
-
-Addresses on the PCI bus are those of an NVIDIA DGX H100. Serial numbers, GUIDs, times and the like differ
-from node to node by `rng`; everything else is equal, as on nodes that were installed together.
-"""
+"""A healthy HGX H100 node with eight GPUs: what kernel, driver and tools say. Addresses on the PCI bus are
+those of an NVIDIA DGX H100. Serial numbers, GUIDs, times and the like differ from node to node by `rng`;
+everything else is equal, as on nodes that were installed together."""
 
 from __future__ import annotations
 

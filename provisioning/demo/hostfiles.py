@@ -1,9 +1,6 @@
-"""What the kernel of a healthy HGX H100 node says of its CPUs, NUMA nodes, memory controllers, processes and
-PCI Express links.
-
-Two packages of 56 cores with two threads each; the first half of the devices sits beside the first. Counters
-are not all at zero: a corrected memory error and a few corrected errors of links belong to a healthy node.
-"""
+"""What a healthy HGX H100 node's kernel says of CPUs, NUMA, memory, processes and PCIe links. Two packages of
+56 cores with two threads each; the first half of the devices sits beside the first. Counters are not all at
+zero: a corrected memory error and a few corrected errors of links belong to a healthy node."""
 
 from __future__ import annotations
 

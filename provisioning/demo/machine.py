@@ -1,5 +1,4 @@
-"""One simulated node as data: its files, mounts, tools and raw GPU values, and how they are written out as a
-tree."""
+"""One simulated node as data: files, mounts, tools and raw GPU values; written out as a tree."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What a simulated node says of NVIDIA's kernel modules and services: the files below /sys/module, systemctl
-and journalctl."""
+"""What a simulated node says of modules and services: /sys/module, systemctl, journalctl."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""Asks addresses whether a controller is there, without logging in: so many a second, each within its time,
-whatever answers.
-
-Over TLS the certificate is not verified, since nothing secret is sent; its fingerprint is shown. No redirect
-is followed.
-"""
+"""Asks addresses for a controller, without a login: so many a second, each within its time. Over TLS the
+certificate is not verified, since nothing secret is sent; its fingerprint is shown. No redirect is
+followed."""
 
 from __future__ import annotations
 

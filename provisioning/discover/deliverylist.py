@@ -1,5 +1,4 @@
-"""The list of what was delivered: a table with a header line, of which only the column of serial numbers has
-to be there."""
+"""The list of what was delivered: a table in which only serial numbers have to be."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""What only one machine may have, and more than one has: address, host name, serial number, MAC, UUID, GUID;
-pure.
-
-Claims come from what was found now, from the inventory, from leases and from the newest looks that the store
-keeps; one machine is one `who`, wherever it was seen.
-"""
+"""What several machines have and only one may: address, host name, serial, MAC, UUID, GUID; pure. Claims come
+from what was found now, from the inventory, from leases and from the newest looks that the store keeps; one
+machine is one `who`, wherever it was seen."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What was found, as entries for an inventory: planned nodes with the address of their controller and their
-serial number."""
+"""What was found, as entries: planned nodes with their controller's address and serial number."""
 
 from __future__ import annotations
 

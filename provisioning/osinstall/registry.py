@@ -1,6 +1,5 @@
 """The back ends by the name that `os: {by: ...}` gives them. A new one is a line in `FACTORIES`: a function
-that reads its own keys of the section, when the policy is read, and gives what makes the back end for a run.
-"""
+that reads its keys and gives what makes it for a run."""
 
 from __future__ import annotations
 

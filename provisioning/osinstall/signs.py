@@ -1,5 +1,4 @@
-"""The signs of an installed or installing system that a machine shows, as read from its own report, which may
-hold anything."""
+"""The signs of an installed or installing system in a machine's own report, which may hold anything."""
 
 from __future__ import annotations
 

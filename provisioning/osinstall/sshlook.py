@@ -1,8 +1,6 @@
-"""Asks a machine over SSH for signs of an installed system; nothing is changed there and nothing is pinned.
-
-A host key that is pinned is checked as ever. Where none is, or another, the shown one is taken for this one
-look (`inventory.transport.unpinned`), and the keys that were proven in that connection come with the report.
-"""
+"""Asks a machine over SSH for signs of an installed system; nothing is changed or pinned. A host key that is
+pinned is checked as ever. Where none is, or another, the shown one is taken for this one look
+(`inventory.transport.unpinned`), and the keys that were proven in that connection come with the report."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Chooses, for each node that has a fault, the step that the policy names for it, or says why there is none.
-Pure."""
+"""For each node with a fault, the step that the policy names, or why there is none. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the ledger keeps of a step: a line before it, with what was wrong then, and its outcome; and what
-follows from the lines."""
+"""What the ledger keeps of a step: a line before, its outcome, and what follows from both."""
 
 from __future__ import annotations
 

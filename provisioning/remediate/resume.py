@@ -1,5 +1,4 @@
-"""Finds out how the steps of a killed run ended. Nothing runs twice, and nothing counts as done without
-proof."""
+"""How the steps of a killed run ended. Nothing runs twice, and nothing counts without proof."""
 
 from __future__ import annotations
 

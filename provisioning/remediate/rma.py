@@ -1,10 +1,7 @@
-"""Takes a part, or a whole node, through its return to the vendor: the store and the inventory file, in this
-order.
-
-Each operation is written into the store before the file is changed, and its outcome after. Whoever is killed
-in between leaves a line of the ledger without an outcome; the same command again finishes it, and until then
-every `muster rma` says what is left.
-"""
+"""Takes a part or node through its return to the vendor: the store, then the inventory file. Each operation
+is written into the store before the file is changed, and its outcome after. Whoever is killed in between
+leaves a line of the ledger without an outcome; the same command again finishes it, and until then every
+`muster rma` says what is left."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The ticket of an RMA: a person's decision that a part goes to the vendor, with what the store
-remembers of it."""
+"""The ticket of an RMA: a person's decision, with what the store remembers of the part."""
 
 from __future__ import annotations
 

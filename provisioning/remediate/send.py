@@ -1,5 +1,4 @@
-"""Sends one step to nodes, over the usual transport and as one program; and asks what became of one that
-someone else began."""
+"""Sends one step to nodes as one program; and asks what became of one that another began."""
 
 from __future__ import annotations
 

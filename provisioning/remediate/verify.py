@@ -1,5 +1,4 @@
-"""Checks nodes as `muster check` does, before and after a step, and reports what changed; the snapshot goes
-into the store."""
+"""Checks nodes before and after a step as `muster check` does; the snapshot goes into the store."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""Takes cordons of ours to a node's new name in the back ends, so that one of both names keeps jobs away at
-any moment, wherever the work is cut short.
-
-First the new name bears the same mark, too; then the store is changed; last the old name loses it. A
-scheduler that still has a node of the old name keeps that held: it may be the same machine.
-"""
+"""Takes cordons to a node's new name in the back ends; one of both names keeps jobs away at any moment. First
+the new name bears the same mark, too; then the store is changed; last the old name loses it. A scheduler that
+still has a node of the old name keeps that held: it may be the same machine."""
 
 from __future__ import annotations
 

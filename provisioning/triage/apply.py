@@ -1,10 +1,6 @@
-"""Carries out a triage plan: verdicts into the store, cordons and releases through a back end, each with a
-ledger entry.
-
-What the plan says is what is done, in its order; no one decides here. Whoever is killed between two steps
-leaves the rest to the next run, whose plan has what is left. One triage at a time acts on a store
-(`provisioning.triage.onerun`).
-"""
+"""Carries out a triage plan: verdicts, cordons and releases, each with a ledger entry. What the plan says is
+what is done, in its order; no one decides here. Whoever is killed between two steps leaves the rest to the
+next run, whose plan has what is left. One triage at a time acts on a store (`provisioning.triage.onerun`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The verdict of triage on each node, as a condition that the back end shows to people
-(`SupportsConditions`)."""
+"""Triage's verdict on each node, as a condition that the back end shows (`SupportsConditions`)."""
 
 from __future__ import annotations
 

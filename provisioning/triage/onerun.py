@@ -1,10 +1,6 @@
-"""One triage at a time for a fleet: the lock of the state folder, and a row in the store that another machine
-sees, too.
-
-Whose process is gone is closed as 'ended without a word', and the next run goes on. Of a run on another
-machine no one here can say whether it lives: it is waited for, and after an hour a person may say that it is
-dead (--take-over HOST).
-"""
+"""One triage at a time for a fleet: a lock, and a row in the store for other machines. Whose process is gone
+is closed as 'ended without a word', and the next run goes on. Of a run on another machine no one here can say
+whether it lives: it is waited for, and after an hour a person may say that it is dead (--take-over HOST)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The files that decide what triage does: those of the site's rules folders one by one, and the packaged ones
-as one."""
+"""The files that decide what triage does: the site's one by one, the packaged ones as one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Restores removed parts of a cordon of ours that still holds, such as a taint that `kubectl taint` has
-removed."""
+"""Restores removed parts of a cordon of ours, such as a taint that `kubectl taint` took."""
 
 from __future__ import annotations
 

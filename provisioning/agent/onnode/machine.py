@@ -1,9 +1,6 @@
-"""The node's side of the agent's commands: what lies there, what may be changed, and what starts the agent.
-Python 3.8.
-
+"""The node's side of the agent's commands: what lies there, may be changed, and starts it. Python 3.8.
 Nothing is switched to before all of it lies there, its checksums hold, and it has been started once; so
-whenever this is killed, a whole version is in use, and doing the same again finishes it.
-"""
+whenever this is killed, a whole version is in use, and doing the same again finishes it."""
 
 from __future__ import annotations
 

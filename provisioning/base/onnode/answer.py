@@ -1,5 +1,4 @@
-"""What every program here needs: files read within bounds, systemd asked, and the answer in one frame. Python
-3.8."""
+"""What every program here needs: bounded reads, systemd, the answer in one frame. Python 3.8."""
 
 from __future__ import annotations
 

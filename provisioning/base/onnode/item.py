@@ -1,5 +1,4 @@
-"""One item of the base configuration on this machine: its state, what would change, and the change itself.
-Python 3.8."""
+"""One item of the base configuration: its state, what would change, the change. Python 3.8."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""Limits and kernel parameters. Python 3.8.
-
-limits.conf(5): `*` does not mention root; of what is said twice the later file's word counts.
-systemd-system.conf(5), DefaultLimitMEMLOCK; main.c of systemd reads it again at daemon-reload. sysctl.d(5):
-files in the order of their names, whatever folder they are in, and /etc/sysctl.conf, which procps reads last.
-"""
+"""Limits and kernel parameters. Python 3.8. limits.conf(5): `*` does not mention root; of what is said twice
+the later file's word counts. systemd-system.conf(5), DefaultLimitMEMLOCK; main.c of systemd reads it again at
+daemon-reload. sysctl.d(5): files by name, whatever their folder, and /etc/sysctl.conf last."""
 
 from __future__ import annotations
 

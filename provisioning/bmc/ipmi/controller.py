@@ -1,10 +1,7 @@
-"""A controller that speaks IPMI 2.0, as `provisioning.bmc.base.Controller`: everything that changes it asks
-for more rights than a look.
-
-Before the first login it is asked, over UDP and without a password, whether it is there and what it offers;
-then the account is tried once with a command that says why it is refused. A refused account is not tried
-again by this object: accounts lock.
-"""
+"""A controller that speaks IPMI 2.0, as `provisioning.bmc.base.Controller`: changes ask for more rights than
+a look. Before the first login it is asked, over UDP and without a password, whether it is there and what it
+offers; then the account is tried once with a command that says why it is refused. A refused account is not
+tried again by this object: accounts lock."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""What ipmitool prints, as the values that every way to speak to a controller gives; pure.
-
-Forms: ipmitool 1.8.19, lib/ipmi_chassis.c, ipmi_mc.c, ipmi_fru.c and ipmi_sdr.c; the numbers of entities are
-IPMI 2.0, table 43-13, the states of sensors table 42-3. IPMI knows what has a sensor or a FRU record: of
-GPUs, NICs and switches it has no idea.
-"""
+"""What ipmitool prints, as values; pure. Forms: ipmitool 1.8.19, lib/ipmi_chassis.c, ipmi_mc.c, ipmi_fru.c
+and ipmi_sdr.c; the numbers of entities are IPMI 2.0, table 43-13, the states of sensors table 42-3. IPMI
+knows what has a sensor or a FRU record: of GPUs, NICs and switches it has no idea."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""The datagrams that an IPMI controller answers before anybody logs in: what is sent, and what an answer
-says; pure.
-
-Forms: ASF 2.0 (DSP0136) 3.2.2 to 3.2.4 for the presence ping and pong, IPMI 2.0 section 13.6 for messages
-outside a session, 22.13 for Get Channel Authentication Capabilities and 22.15 for Get Channel Cipher Suites.
-"""
+"""The datagrams that an IPMI controller answers before a login; pure. Forms: ASF 2.0 (DSP0136) 3.2.2 to 3.2.4
+for the presence ping and pong, IPMI 2.0 section 13.6 for messages outside a session, 22.13 for Get Channel
+Authentication Capabilities and 22.15 for Get Channel Cipher Suites."""
 
 from __future__ import annotations
 

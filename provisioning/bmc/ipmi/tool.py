@@ -1,10 +1,7 @@
-"""Runs ipmitool(1): no shell, everything bounded, and the password through a pipe, so that no process list or
-environment has it.
-
+"""Runs ipmitool(1): no shell, all bounded, the password through a pipe, in no process list or environment.
 `-f` opens what it is given with fopen(3) and reads one line of at most 20 bytes (ipmitool 1.8.19,
 lib/ipmi_main.c: ipmi_password_file_read), so /dev/fd/N of an inherited pipe will do, and what was read is
-gone.
-"""
+gone."""
 
 from __future__ import annotations
 

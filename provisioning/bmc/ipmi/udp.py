@@ -1,5 +1,4 @@
-"""Asks an address over UDP whether an IPMI controller is there, without logging in: what is lost is asked
-again."""
+"""Asks an address over UDP for an IPMI controller, without a login; what is lost is asked again."""
 
 from __future__ import annotations
 

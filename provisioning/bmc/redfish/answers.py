@@ -1,5 +1,4 @@
-"""What an answer of a service means, and which paths of it are followed. Source: DMTF DSP0266, status codes
-and error responses."""
+"""What an answer of a service means, and which of its paths are followed (DMTF DSP0266)."""
 
 from __future__ import annotations
 

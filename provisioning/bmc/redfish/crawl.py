@@ -1,8 +1,6 @@
 """Which paths of a service are still to be read, as several connections take them: what a document leads to
-joins the others at once, so that no connection waits for a whole level to be read.
-
-Also what earlier tries read, which the next one need not ask for again.
-"""
+joins at once, so that none waits for a level. Also what earlier tries read, which the next one need not ask
+for again."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""The parts of a machine, kind by kind, out of what a Redfish service says; a kind that cannot be read costs
-no other.
-
-Source: DMTF's schemas Processor, Memory, Drive, NetworkAdapter, Switch, PowerSupply, Fan, and the older
-arrays of Power and Thermal.
-"""
+"""A machine's parts, kind by kind, out of Redfish; an unreadable kind costs no other. Source: DMTF's schemas
+Processor, Memory, Drive, NetworkAdapter, Switch, PowerSupply, Fan, and the older arrays of Power and
+Thermal."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Which virtual drive an image goes into that a machine is to boot as a CD.
-
-Source: DMTF DSP0268, VirtualMedia: MediaTypes has CD, DVD, Floppy and USBStick. A drive for USB sticks alone
-is not taken: the boot override that finds it is another than Cd.
-"""
+"""The virtual drive for an image to boot as a CD. Source: DMTF DSP0268, VirtualMedia: MediaTypes has CD, DVD,
+Floppy and USBStick. A drive for USB sticks alone is not taken: the boot override that finds it is another
+than Cd."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Reads single values out of foreign JSON: whatever stands there, the result is of the type asked for, or
-says why there is none."""
+"""Single values out of foreign JSON: of the type asked for, or why there is none."""
 
 from __future__ import annotations
 

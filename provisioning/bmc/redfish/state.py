@@ -1,9 +1,5 @@
-"""Identity, power, boot override, BIOS settings, virtual media and firmware, out of what a Redfish service
-says.
-
-Source: DMTF's schemas ComputerSystem, Manager, Bios, VirtualMedia, SoftwareInventory, and DSP0266, 9.10
-(settings resources).
-"""
+"""Identity, power, boot override, BIOS, virtual media and firmware, out of Redfish. Source: DMTF's schemas
+ComputerSystem, Manager, Bios, VirtualMedia, SoftwareInventory, and DSP0266, 9.10 (settings resources)."""
 
 from __future__ import annotations
 

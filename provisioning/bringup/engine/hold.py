@@ -1,6 +1,5 @@
-"""Keeps jobs away from machines while they are brought up, and gives those to jobs that are through: cordons
-of ours, each with its line in the ledger. What someone else holds already is theirs, and stays so.
-"""
+"""Keeps jobs away from machines in bring-up by cordons of ours, each with its line in the ledger, until they
+are through. What others hold stays theirs."""
 
 from __future__ import annotations
 

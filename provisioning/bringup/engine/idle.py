@@ -1,10 +1,6 @@
-"""Whether a machine may be disturbed: the inventory has it in bring-up still, no lease of another muster that
-lives is on it, and no job by what keeps jobs away here, nor may one come: someone holds it there, or it is
-not known there.
-
-Where the inventory names what keeps jobs away (`cordon:`), that must answer; where it does not, Slurm is
-asked if it is there.
-"""
+"""Whether a machine may be disturbed: it is still in bring-up, no living muster leases it, and no job is or
+may come there: someone holds it, or it is not known there. Where the inventory names what keeps jobs away
+(`cordon:`), that must answer; where it does not, Slurm is asked if it is there."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""The main loop of a run: each machine goes on as soon as it can, and results of many machines are stored in
-one transaction.
-
-One thread decides and writes; looks and operations are in others, for they wait. An operation is handed to
-them once it is in the store, never before. Nothing is polled but the store, where a person may have said a
-word meanwhile: the loop sleeps until a result comes or a time is due.
-"""
+"""The main loop of a run: machines go on when they can, results are stored together. One thread decides and
+writes; looks and operations are in others, for they wait. An operation is handed to them once it is in the
+store, never before. Nothing is polled but the store, where a person may have said a word meanwhile: the loop
+sleeps until a result comes or a time is due."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
-"""Who is next in a step: machines that are to be checked, and how many may be at it at once, in all and of
-one power domain.
-
-A machine has a place while it is checked, and from its first operation there until the step ends: a machine
-that was switched on draws power until it is through, and one that only waits keeps no one out. Domains take
-turns.
-"""
+"""Who is next in a step: machines to be checked, so many at once in all and of a power domain. A machine has
+a place while it is checked, and from its first operation there until the step ends: a machine that was
+switched on draws power until it is through, and one that only waits keeps no one out. Domains take turns."""
 
 from __future__ import annotations
 

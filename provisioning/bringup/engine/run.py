@@ -1,5 +1,4 @@
-"""Takes machines through their steps until each is through, in trouble or halted; killed anywhere, the next
-run goes on from the store."""
+"""Takes machines through their steps; killed anywhere, the next run goes on from the store."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""When which machine is checked or changed: whose turn it is in each step, when it is to be checked again,
-and who waits for others.
-
-A machine is sent into a step where the step has a place for it and is not halted. An operation that is done
-to many machines at once waits until no one of a look at many is checked or asked about any more; until it is
-over no one else is checked in that step.
-"""
+"""When which machine is checked or changed: whose turn it is, when it comes again, and who waits. A machine
+is sent into a step where the step has a place for it and is not halted. An operation that is done to many
+machines at once waits until no one of a look at many is checked or asked about any more; until it is over no
+one else is checked in that step."""
 
 from __future__ import annotations
 

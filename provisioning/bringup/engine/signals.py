@@ -1,5 +1,4 @@
-"""Handles Ctrl-C, SIGTERM and a closed terminal during changes: the first signal asks the run to end, the
-second ends it."""
+"""Ctrl-C, SIGTERM and a closed terminal: the first signal asks the run to end, the second ends it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""When a run stops sending machines into a step: many of them met its trouble, or their controllers refuse
-the login; pure counting."""
+"""When a run sends no machines into a step: many met its trouble, or logins are refused. Pure."""
 
 from __future__ import annotations
 

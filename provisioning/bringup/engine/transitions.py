@@ -1,9 +1,6 @@
-"""What follows from what was learned of a machine: it is written down and reported, and what is next is
-decided; inside one transaction of the run.
-
-What is to be done outside is put into `tasks`, what is to be reported into `events`: both are for after the
-transaction.
-"""
+"""What follows from what was learned of a machine: it is kept, reported, and the next is decided, in one
+transaction. What is to be done outside is put into `tasks`, what is to be reported into `events`: both are
+for after the transaction."""
 
 from __future__ import annotations
 

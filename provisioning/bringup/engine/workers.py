@@ -1,9 +1,6 @@
-"""The threads in which machines are checked and changed, for that waits; what they learn goes into one queue,
-which the run reads.
-
-They end with the process: no one waits at its end for a look that hangs. What an executor raises is a defect
-of ours: it is reported by its type alone, for its words may hold anything, and the other machines go on.
-"""
+"""The threads in which machines are checked and changed; what they learn goes into the run's queue. They end
+with the process: no one waits at its end for a look that hangs. What an executor raises is a defect of ours:
+it is reported by its type alone, for its words may hold anything, and the other machines go on."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What a dry run found: for each machine the first step that fails and what would change there; equal
-machines share a line."""
+"""What a dry run found: each machine's first failing step and its change; equal ones share a line."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Shows the progress of a bring-up on standard error: a refreshed table on a terminal, a line for each change
-in a log."""
+"""The progress of a bring-up on standard error: a table on a terminal, a line for each change in a log."""
 
 from __future__ import annotations
 

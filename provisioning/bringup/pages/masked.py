@@ -1,5 +1,4 @@
-"""Replaces a machine's own name and addresses in a text, so that equal texts of many machines can share a
-line. Pure."""
+"""A text without a machine's own name and addresses: equal texts can share a line. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""How a bring-up stands, by the store: each machine's step, since when, who takes the next action; and how
-many are in each step. Pure.
-
-The same as one JSON document is muster.bringup/1, whose times are epoch seconds but for its own.
-"""
+"""How a bring-up stands, by the store: each machine's step, since when, who acts next; and counts. Pure. The
+same as one JSON document is muster.bringup/1, whose times are epoch seconds but for its own."""
 
 from __future__ import annotations
 

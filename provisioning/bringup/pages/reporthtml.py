@@ -1,9 +1,6 @@
-"""The punch list as one HTML page that needs nothing else: no script, no picture, no address is fetched; each
-owner's on sheets of its own.
-
-Every text of a machine is escaped, and the page forbids a browser to run or fetch anything
-(Content-Security-Policy), whatever is in it.
-"""
+"""The punch list as one HTML page that needs nothing else: nothing is fetched; each owner has sheets. Every
+text of a machine is escaped, and the page forbids a browser to run or fetch anything
+(Content-Security-Policy), whatever is in it."""
 
 from __future__ import annotations
 

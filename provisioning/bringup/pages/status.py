@@ -1,5 +1,4 @@
-"""The status page of a bring-up: how many machines are in each step, then which wait or are in trouble; equal
-ones share a line. Pure."""
+"""The status page of a bring-up: how many are in each step, which wait or are in trouble. Pure."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""Reads `bringup.yaml` of the rules folders into one Policy; every mistake is one line with file, line,
-column and key.
-
-A later folder's file is laid over the earlier ones: steps by name and settings by id, each key by key, where
-`enabled: false` takes a setting out; the other sections key by key, but for `os`, of which a file that names
-`by` says all. It is data: nothing in it is ever executed while it is read.
-"""
+"""Reads `bringup.yaml` of the rules folders; every mistake is one line with its place. A later folder's file
+is laid over the earlier ones: steps by name and settings by id, each key by key, where `enabled: false` takes
+a setting out; the other sections key by key, but for `os`, of which a file that names `by` says all. It is
+data: nothing in it is ever executed while it is read."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The policy of bring-up as values: which steps, for how long and how many at once, when to stop, and what is
-wanted of each machine."""
+"""The policy of bring-up as values: steps, times, how many at once, halts, and wanted settings."""
 
 from __future__ import annotations
 

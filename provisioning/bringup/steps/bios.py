@@ -1,10 +1,7 @@
-"""Step bios: the settings that the policy wants are current. They are written once, wait for a reset, and
-become current in the next boot.
-
+"""Step bios: the settings that the policy wants are current. They are written once and current after a reset.
 The reset is off and then on, each an operation of its own that shows in the power state, and each is done
 once for one difference. A look reads current and pending settings in one go, so that a kill between writing
-and reset finds by looking what was taken.
-"""
+and reset finds by looking what was taken."""
 
 from __future__ import annotations
 

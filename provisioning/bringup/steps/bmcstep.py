@@ -1,10 +1,7 @@
-"""What all steps that ask a management controller share: opening it, and what each way in which it did not
-answer means for a machine.
-
-A controller that cannot be reached, is slow, or answers with errors is checked again, less and less often,
+"""What steps that ask a controller share: opening it, and what each way of no answer means for a machine. A
+controller that cannot be reached, is slow, or answers with errors is checked again, less and less often,
 until the step's time is over; what no one can repair by waiting is trouble at once. A refused login is kept,
-so that no one tries it again before a person says so.
-"""
+so that no one tries it again before a person says so."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Step burnin: a burn-in since the step was begun, which the machine passed; all machines that are there are
-burnt in together."""
+"""Step burnin: a burn-in since the step began, passed; all machines there are burnt in together."""
 
 from __future__ import annotations
 

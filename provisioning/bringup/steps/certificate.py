@@ -1,5 +1,4 @@
-"""Step certificate: a certificate of the machine stands, and a burn-in that it passed since this bring-up is
-what it is of."""
+"""Step certificate: one stands, of a burn-in that the machine passed in this bring-up."""
 
 from __future__ import annotations
 

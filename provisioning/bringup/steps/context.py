@@ -1,5 +1,4 @@
-"""What the steps after the operating system work with: rules, the transport to the nodes, the state folder,
-the inventory."""
+"""What steps after the operating system work with: rules, transport, state folder, inventory."""
 
 from __future__ import annotations
 

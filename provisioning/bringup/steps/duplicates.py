@@ -1,9 +1,6 @@
-"""Machines that say they are each other: one serial number or UUID on two, a host name of another, and places
-where another was delivered.
-
-A machine waits a while for those that are about to tell who they are, so that of two that are equal both
-are reported, whoever comes first.
-"""
+"""Machines that say they are each other: a serial number or UUID on two, another's host name or place. A
+machine waits a while for those that are about to tell who they are, so that of two that are equal both are
+reported, whoever comes first."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""Step hardware: the parts that the controller tells of are those of the SKU and well, its log and sensors
-say nothing critical, and no one else says that he is this machine.
-
-What the controller does not tell of is no pass: the look says so, and the step checks looks again from the
-operating system.
-"""
+"""Step hardware: the parts that the controller tells of are those of the SKU and well, log and sensors are
+not critical, and no other says it is this machine. What the controller does not tell of is no pass: the look
+says so, and the step checks looks again from the operating system."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Whether the machine that answers by a name is the one that is meant, and no other's double; pure.
-
-Hardware proves more than names: the controller's serial number was read over another cable. Names and
-machine-id come with an image.
-"""
+"""Whether the machine that answers by a name is the one that is meant; pure. Hardware proves more than names:
+the controller's serial number was read over another cable. Names and machine-id come with an image."""
 
 from __future__ import annotations
 

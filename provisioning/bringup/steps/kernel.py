@@ -1,5 +1,4 @@
-"""Step kernel: the kernel's log is judged by the catalogue of known faults and by a baseline; without a
-baseline it is not measured."""
+"""Step kernel: the kernel's log by the catalogue and a baseline; without one it is not measured."""
 
 from __future__ import annotations
 

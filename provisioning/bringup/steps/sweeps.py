@@ -1,5 +1,4 @@
-"""A sweep of the machines at a step, as `muster check` makes it, kept in the store; and what of it keeps a
-machine at this step."""
+"""A sweep of the machines at a step, as `muster check`'s, stored; and what of it keeps a machine."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Questions to MAAS and changes there, signed: GET is asked again while MAAS is busy, POST is sent once.
-
-What MAAS says of a refusal is in the error, on one line and without the key
-(https://canonical.com/maas/docs/api: errors are text, or a JSON object of messages by field).
-"""
+"""Signed questions and changes: GET is asked again while MAAS is busy, POST is sent once. What MAAS says of a
+refusal is in the error, on one line and without the key (https://canonical.com/maas/docs/api: errors are
+text, or a JSON object of messages by field)."""
 
 from __future__ import annotations
 

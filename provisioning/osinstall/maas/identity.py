@@ -1,9 +1,6 @@
-"""Which of MAAS's machines a node of the inventory is; pure.
-
-The inventory's labels maas_id, serial and uuid, the address of the controller and the name are each looked
-for. All that are found have to be one machine: what points at two is an error that names both, since the
-wrong one would be installed.
-"""
+"""Which of MAAS's machines a node of the inventory is; pure. Labels maas_id, serial and uuid, the
+controller's address and the name are looked for; all found have to be one machine: two are an error, since
+the wrong one would be installed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""What MAAS says of a machine, as frozen values; its texts are cleaned and bounded, whatever they hold.
-
-The fields are those of the published API (https://canonical.com/maas/docs/api, Machines) as MAAS 2.5 to 3.6
-and gomaasclient's test data spell them; what is not there is "", and a status that is no number is -1.
-"""
+"""What MAAS says of a machine, as values; texts are cleaned and bounded. The fields are those of the
+published API (https://canonical.com/maas/docs/api, Machines) as MAAS 2.5 to 3.6 and gomaasclient's test data
+spell them; what is not there is "", and a status that is no number is -1."""
 
 from __future__ import annotations
 

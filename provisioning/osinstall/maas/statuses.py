@@ -1,8 +1,6 @@
-"""MAAS's statuses, what each says of the operating system, and what may be asked of a machine in it; pure.
-
-The numbers and words are those of NODE_STATUS and its labels, and the operations those that NODE_TRANSITIONS
-allows (canonical/maas: src/maascommon/enums/node.py, src/maascommon/node.py, src/maasserver/node_status.py).
-"""
+"""MAAS's statuses, what each says of the system, and what may be asked in it; pure. The numbers and words are
+those of NODE_STATUS and its labels, and the operations those that NODE_TRANSITIONS allows (canonical/maas:
+src/maascommon/enums/node.py, src/maascommon/node.py, src/maasserver/node_status.py)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The records of installations in the state folder: one file each, for the owner only, always written
-whole."""
+"""The records of installations in the state folder: one file each, the owner's, written whole."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The HTTP server of `muster os serve`: threads, each bounded in time, and connections in number; what it
-answers is `site`'s."""
+"""The HTTP server of `muster os serve`: bounded threads and connections; `site` answers."""
 
 from __future__ import annotations
 

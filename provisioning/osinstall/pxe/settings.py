@@ -1,9 +1,6 @@
-"""Reads `pxe.yaml` of the rules folders into PxeOptions; every mistake is one line with file, line, column
-and key.
-
-A later folder's file is laid over the earlier ones: top keys one by one, images by name and then key by key.
-It is data: nothing in it is ever executed.
-"""
+"""Reads `pxe.yaml` of the rules folders into PxeOptions; every mistake is one line with its place. A later
+folder's file is laid over the earlier ones: top keys one by one, images by name and then key by key. It is
+data: nothing in it is ever executed."""
 
 from __future__ import annotations
 
