@@ -14,7 +14,7 @@ from inventory.cli.propose import dry_run_option, propose, yes_option
 from inventory.cli.show import _file, _known_skus
 from inventory.cli.stacked import stacked
 from inventory.errors import UsageError
-from inventory.importers.base import MAX_BYTES, Imported, decode, read
+from inventory.importers.base import MAX_BYTES, Imported, columns, decode, read
 from inventory.inventoryfile import InventoryFile, write_new
 from inventory.locate import needed_inventory
 from inventory.merge import merge, new_file
@@ -105,12 +105,7 @@ def csv(ctx: click.Context, source: str, pairs: tuple[str, ...], **options: Any)
     """
     from inventory.importers import csv_ as importer
 
-    mapping: dict[str, str] = {}
-    for pair in pairs:
-        header, equals, key = pair.rpartition("=")
-        if not equals or not header or not key:
-            raise UsageError(f"--map is {short(pair)}, expected HEADER=KEY")
-        mapping[header] = key
+    mapping = columns(pairs)
     data = sys.stdin.buffer.read(MAX_BYTES + 1) if source == "-" else read(source)
     name = "standard input" if source == "-" else source
     _take(ctx, importer.parse(decode(data, name), name, mapping), **options)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from inventory.entry import check_entry
-from inventory.errors import ConfigError, InventoryError, Mark
+from inventory.errors import ConfigError, InventoryError, Mark, UsageError
 from inventory.located import MAX_BYTES, LocatedList, LocatedMap
 from inventory.nodeset import MAX_MENTIONS, MAX_NAME, MAX_NODES, NAME, fold
 from inventory.text import clean, short
@@ -131,6 +131,17 @@ def read(path: str | os.PathLike[str]) -> bytes:
     if data is None:
         raise InventoryError(f"{name}: is over the size limit of {MAX_BYTES} bytes")
     return data
+
+
+def columns(pairs: Iterable[str]) -> dict[str, str]:
+    """Keys by the columns' names, of words HEADER=KEY. Raises UsageError."""
+    mapping: dict[str, str] = {}
+    for pair in pairs:
+        header, equals, key = pair.rpartition("=")
+        if not equals or not header or not key:
+            raise UsageError(f"--map is {short(pair)}, expected HEADER=KEY")
+        mapping[header] = key
+    return mapping
 
 
 def check_size(data: bytes | str, source: str) -> None:

@@ -61,7 +61,7 @@ def healthy(name: str, rng: random.Random) -> DemoMachine:
     containers.install(machine, _docker_info(name, rng), len(GPUS), DRIVER)
     disks.install(machine, BOOT_NVMES + NVMES, NVMES, device_folder, rng)
     machine.log.extend(
-        bootlog.records(bootlog.healthy(rng, kernel=KERNEL, driver=DRIVER, memory_kb=MEMORY_KB, gpus=GPUS,
+        bootlog.records(bootlog.healthy(kernel=KERNEL, driver=DRIVER, memory_kb=MEMORY_KB, gpus=GPUS,
                                         hcas=HCAS, nvmes=BOOT_NVMES + NVMES, nvswitches=NVSWITCHES),
                         bootlog.service(GPUS, rng), UP_SECONDS, rng))
     return machine

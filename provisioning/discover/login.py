@@ -1,9 +1,5 @@
-"""Reads who found controllers are, with the accounts that the inventory names; a password that is refused
-once is not tried again.
-
-An account that may be the same on many controllers, or in a directory behind them, is tried on one of them
-first: accounts lock.
-"""
+"""Who found controllers are, by the accounts that the inventory names; a refused password is not tried again.
+An account that may be one on many controllers, or of a directory, is tried on one first: accounts lock."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What discovery finds, as frozen values: controllers, leases, rows of a delivery list. Text is what others
-said, cleaned; "" is unsaid."""
+"""What discovery finds, as values: controllers, leases, rows of a delivery list. "" is unsaid."""
 
 from __future__ import annotations
 

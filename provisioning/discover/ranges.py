@@ -1,5 +1,4 @@
-"""Addresses that a person names: 10.1.0.0/24, 10.1.0.10-10.1.0.99, or one alone. Nothing is ever asked that
-was not named."""
+"""Addresses that a person names: 10.1.0.0/24, 10.1.0.10-10.1.0.99, or one; none else is asked."""
 
 from __future__ import annotations
 

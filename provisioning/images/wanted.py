@@ -1,5 +1,4 @@
-"""Which container images nodes are to have: `images:` of images.yaml in the folders of rules, or references
-from the command line."""
+"""The images that nodes are to have: `images:` of images.yaml in rules folders, or typed references."""
 
 from __future__ import annotations
 

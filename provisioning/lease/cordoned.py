@@ -1,9 +1,5 @@
-"""A lease by a cordon of ours, for back ends that have no reservations: `muster cordon` with the lease's name
-in the reason.
-
-A node that is cordoned in our name already is joined: that cordon keeps jobs away as well, and stays when the
-lease is over.
-"""
+"""A lease by a cordon of ours, for back ends without reservations, with the lease's name in the reason. A
+node that is cordoned in our name is joined: that cordon stays when the lease is over."""
 
 from __future__ import annotations
 

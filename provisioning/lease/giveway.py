@@ -1,5 +1,4 @@
-"""Decides when a lease gives way: as soon as a waiting job could use its nodes, or when its budget is used
-up."""
+"""When a lease gives way: a waiting job could use its nodes, or its budget is used up."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Whether a job runs on a node, by its scheduler: what Slurm shows of the node and what it shows of jobs must
-both say that none does. A back end that says by itself what runs (`SupportsRunning`) is believed.
-
-Where squeue (`inventory.jobnodes`) hides the jobs of others (PrivateData), the node's own state does not.
-"""
+"""Whether a job runs on a node: what Slurm shows of the node and of jobs must both say no. A back end that
+says what runs (`SupportsRunning`) is believed. Where squeue hides jobs of others (PrivateData), the node's
+own state does not."""
 
 from __future__ import annotations
 

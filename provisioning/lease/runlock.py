@@ -1,8 +1,5 @@
-"""A lock in the state folder, so that one process acts at a time; it says who holds it, where, and since
-when.
-
-The lock is a flock, which goes with its process. What it says is in its file, for whoever finds it taken.
-"""
+"""A lock in the state folder: one process acts at a time, and its file says who, where, since when. It is a
+flock, which goes with its process."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
-"""Takes and releases leases, also those of dead processes. The ledger entry comes before each operation, its
-outcome after a check.
-
-Nothing is leased that others hold, or on which a job may run; both are checked before the nodes are held and
-again afterwards.
-"""
+"""Takes and releases leases, also of dead processes, each operation in the ledger before. Nothing is leased
+that others hold, or on which a job may run: checked before the nodes are held and again afterwards."""
 
 from __future__ import annotations
 

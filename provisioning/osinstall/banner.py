@@ -1,8 +1,5 @@
-"""Asks whether an SSH server answers for a node: the line with which each begins (RFC 4253, 4.2), without a
-login and without any key.
-
-Through jump hosts it is asked for its host keys, as in enrolling.
-"""
+"""Asks for an SSH server's first line (RFC 4253, 4.2), without login or key. Through jump hosts it is asked
+for its host keys, as in enrolling."""
 
 from __future__ import annotations
 

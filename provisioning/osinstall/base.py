@@ -1,8 +1,5 @@
-"""The interface to whatever installs operating systems, and what it reports.
-
-`state` reads and changes nothing; `install` is asked for once, as an operation that is recorded first, and
-only a later `state` says how it went.
-"""
+"""The interface to installers of operating systems, and their reports. `state` changes nothing; `install` is
+asked for once, recorded first, and only a later `state` says how it went."""
 
 from __future__ import annotations
 

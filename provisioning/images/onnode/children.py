@@ -1,8 +1,5 @@
-"""Runs a runtime's own client, bounded in time and bytes, that does not outlive the line to the head. Python
-3.8.
-
-prctl(2): with PR_SET_PDEATHSIG a child is killed when we are, however we end.
-"""
+"""Runs a runtime's own client, bounded, and not beyond the line to the head. Python 3.8. prctl(2): with
+PR_SET_PDEATHSIG a child is killed when we are."""
 
 from __future__ import annotations
 
