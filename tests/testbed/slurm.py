@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.testbed.marks import plain
 from tests.testbed.ports import free_port
 from tests.testbed.sshd import wait_until
 
@@ -36,6 +37,27 @@ class Slurm:
     def ask(self, *argv: str) -> str:
         """What one of Slurm's commands prints; fails when it does."""
         return subprocess.run(argv, env=self.environment, check=True, capture_output=True, text=True, timeout=30).stdout
+
+    def state(self, node: str) -> str:
+        """Without the star of a node that has not answered yet since it was resumed."""
+        return self.states()[node].rstrip("*")
+
+    def reason(self, node: str) -> str:
+        """Why a node is held, with a mark without its store's name."""
+        return plain(self.ask("sinfo", "-h", "-n", node, "-o", "%E").strip())
+
+    def idle_again(self) -> None:
+        """Ends all jobs and reservations, and gives every node back."""
+        subprocess.run(["scancel", "-u", "root"], env=self.environment, check=True)
+        wait_until(lambda: not self.ask("squeue", "-h").strip(), what="the end of all jobs")
+        for line in self.ask("scontrol", "--oneliner", "show", "reservation").splitlines():
+            if line.startswith("ReservationName="):
+                self.ask("scontrol", "delete", line.split()[0])
+        for node, state in self.states().items():
+            if state != "idle":
+                subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=self.environment,
+                               check=False, capture_output=True)
+        wait_until(lambda: set(self.states().values()) == {"idle"}, what="idle nodes")
 
     def booted(self, *names: str) -> None:
         """Ends the slurmd of nodes and starts them as after a boot of the machine (slurmd -b)."""

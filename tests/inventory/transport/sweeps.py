@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from inventory.model import Node
@@ -42,3 +43,11 @@ def jump_config(server: Sshd, name: str = "bastion", more: str = "") -> str:
     """The ssh_config of a jump host."""
     return (f"Host {name}\n HostName 127.0.0.1\n Port {server.port}\n User {server.user}\n IdentityFile "
             f"{server.user_key}\n UserKnownHostsFile {server.known_hosts}\n{more}")
+
+
+def hung_python(folder: Path) -> Path:
+    """Something that is called Python, and starts, and then waits."""
+    hung = folder / "python3"
+    hung.write_text("#!/bin/sh\nexec cat >/dev/null\n")
+    hung.chmod(0o755)
+    return hung

@@ -22,7 +22,7 @@ import pytest
 from inventory.model import Node, Privilege
 from inventory.transport.base import Program, Reply, Stage, Transport
 from tests.inventory.transport.speaker import speaker
-from tests.inventory.transport.sweeps import LIMITS, jump_config, refusal
+from tests.inventory.transport.sweeps import LIMITS, hung_python, jump_config, refusal
 from tests.inventory.transport.ways import Way
 from tests.testbed.ports import free_port
 from tests.testbed.processes import alive
@@ -225,6 +225,10 @@ def test_a_missing_python_is_stage_python(any_way: Way, plain_sshd: Sshd) -> Non
     assert "no-such-python" in refusal(any_way.one(plain_sshd.node(python="no-such-python")), Stage.PYTHON)
 
 
+def test_a_python_that_hangs_is_stage_python(any_way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
+    refusal(any_way.one(plain_sshd.node(python=str(hung_python(tmp_path))), login_s=1), Stage.PYTHON)
+
+
 def test_a_python_too_old_is_stage_python(any_way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
     old = tmp_path / "python3"
     old.write_text("#!/bin/sh\nfor last; do :; done\necho muster:$last:python 3.6; exec cat >/dev/null\n")
@@ -337,12 +341,13 @@ def test_no_descriptor_and_no_thread_is_left_after_sweeps_with_failures(
     nodes = [plain_sshd.node("good"), plain_sshd.node("python", python="/bin/false"),
              Node("refused", address="127.0.0.1", port=free_port()),
              plain_sshd.node("unknown", known_hosts_file=(str(tmp_path / "none"),)),
-             plain_sshd.node("key", identity_file=("/none",))]
-    way.sweep(nodes)
+             plain_sshd.node("key", identity_file=("/none",)),
+             plain_sshd.node("hung", python=str(hung_python(tmp_path)))]
+    way.sweep(nodes, login_s=1)
     wait_until(lambda: left()[1] <= 1, what="the end of the threads")
     before = left()
     for _ in range(3):
-        way.sweep(nodes)
+        way.sweep(nodes, login_s=1)
     wait_until(lambda: left() <= before, what="as few descriptors and threads as before")
 
 

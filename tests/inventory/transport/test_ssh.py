@@ -18,8 +18,7 @@ from inventory.sshconfig import SshConfig
 from inventory.transport.base import Stage
 from tests.inventory.transport.client import client
 from tests.inventory.transport.speaker import speaker
-from tests.inventory.transport.sweeps import one, refusal, sweep
-from tests.testbed.ports import free_port
+from tests.inventory.transport.sweeps import hung_python, one, refusal, sweep
 from tests.testbed.processes import alive
 from tests.testbed.sshd import (
     Sshd,
@@ -28,14 +27,6 @@ from tests.testbed.sshd import (
     silent,
     wait_until,
 )
-
-
-def hung_python(folder: Path) -> Path:
-    """Something that is called Python, and starts, and then waits."""
-    hung = folder / "python3"
-    hung.write_text("#!/bin/sh\nexec cat >/dev/null\n")
-    hung.chmod(0o755)
-    return hung
 
 
 def test_a_node_answers(plain_sshd: Sshd) -> None:
@@ -104,10 +95,6 @@ def test_a_resolver_that_hangs_holds_up_neither_the_sweep_nor_the_other_nodes(
     assert time.monotonic() - began < 8
     assert replies["n1"].body == b"well"
     assert "the resolver did not answer for hung" in refusal(replies["h3"], Stage.RESOLVE)
-
-
-def test_a_python_that_hangs_is_stage_python(plain_sshd: Sshd, tmp_path: Path) -> None:
-    refusal(one(plain_sshd.node(python=str(hung_python(tmp_path))), login_s=1), Stage.PYTHON)
 
 
 def test_hostile_bytes_in_errors_reach_a_person_without_control_characters(plain_sshd: Sshd) -> None:
@@ -191,22 +178,3 @@ def test_ssh_config_gives_what_the_inventory_leaves_out(plain_sshd: Sshd) -> Non
 def test_a_broken_ssh_config_is_an_error_of_the_user_and_not_of_a_node() -> None:
     with pytest.raises(ConfigError):
         SshConfig.parse("Host a\n Port\n")
-
-
-def test_no_descriptor_and_no_thread_is_left_after_a_sweep_with_failures(
-    plain_sshd: Sshd, tmp_path: Path,
-) -> None:
-    def left() -> tuple[int, int]:
-        return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
-
-    nodes = [
-        plain_sshd.node("good"), plain_sshd.node("python", python="/bin/false"),
-        Node("refused", address="127.0.0.1", port=free_port()),
-        plain_sshd.node("unknown", known_hosts_file=(str(tmp_path / "none"),)),
-        plain_sshd.node("key", identity_file=("/none",)),
-        plain_sshd.node("hung", python=str(hung_python(tmp_path)))]
-    sweep(nodes, login_s=2)
-    before = left()
-    for _ in range(3):
-        sweep(nodes, login_s=2)
-    wait_until(lambda: left() <= before, what="as few descriptors and threads as before")

@@ -27,6 +27,7 @@ from tests.testbed.backends import (
     Site,
     SlurmSite,
 )
+from tests.testbed.death import Death
 from tests.testbed.kubernetes import serving
 from tests.testbed.marks import nameless
 from tests.testbed.require import require
@@ -189,10 +190,6 @@ def test_whatever_the_reason_the_mark_stays_and_the_node_comes_back(
     assert {node: one.holder for node, one in held.items()} == {**before, "gpu004": Holder.US}
     assert give(store, site, "gpu004")[0].message == "muster#1 is released"
     assert {node: one.holder for node, one in site.backend.held(NODES).items()} == before
-
-
-class Death(BaseException):
-    """Stands for a kill."""
 
 
 class Dying:

@@ -21,6 +21,7 @@ from provisioning.actions.cordon import (
     uncordon,
     uncordon_each,
 )
+from tests.testbed.death import Death
 from tests.testbed.marks import nameless
 
 FREE = NodeHold(Holder.NO_ONE)
@@ -98,10 +99,6 @@ def refuses(back: Back, node: str, held: NodeHold) -> Callable[[], object]:
         back.shows[node] = held
         raise ActionError("someone was faster")
     return moment
-
-
-class Death(BaseException):
-    """Stands for a kill."""
 
 
 def dies() -> object:

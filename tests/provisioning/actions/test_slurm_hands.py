@@ -17,6 +17,7 @@ from provisioning.actions.base import ActionError, Holder
 from provisioning.actions.cordon import cordon, uncordon
 from provisioning.actions.slurm import SlurmBackend as Backend
 from provisioning.triage.apply import settle
+from tests.testbed.death import Death
 from tests.testbed.newslurm import programs
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
@@ -106,10 +107,6 @@ def test_a_drain_that_a_person_sets_while_we_cordon_stays_theirs(bed: Slurm, sto
         assert (state(bed, THEIRS), reason(bed, THEIRS)) == ("drained", "mine: bad riser")
     assert open_cordons(store, [THEIRS]) == [] or points.unseen
     assert all(line.outcome for line in lines(store))
-
-
-class Death(BaseException):
-    """Stands for a kill."""
 
 
 def dies() -> None:

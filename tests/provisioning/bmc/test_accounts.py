@@ -468,12 +468,9 @@ def processes() -> bytes:
     return found
 
 
-def test_no_password_is_printed_logged_kept_elsewhere_or_in_any_process(
-    bed: Bed, keyring: tuple[tuple[str, ...], tuple[str, ...]], caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    keep, show = keyring
+@contextlib.contextmanager
+def watched() -> Iterator[list[bytes]]:
+    """What `processes` shows all the while, as the one item."""
     seen, over = [b""], threading.Event()
 
     def watch() -> None:
@@ -483,12 +480,22 @@ def test_no_password_is_printed_logged_kept_elsewhere_or_in_any_process(
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        one = node(bed.passwords, bed.place, words=show)
-        accounts = bed.accounts(folder=None, keyring=keep, operator="muster")
-        said = [accounts.plan(one), accounts.settle(one), accounts.settle(one, renew=True), repr(accounts)]
+        yield seen
     finally:
         over.set()
         watcher.join()
+
+
+def test_no_password_is_printed_logged_kept_elsewhere_or_in_any_process(
+    bed: Bed, keyring: tuple[tuple[str, ...], tuple[str, ...]], caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    keep, show = keyring
+    with watched() as seen:
+        one = node(bed.passwords, bed.place, words=show)
+        accounts = bed.accounts(folder=None, keyring=keep, operator="muster")
+        said = [accounts.plan(one), accounts.settle(one), accounts.settle(one, renew=True), repr(accounts)]
     secrets = {path.read_text().strip() for path in (bed.folder / "keyring").iterdir()} | {DELIVERED}
     assert len(secrets) >= 3
     written = "".join(said) + caplog.text + "".join(capfd.readouterr())
@@ -553,19 +560,8 @@ def test_an_ipmi_controller_gets_them_too_and_no_process_list_has_one(sim: IpmiS
     one = Node("gpu001", bmc=Bmc(sim.address, USER, sim.port, Speaks.IPMI, where))
     accounts = accounts_of(DesiredAccounts(random=True, folder=passwords, operator="muster", first=Secret(
         SecretFrom.FILE, (str(first),))), tmp_path, 30.0)
-    seen, over = [b""], threading.Event()
-
-    def watch() -> None:
-        while not over.is_set():
-            seen[0] += processes()
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
+    with watched() as seen:
         said = accounts.settle(one)
-    finally:
-        over.set()
-        watcher.join()
     assert said == "it has a password of its own; it has an operator's account muster"
     own, operator = ((passwords / name).read_text().strip() for name in ("gpu001", "gpu001.operator"))
     assert len(own) == len(operator) == 16

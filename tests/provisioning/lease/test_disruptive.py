@@ -74,16 +74,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
 @pytest.fixture(autouse=True)
 def as_before(bed: Slurm, fleet: DemoFleet) -> Iterator[None]:
     yield
-    subprocess.run(["scancel", "-u", "root"], env=bed.environment, check=True)
-    for line in bed.ask("scontrol", "--oneliner", "show", "reservation").splitlines():
-        if line.startswith("ReservationName="):
-            bed.ask("scontrol", "delete", line.split()[0])
-    wait_until(lambda: not bed.ask("squeue", "-h").strip(), what="the end of all jobs")
-    for node, state in bed.states().items():
-        if state != "idle":
-            subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment,
-                           check=False, capture_output=True)
-    wait_until(lambda: set(bed.states().values()) == {"idle"}, what="idle nodes")
+    bed.idle_again()
     for node in fleet.nodes.values():
         for name in ("ran", "hold"):
             (node.tree / name).unlink(missing_ok=True)

@@ -44,15 +44,12 @@ from provisioning.lease.reservation import parse
 from provisioning.lease.take import LeaseGrant, give_back
 from provisioning.lease.watch import LeaseWatch
 from tests.documents import validate
+from tests.testbed.death import Death
 from tests.testbed.marks import muster
 from tests.testbed.memory import in_memory
 from tests.tries import tries
 
 NODES = ("gpu001", "gpu002", "gpu003")
-
-
-class Death(BaseException):
-    """Stands for a kill."""
 
 
 @dataclass

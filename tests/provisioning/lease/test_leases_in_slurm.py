@@ -46,15 +46,7 @@ def as_before(bed: Slurm, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for key in ("PATH", "SLURM_CONF"):
         monkeypatch.setenv(key, bed.environment[key])
     yield
-    subprocess.run(["scancel", "-u", "root"], env=bed.environment, check=True)
-    wait_until(lambda: not bed.ask("squeue", "-h").strip(), what="the end of all jobs")
-    for name in shown(bed):
-        bed.ask("scontrol", "delete", f"ReservationName={name}")
-    for node, state in bed.states().items():
-        if state != "idle":
-            subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment,
-                           check=False, capture_output=True)
-    wait_until(lambda: set(bed.states().values()) == {"idle"}, what="idle nodes")
+    bed.idle_again()
 
 
 def shown(bed: Slurm) -> dict[str, str]:
