@@ -12,7 +12,7 @@ from pathlib import Path
 
 from inventory.errors import InventoryError
 from inventory.located import MAX_BYTES
-from inventory.lock import locked
+from inventory.lock import locked, sync_folder
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def write_new(path: Path, text: str) -> None:
                 os.fchmod(file.fileno(), 0o666 & ~mask)
                 os.fsync(file.fileno())
             os.link(name, path)     # unlike a rename, never over a file that someone made meanwhile
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         finally:
             Path(name).unlink()
     except FileExistsError:
@@ -98,17 +98,8 @@ def _replace(real: Path, data: bytes, status: os.stat_result, unchanged: Callabl
             os.fsync(file.fileno())
         unchanged()
         Path(name).replace(real)
-        _sync_folder(real.parent)
+        sync_folder(real.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             Path(name).unlink()
         raise
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes a rename in the folder survive a loss of power."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

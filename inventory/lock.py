@@ -48,3 +48,12 @@ def _lock(descriptor: int, deadline: float) -> None:
             raise
         else:
             return
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes a rename in the folder survive a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

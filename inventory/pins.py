@@ -17,7 +17,7 @@ from pathlib import Path
 
 from inventory.errors import MusterError
 from inventory.hostkeys import KnownHosts, fingerprint, key_type
-from inventory.lock import locked
+from inventory.lock import locked, sync_folder
 from inventory.text import short
 
 MAX_BYTES = 64 * 1024 * 1024     # what inventory/hostkeys.py reads
@@ -163,11 +163,7 @@ def _replace(path: Path, data: bytes, like: os.stat_result) -> None:
         with contextlib.suppress(OSError):
             Path(name).unlink()
         raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def _decoded(text: str) -> bytes:

@@ -12,7 +12,7 @@ _UNSAFE = re.compile(
 
 
 def clean(value: object, most: int = 400) -> str:
-    """One line of at most `most` characters; what a terminal acts on becomes an escape (ESC as \x1b)."""
+    """One line of at most `most` characters; what a terminal acts on becomes an escape (ESC as \\x1b)."""
     text = str(value)[: most * 2]
     if not (text.isascii() and text.isprintable()):     # which nearly all is
         text = _UNSAFE.sub(_escape, text)

@@ -64,10 +64,7 @@ def write(folder: Path, changes: Mapping[str, str], replacing: Mapping[str, str]
                 if held not in (fingerprint, replacing.get(node)):
                     raise MusterError(f"the certificate of {node} in {path} changed while this command ran; "
                                       "nothing was written; run it again")
-            pins |= changes
-            write_whole(
-                path,
-                (json.dumps({"schema": SCHEMA, "pins": pins}, indent=1, sort_keys=True) + "\n").encode())
+            _write(path, {**pins, **changes})
     except OSError as problem:
         raise MusterError(f"{path} cannot be written: {problem.strerror}") from None
 
@@ -86,12 +83,15 @@ def rename(folder: Path, old: str, new: str) -> bool:
             if pins.setdefault(new, fingerprint) != fingerprint:
                 raise MusterError(f"{path}: {old} and {new} have different certificates pinned: one of them "
                                   "is another machine; see: muster bmc enroll")
-            write_whole(
-                path,
-                (json.dumps({"schema": SCHEMA, "pins": pins}, indent=1, sort_keys=True) + "\n").encode())
+            _write(path, pins)
     except OSError as problem:
         raise MusterError(f"{path} cannot be written: {problem.strerror}") from None
     return True
+
+
+def _write(path: Path, pins: Mapping[str, str]) -> None:
+    text = json.dumps({"schema": SCHEMA, "pins": pins}, indent=1, sort_keys=True)
+    write_whole(path, f"{text}\n".encode())
 
 
 def shown(fingerprint: str) -> str:

@@ -8,12 +8,15 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from tests.testbed.marks import plain
 from tests.testbed.ports import free_port
+from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
 
 SLURM = all(shutil.which(name, path="/usr/sbin:" + os.environ.get("PATH", "")) for name in ("slurmctld", "slurmd", "munged", "scontrol"))
@@ -163,3 +166,14 @@ def _idle(bed: Slurm, nodes: list[str]) -> bool:
     except subprocess.CalledProcessError:       # slurmctld does not answer yet
         return False
     return all(states.get(name) == "idle" for name in nodes)
+
+
+def fixture_of(nodes: list[str]) -> Callable[..., Iterator[Slurm]]:
+    """The fixture `bed`, a module's cluster of these nodes."""
+    @pytest.fixture(scope="module", name="bed")
+    def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+        require(can_run(), WHY_NOT)
+        with slurm(tmp_path_factory.mktemp("slurm"), nodes) as running:
+            yield running
+
+    return bed

@@ -9,8 +9,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from inventory.text import clean
+from inventory.transport.httponce import HttpAnswer
 from provisioning.bmc.base import BmcError, BmcErrorReason
-from provisioning.bmc.redfish.wire import RedfishResponse
 
 _PATH = re.compile(r"/redfish(?:/[A-Za-z0-9_.:~@!$&'()*+,;=%|{}<>\[\]-]*)*(?:\?[!-~]*)?")
 
@@ -32,7 +32,7 @@ def within(path: str) -> str:
     return bare
 
 
-def document(answer: RedfishResponse, path: str) -> Document:
+def document(answer: HttpAnswer, path: str) -> Document:
     """The JSON object that an answer holds. Raises BmcError(BROKEN)."""
     try:
         found = json.loads(answer.body)
@@ -62,7 +62,7 @@ class PasswordChangeRequired(BmcError):
         self.account = account
 
 
-def change_required(answer: RedfishResponse) -> PasswordChangeRequired | None:
+def change_required(answer: HttpAnswer) -> PasswordChangeRequired | None:
     """Whether an error or a login says so; an account that merely has such a property does not."""
     tells = answer.status in (401, 403) or 200 <= answer.status < 300
     if not tells or _CHANGE.encode() not in answer.body:
@@ -92,7 +92,7 @@ def _messages(found: Document) -> Iterator[Document]:
                 yield from (one for one in value if isinstance(one, dict))
 
 
-def check(answer: RedfishResponse, path: str, *, change: bool = False) -> None:
+def check(answer: HttpAnswer, path: str, *, change: bool = False) -> None:
     if 200 <= answer.status < 300:
         return
     if 300 <= answer.status < 400:
@@ -107,7 +107,7 @@ def check(answer: RedfishResponse, path: str, *, change: bool = False) -> None:
     raise BmcError(wrong, f"{answer.status} at {clean(path, 80)}{error_text(answer)}", done)
 
 
-def error_text(answer: RedfishResponse) -> str:
+def error_text(answer: HttpAnswer) -> str:
     """What the service says is wrong, as ": ..." for the end of a line. Source: DSP0266, error responses."""
     try:
         error = json.loads(answer.body)["error"]
@@ -118,7 +118,7 @@ def error_text(answer: RedfishResponse) -> str:
     return f": {clean(message, 200)}" if isinstance(message, str) and message else ""
 
 
-def retry_after(answer: RedfishResponse) -> float | None:
+def retry_after(answer: HttpAnswer) -> float | None:
     """Seconds until the service wants to be asked again, its figure or its date by its clock; else None."""
     said = answer.headers.get("retry-after", "").strip()
     if said.isascii() and said.isdigit():
@@ -130,7 +130,7 @@ def retry_after(answer: RedfishResponse) -> float | None:
         return None
 
 
-def is_slash(answer: RedfishResponse, path: str) -> bool:
+def is_slash(answer: HttpAnswer, path: str) -> bool:
     """Whether it sends us to the same path with, or without, the slash at its end, as iLO does."""
     location = re.sub(r"^https?://[^/]*", "", answer.headers.get("location", ""))
     return location.rstrip("/") == path.rstrip("/") and location != path

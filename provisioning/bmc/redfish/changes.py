@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from inventory.text import clean
+from inventory.transport.httponce import HttpAnswer
 from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, PowerAction
 from provisioning.bmc.redfish.match import patched
 from provisioning.bmc.redfish.pending import PendingTasks
@@ -27,7 +28,6 @@ from provisioning.bmc.redfish.session import Session
 from provisioning.bmc.redfish.state import TARGETS
 from provisioning.bmc.redfish.task import followed
 from provisioning.bmc.redfish.vendors import Maker
-from provisioning.bmc.redfish.wire import RedfishResponse
 
 MISSING = "Redfish changes need sushy: pip install 'cluster-muster[redfish]'"
 _BUTTON = "PushPowerButton"
@@ -40,7 +40,7 @@ Settings = Mapping[str, str | int | bool]
 class _Response:
     """An answer as sushy reads one."""
 
-    def __init__(self, answer: RedfishResponse) -> None:
+    def __init__(self, answer: HttpAnswer) -> None:
         self.status_code = answer.status
         self.headers = _Headers(answer.headers)
         self.content = answer.body
@@ -76,7 +76,7 @@ def _sushy() -> Any:
     return sushy
 
 
-def _connector(session: Session, sushy: Any, maker: Maker, follow: Callable[[RedfishResponse], str]) -> Any:
+def _connector(session: Session, sushy: Any, maker: Maker, follow: Callable[[HttpAnswer], str]) -> Any:
     """What sushy's resources send their requests through: each once. Only an answer that nothing was done
     lets them try otherwise. What was accepted is followed to its end."""
 

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from inventory.transport.httponce import HttpAnswer
 from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.credentials import Hidden, without
 from provisioning.bmc.redfish.answers import (
@@ -39,7 +40,6 @@ from provisioning.bmc.redfish.wire import (
     RedfishConnection,
     RedfishConnectionDropped,
     RedfishEndpoint,
-    RedfishResponse,
 )
 
 ROOT = "/redfish/v1/"
@@ -221,7 +221,7 @@ class Session:
         found = self._documents.get(path)
         return self._kept_parts.get(path) if found is None and self._kept_parts is not None else found
 
-    def _learned(self, path: str, answer: RedfishResponse) -> Document:
+    def _learned(self, path: str, answer: HttpAnswer) -> Document:
         found = document(answer, path)
         if self._kept_parts is not None:
             self._kept_parts.put(path, answer.body)
@@ -241,7 +241,7 @@ class Session:
         finally:
             self._kept_parts = None
 
-    def got(self, path: str) -> RedfishResponse:
+    def got(self, path: str) -> HttpAnswer:
         """The answer at a path. Raises BmcError for one that is not a success."""
         answer = self.answer(path)
         if answer.status == 403:
@@ -249,7 +249,7 @@ class Session:
         check(answer, within(path))
         return answer
 
-    def answer(self, path: str) -> RedfishResponse:
+    def answer(self, path: str) -> HttpAnswer:
         """The answer at a path, whatever its status. Raises BmcError without one, or a login."""
         where = within(path)
         answer = self._as_somebody(lambda proof: self._reading(where, proof))
@@ -261,7 +261,7 @@ class Session:
     def change(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None,
         content: tuple[str, bytes] | None = None,
-    ) -> RedfishResponse:
+    ) -> HttpAnswer:
         """Sends a change once, and gives its answer whatever its status, except 401, 403 and 5xx, which raise
         BmcError; `done` is None where it may have been made. `content`: a media type and bytes, for a
         document."""
@@ -303,7 +303,7 @@ class Session:
     def _ask(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None,
         wire: RedfishConnection | None = None,
-    ) -> RedfishResponse:
+    ) -> HttpAnswer:
         with self._counting:
             self._asked += 1
             self.requests += 1
@@ -321,7 +321,7 @@ class Session:
                 BmcErrorReason.BROKEN, f"its answers are over the limit of {MOST_BYTES // 2**20} MiB in all")
         return answer
 
-    def _reading(self, path: str, proof: Mapping[str, str]) -> RedfishResponse:
+    def _reading(self, path: str, proof: Mapping[str, str]) -> HttpAnswer:
         try:
             answer = self._ask("GET", path, proof, None)
         except RedfishConnectionDropped:
@@ -335,7 +335,7 @@ class Session:
 
     # who asks
 
-    def _as_somebody(self, ask: Callable[[Mapping[str, str]], RedfishResponse]) -> RedfishResponse:
+    def _as_somebody(self, ask: Callable[[Mapping[str, str]], HttpAnswer]) -> HttpAnswer:
         fresh = self._proof is None
         answer = ask(self._proven())
         if answer.status == 401 and not fresh and self._place_of_session is not None:
@@ -347,7 +347,7 @@ class Session:
             self._refuse()
         return answer
 
-    def _asked_to_change(self, answer: RedfishResponse) -> None:
+    def _asked_to_change(self, answer: HttpAnswer) -> None:
         """Raises BmcError(PASSWORD) where a new password has to be set first, and keeps where."""
         required = change_required(answer)
         if required is not None:
@@ -416,7 +416,7 @@ class Session:
         self._end_left(user, self._proof)
         return True
 
-    def _login_sent(self, path: str, user: str, password: Hidden) -> RedfishResponse:
+    def _login_sent(self, path: str, user: str, password: Hidden) -> HttpAnswer:
         body = json.dumps({"UserName": user, "Password": password.text}).encode()
         try:
             return self._ask("POST", path, {"Content-Type": "application/json"}, body)
@@ -441,12 +441,12 @@ class Session:
         return ended
 
 
-def _is_full(answer: RedfishResponse) -> bool:
+def _is_full(answer: HttpAnswer) -> bool:
     """Whether a login was refused for want of room. DSP0266 names 503 for it, iDRAC says 400."""
     return answer.status in (400, 503) and any(word in answer.body for word in _FULL)
 
 
-def _wait(answer: RedfishResponse, tried: int) -> float:
+def _wait(answer: HttpAnswer, tried: int) -> float:
     """Seconds until it wants to be asked again: as it says, else 1, 2, 4 and so on."""
     said = retry_after(answer)
     return float(2**tried) if said is None else said

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from inventory.text import clean
+from inventory.transport.httponce import HttpAnswer
 from provisioning.bmc.base import BmcError, BmcErrorReason, FirmwareImage
 from provisioning.bmc.redfish.answers import Document, error_text, is_within
 from provisioning.bmc.redfish.pending import PendingTasks
 from provisioning.bmc.redfish.read import flag, inner, word
 from provisioning.bmc.redfish.session import Session
 from provisioning.bmc.redfish.task import followed, monitor
-from provisioning.bmc.redfish.wire import RedfishResponse
 
 WHAT = "firmware update"
 _BINARY = "application/octet-stream"
@@ -91,7 +91,7 @@ def sent(session: Session, ways: UpdateWays, image: FirmwareImage, tasks: Pendin
     return followed(session, answer, WHAT, tasks, at_reset=True)
 
 
-def _simple(session: Session, ways: UpdateWays, image: FirmwareImage, url: str) -> RedfishResponse:
+def _simple(session: Session, ways: UpdateWays, image: FirmwareImage, url: str) -> HttpAnswer:
     if ways.simple is None:
         raise BmcError(BmcErrorReason.UNSUPPORTED,
                        "it fetches nothing itself; say payload: {file: PATH, sha256: DIGEST}")
@@ -109,7 +109,7 @@ def _parameters(ways: UpdateWays, image: FirmwareImage) -> dict[str, str]:
     return {_APPLY: wanted} if wanted in ways.apply else {}
 
 
-def _accepted(answer: RedfishResponse) -> RedfishResponse:
+def _accepted(answer: HttpAnswer) -> HttpAnswer:
     """The answer, if it is a success. Raises BmcError: nothing was taken."""
     if 200 <= answer.status < 300:
         return answer

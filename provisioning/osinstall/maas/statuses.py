@@ -60,23 +60,18 @@ LABELS = {one: _LABELS.get(one, one.name.replace("_", " ").lower()) for one in M
 _BY_LABEL = {label: one for one, label in LABELS.items()}
 PASSED, NO_TESTS, ABORTED = 2, -1, 5        # of SCRIPT_STATUS
 
-_STATES = {
-    MaasStatus.NEW: OsState.PLANNED, MaasStatus.COMMISSIONING: OsState.INSTALLING,
-    MaasStatus.FAILED_COMMISSIONING: OsState.FAILED, MaasStatus.MISSING: OsState.UNKNOWN,
-    MaasStatus.READY: OsState.PLANNED, MaasStatus.RESERVED: OsState.PLANNED,
-    MaasStatus.DEPLOYED: OsState.INSTALLED, MaasStatus.RETIRED: OsState.FAILED,
-    MaasStatus.BROKEN: OsState.FAILED, MaasStatus.DEPLOYING: OsState.INSTALLING,
-    MaasStatus.ALLOCATED: OsState.PLANNED, MaasStatus.FAILED_DEPLOYMENT: OsState.FAILED,
-    # On its way to Ready, from which it is deployed.
-    MaasStatus.RELEASING: OsState.INSTALLING, MaasStatus.FAILED_RELEASING: OsState.FAILED,
-    MaasStatus.DISK_ERASING: OsState.INSTALLING, MaasStatus.FAILED_DISK_ERASING: OsState.FAILED,
-    # A person is at work, and may put back what was deployed.
-    MaasStatus.RESCUE_MODE: OsState.UNKNOWN, MaasStatus.ENTERING_RESCUE_MODE: OsState.UNKNOWN,
-    MaasStatus.FAILED_ENTERING_RESCUE_MODE: OsState.FAILED,
-    MaasStatus.EXITING_RESCUE_MODE: OsState.UNKNOWN,
-    MaasStatus.FAILED_EXITING_RESCUE_MODE: OsState.FAILED, MaasStatus.TESTING: OsState.INSTALLING,
-    MaasStatus.FAILED_TESTING: OsState.FAILED}
-
+_STATES = {status: state for state, statuses in {
+    OsState.PLANNED: (MaasStatus.NEW, MaasStatus.READY, MaasStatus.RESERVED, MaasStatus.ALLOCATED),
+    # What is released is on its way to Ready, from which it is deployed.
+    OsState.INSTALLING: (MaasStatus.COMMISSIONING, MaasStatus.TESTING, MaasStatus.DEPLOYING,
+                         MaasStatus.RELEASING, MaasStatus.DISK_ERASING),
+    OsState.INSTALLED: (MaasStatus.DEPLOYED,),
+    # In rescue mode a person is at work, and may put back what was deployed.
+    OsState.UNKNOWN: (MaasStatus.MISSING, MaasStatus.RESCUE_MODE, MaasStatus.ENTERING_RESCUE_MODE,
+                      MaasStatus.EXITING_RESCUE_MODE),
+    OsState.FAILED: (MaasStatus.RETIRED, MaasStatus.BROKEN,
+                     *(one for one in MaasStatus if one.name.startswith("FAILED_"))),
+}.items() for status in statuses}
 _NEXT = {
     MaasStatus.FAILED_COMMISSIONING: "see its commissioning results in MAAS, and ask again: it is "
                                      "commissioned anew",

@@ -30,18 +30,12 @@ from tests.testbed.backends import (
 from tests.testbed.death import Death
 from tests.testbed.kubernetes import serving
 from tests.testbed.marks import nameless
-from tests.testbed.require import require
-from tests.testbed.slurm import WHY_NOT, Slurm, can_run
-from tests.testbed.slurm import slurm as cluster
+from tests.testbed.slurm import fixture_of
 
 NODES = [f"gpu00{n}" for n in range(1, 9)]
 
 
-@pytest.fixture(scope="module")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    require(can_run(), WHY_NOT)
-    with cluster(tmp_path_factory.mktemp("slurm"), NODES) as running:
-        yield running
+bed = fixture_of(NODES)
 
 
 @pytest.fixture(params=["memory", "hostfile", "golden", "command", "kubernetes", "slurm"])

@@ -17,19 +17,13 @@ from healthcheck.store.ledger import lines
 from tests import command
 from tests.command import MUSTER, environment
 from tests.testbed.marks import plain
-from tests.testbed.require import require
-from tests.testbed.slurm import WHY_NOT, Slurm, can_run
-from tests.testbed.slurm import slurm as cluster
+from tests.testbed.slurm import Slurm, fixture_of
 from tests.testbed.sshd import wait_until
 
 NODES = [f"gpu00{n}" for n in range(1, 9)]
 
 
-@pytest.fixture(scope="module")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    require(can_run(), WHY_NOT)
-    with cluster(tmp_path_factory.mktemp("slurm"), NODES) as running:
-        yield running
+bed = fixture_of(NODES)
 
 
 @pytest.fixture(autouse=True)

@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inventory.model import Bmc, Node, Secret, SecretFrom, Speaks
+from inventory.transport.httponce import HttpAnswer
 from provisioning.bmc.accounts import Accounts, DesiredAccounts
 from provisioning.bmc.base import BmcError, BmcErrorReason, PowerAction
 from provisioning.bmc.connect import accounts_of
@@ -32,7 +33,6 @@ from provisioning.bmc.ipmi.accounts import users
 from provisioning.bmc.ipmi.controller import IpmiController
 from provisioning.bmc.passwords import FolderStore, KeyringStore, PasswordRules, random_password, store_of
 from provisioning.bmc.redfish.answers import change_required
-from provisioning.bmc.redfish.wire import RedfishResponse
 from tests.testbed.ipmisim import PASSWORD, USER, IpmiSim, ipmi_sim, require_ipmi
 from tests.testbed.redfish.https import served
 from tests.testbed.redfish.makers import DELIVERED, MAKERS
@@ -517,7 +517,7 @@ _JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_siz
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)      # the machine may be busy
 @given(status=st.sampled_from([200, 201, 401, 403, 404]), body=_JSON)
 def test_whatever_a_service_says_of_a_change_of_password_is_read(status: int, body: Any) -> None:
-    found = change_required(RedfishResponse(status, {}, json.dumps(body).encode()))
+    found = change_required(HttpAnswer(status, {}, json.dumps(body).encode()))
     assert found is None or found.account is None or found.account.startswith("/redfish")
 
 
@@ -528,7 +528,7 @@ def test_whatever_a_service_says_of_a_change_of_password_is_read(status: int, bo
     (403, {"error": {"code": "Base.1.8.PasswordChangeRequired"}}, True),
     (404, {"error": {"@Message.ExtendedInfo": [{"MessageId": "Base.1.8.PasswordChangeRequired"}]}}, False)])
 def test_only_a_message_says_that_the_password_must_be_changed(status: int, body: Any, required: bool) -> None:
-    assert (change_required(RedfishResponse(status, {}, json.dumps(body).encode())) is not None) is required
+    assert (change_required(HttpAnswer(status, {}, json.dumps(body).encode())) is not None) is required
 
 
 @given(st.text(alphabet="0123456789 \t\ntruefals.OPERATORabc", max_size=200))

@@ -22,9 +22,8 @@ from tests.command import MUSTER, environment, muster
 from tests.testbed.marks import plain
 from tests.testbed.memory import base_in_memory
 from tests.testbed.processes import alive
-from tests.testbed.require import require, require_fleet
-from tests.testbed.slurm import WHY_NOT, Slurm, can_run
-from tests.testbed.slurm import slurm as cluster
+from tests.testbed.require import require_fleet
+from tests.testbed.slurm import Slurm, fixture_of
 from tests.testbed.sshd import wait_until
 
 NODES = [f"gpu00{n}" for n in range(1, 9)]
@@ -51,11 +50,7 @@ def diagnostic() -> str:
     })
 
 
-@pytest.fixture(scope="module")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    require(can_run(), WHY_NOT)
-    with cluster(tmp_path_factory.mktemp("slurm"), NODES) as running:
-        yield running
+bed = fixture_of(NODES)
 
 
 @pytest.fixture(scope="module")
@@ -217,8 +212,7 @@ def test_a_reservation_of_others_is_kept_and_its_nodes_not_tested(
 def test_a_node_that_we_cordoned_is_tested_and_stays_cordoned(
     bed: Slurm, fleet: DemoFleet, tmp_path: Path, how: str,
 ) -> None:
-    made = muster("cordon", "gpu007", "--reason", "slow", home=tmp_path, **bed.environment)
-    assert made.returncode == 0, made.stderr
+    muster("cordon", "gpu007", "--reason", "slow", home=tmp_path, **bed.environment, code=0)
     code, found, said = check(bed, fleet, tmp_path, "gpu[007-008]", "--lease", how)
     assert (code, found["gpu007"]["status"], found["gpu008"]["status"]) == (0, "pass", "pass"), said
     assert {node: bed.states()[node].rstrip("*") for node in ("gpu007", "gpu008")} == {

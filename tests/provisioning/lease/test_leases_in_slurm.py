@@ -25,20 +25,14 @@ from provisioning.lease.check import give_back_abandoned, manager
 from provisioning.lease.reservation import Reservation
 from provisioning.lease.take import LeaseGrant, LeaseManager, give_back, settle, take
 from provisioning.lease.watch import LeaseWatch
-from tests.testbed.require import require
-from tests.testbed.slurm import WHY_NOT, Slurm, can_run
-from tests.testbed.slurm import slurm as cluster
+from tests.testbed.slurm import Slurm, fixture_of
 from tests.testbed.sshd import wait_until
 
 NODES = [f"gpu00{n}" for n in range(1, 9)]
 BEAT_S = 0.05
 
 
-@pytest.fixture(scope="module")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    require(can_run(), WHY_NOT)
-    with cluster(tmp_path_factory.mktemp("slurm"), NODES) as running:
-        yield running
+bed = fixture_of(NODES)
 
 
 @pytest.fixture(autouse=True)

@@ -22,9 +22,7 @@ from healthcheck.store.sweeps import SweepRecord, record
 from provisioning.triage.onerun import LOCK
 from tests.command import MUSTER, environment, muster
 from tests.testbed.marks import plain
-from tests.testbed.require import require
-from tests.testbed.slurm import WHY_NOT, Slurm, can_run
-from tests.testbed.slurm import slurm as cluster
+from tests.testbed.slurm import Slurm, fixture_of
 from tests.testbed.sshd import wait_until
 
 NODES = [f"gpu00{n}" for n in range(1, 9)]
@@ -32,11 +30,7 @@ STRANGER = "gpu099"     # in the inventory, and not known to Slurm
 POLICY = "breaker: {number: 8, percent: 100}\nrequalify: {apart_minutes: 0}\n"
 
 
-@pytest.fixture(scope="module")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    require(can_run(), WHY_NOT)
-    with cluster(tmp_path_factory.mktemp("slurm"), NODES) as running:
-        yield running
+bed = fixture_of(NODES)
 
 
 @pytest.fixture(autouse=True)
