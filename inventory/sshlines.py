@@ -36,8 +36,7 @@ def read_lines(
     path: Path, folder: Path, depth: int, *, required: bool, checked: bool = True,
 ) -> tuple[SshLine, ...]:
     """The lines of a file; none where it is absent and not required. Raises ConfigError. `checked`: as
-    readconf.c, trusts only files of root or this user that no one else may write; not the machine's own
-    file."""
+    readconf.c, only files of root or this user that no one else may write."""
     try:
         with open(path, "rb") as file:
             if checked:

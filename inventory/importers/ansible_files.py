@@ -1,6 +1,5 @@
 """Ansible's inventory files read into a tree: INI, YAML, the JSON that `ansible-inventory --list` prints, and
-folders of them. Nothing is executed, decrypted or templated: what needs Ansible is refused, with the command
-to export."""
+folders of them. Nothing is executed, decrypted or templated; what needs Ansible is refused."""
 
 from __future__ import annotations
 

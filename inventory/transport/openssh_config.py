@@ -3,8 +3,7 @@ then what we would rather have.
 
 Of a keyword ssh takes the first value. So what stands before the files holds whatever they say, for the node
 and for every machine that a ProxyJump goes through; what stands after them holds only where they say nothing.
-All of it is handed over as an open file without a name (/proc/PID/fd/N), which is gone with us however we
-end.
+All of it is handed over as an open file without a name (/proc/PID/fd/N), which is gone with us.
 """
 
 from __future__ import annotations
@@ -155,8 +154,7 @@ class Configs:
 
     def _included(self, path: Path, depth: int) -> str:
         """What to name in our Include for `path`: itself, or a copy where its own Include lines would be read
-        differently (ssh takes relative ones of /etc/ssh/ssh_config from /etc/ssh, but from ~/.ssh when
-        included)."""
+        differently (relative ones of /etc/ssh/ssh_config are from /etc/ssh, but ~/.ssh when included)."""
         system = path.parent == SYSTEM_CONFIG.parent or SYSTEM_CONFIG.parent in path.parents
         odd = not _PLAIN.fullmatch(str(path))
         if not (system or odd) or depth > _MOST_DEPTH:

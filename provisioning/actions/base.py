@@ -124,8 +124,7 @@ class SupportsMarks(Protocol):
     """Says what it holds in our form without being asked by name: also on nodes of no inventory."""
 
     def marked(self, names: Collection[str]) -> Mapping[str, NodeHold]:
-        """Every node that shows a mark; `names` are the inventory's, where those of the back end differ.
-        Raises ActionError."""
+        """Every node that shows a mark; `names` are the inventory's, where others. Raises ActionError."""
 
 
 @runtime_checkable

@@ -227,8 +227,7 @@ def uncordon_each(
 
 
 def _repaired(backend: Backend, snapshots: Mapping[str, tuple[NodeHold, NodeHold]]) -> Mapping[str, NodeHold]:
-    """Gives nodes back to whom our release took them from; returns what they then show. `snapshots` are of
-    before and after."""
+    """Gives nodes back to whom our release took them from; returns what they then show."""
     if not isinstance(backend, SupportsTakeover):
         return {}
     theirs = {

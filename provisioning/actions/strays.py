@@ -1,6 +1,5 @@
 """Adopts or forgets marks that no cordon of this store accounts for, and cordons of ours that a person
-edited. As in `cordon`: read, change, read again, node by node, each change in the ledger before it is
-made."""
+edited. As in `cordon`: read, change, read again, each change first in the ledger."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Cordons nodes without the store: each under a mark of its own, which the store takes in later
-(`healthcheck.store.waiting`). As with a store: read, write down, read again just before the change, change,
-read again."""
+(`healthcheck.store.waiting`). As there: read, write down, read, change, read again."""
 
 from __future__ import annotations
 

@@ -69,8 +69,7 @@ def judged(node: Node, rules: Iterable[Rule], found: Facts | BmcError) -> NodeRe
 
 
 def _judged(rule: Rule, found: Facts) -> Result:
-    """One rule. What the controller calls critical and no rule has words for keeps the log's rule from
-    passing."""
+    """One rule. What is critical and no rule has words for keeps the log's from passing."""
     log = found.get("bmc_log")
     log = log.value if isinstance(log, Partial) else log
     if rule.checked.name == "bmc.sel_critical" and isinstance(log, BmcLog) and (

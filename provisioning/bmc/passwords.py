@@ -1,7 +1,6 @@
 """Passwords that muster makes for controllers, and where they are kept: a file for each machine, its owner's
 alone, or the site's keyring, by a program that reads it on standard input. A new password has a place of its
-own, beside the one that works, until the controller has been seen to take it: so whoever is killed anywhere
-has lost neither."""
+own, beside the one that works, until the controller has been seen to take it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Fingerprints of controllers' certificates that a person or a delivery list vouched for, in one file. A
-fingerprint is SHA-256 of the certificate as it is sent (DER), in hexadecimal. The file is replaced whole,
-under a lock."""
+fingerprint is SHA-256 of the certificate as it is sent (DER), in hexadecimal. It is replaced whole."""
 
 from __future__ import annotations
 

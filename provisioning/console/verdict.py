@@ -1,6 +1,5 @@
 """Judges the lines of a console by the kernel catalogue: whatever that knows. Pure. A console shows what
-anyone writes to it, so a line proves less than the kernel's own log: it says where to look, and decides
-nothing."""
+anyone writes to it, so a line proves less than the kernel's own log, and decides nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """The kernel log of a healthy HGX H100 node, as records of /dev/kmsg (Documentation/ABI/testing/dev-kmsg).
-Formats are those of kernels and drivers, wording and figures made up; 'error' and 'failed' occur on every
-healthy machine."""
+Formats are those of kernels and drivers, wording and figures made up; 'error' occurs on healthy machines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Plants faults: each breaks a simulated node in one way; what a sweep must say is in another file. A fault
 is a function that changes a healthy `DemoMachine` before it is written; its name with dashes is the fault's
-name, its docstring what is wrong with the node. `rng` picks the GPU, port or text where the fault does not
-name one."""
+name, its docstring what is wrong with the node. `rng` picks the GPU, port or text."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Asks addresses for a controller, without a login: so many a second, each within its time. Over TLS the
-certificate is not verified, since nothing secret is sent; its fingerprint is shown. No redirect is
-followed."""
+certificate is not verified, since nothing secret is sent; its fingerprint is shown."""
 
 from __future__ import annotations
 

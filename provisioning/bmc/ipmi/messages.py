@@ -1,7 +1,6 @@
 """What ipmitool's messages mean: the trouble, whether anything was changed, a line for people. Messages:
 ipmitool 1.8.19, src/plugins/lanplus/lanplus.c and lanplus_strings.c (RAKP), lib/ipmi_strings.c (completion
-codes of IPMI 2.0, 5.2), src/plugins/ipmi_intf.c (addresses). With -v it says why no session came to be;
-without, only that."""
+codes of IPMI 2.0, 5.2), src/plugins/ipmi_intf.c (addresses). Only with -v it says why no session came."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Runs ipmitool(1): no shell, all bounded, the password through a pipe, in no process list or environment.
 `-f` opens what it is given with fopen(3) and reads one line of at most 20 bytes (ipmitool 1.8.19,
-lib/ipmi_main.c: ipmi_password_file_read), so /dev/fd/N of an inherited pipe will do, and what was read is
-gone."""
+lib/ipmi_main.c: ipmi_password_file_read): /dev/fd/N of a pipe will do."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ NEEDED = ("ipmitool was not found, and this controller speaks IPMI: apt-get inst
 
 
 class PrivilegeLevel(Enum):
-    """What a session may do. A reading asks for USER: ipmitool rebuilds an empty repository of sensors when
-    it may (ipmi_sdr.c)."""
+    """What a session may do. A reading asks for USER: else ipmitool may rebuild the sensors' repository."""
 
     USER = "USER"
     OPERATOR = "OPERATOR"

@@ -1,6 +1,5 @@
 """Which paths of a service are still to be read, as several connections take them: what a document leads to
-joins at once, so that none waits for a level. Also what earlier tries read, which the next one need not ask
-for again."""
+joins at once, so that none waits for a level. Also what earlier tries read."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """A machine's parts, kind by kind, out of Redfish; an unreadable kind costs no other. Source: DMTF's schemas
-Processor, Memory, Drive, NetworkAdapter, Switch, PowerSupply, Fan, and the older arrays of Power and
-Thermal."""
+Processor, Memory, Drive, NetworkAdapter, Switch, PowerSupply, Fan, and Power and Thermal."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """The virtual drive for an image to boot as a CD. Source: DMTF DSP0268, VirtualMedia: MediaTypes has CD, DVD,
-Floppy and USBStick. A drive for USB sticks alone is not taken: the boot override that finds it is another
-than Cd."""
+Floppy and USBStick. One for USB sticks alone is not taken: Cd does not find it."""
 
 from __future__ import annotations
 

@@ -263,8 +263,7 @@ class Session:
         content: tuple[str, bytes] | None = None,
     ) -> HttpAnswer:
         """Sends a change once, and gives its answer whatever its status, except 401, 403 and 5xx, which raise
-        BmcError; `done` is None where it may have been made. `content`: a media type and bytes, for a
-        document."""
+        BmcError; `done` is None where it may have been made. `content`: media type and bytes."""
         where = within(path)
         more = dict(headers or {})
         data = None
