@@ -2,8 +2,7 @@
 and existing values win.
 
 Nothing is remembered between imports: a person wrote or approved each value in the file, and the file alone
-is the truth. A differing value stays and is reported; nodes that the source no longer has are reported, never
-removed.
+is the truth. Differing values and nodes that the source lacks stay, and are reported.
 """
 
 from __future__ import annotations

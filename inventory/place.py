@@ -1,7 +1,6 @@
 """Which entries of an inventory file to change so that nodes get other values: a person's choice. An entry
 for exactly the nodes meant is changed; a set made for this one key shrinks when some of its nodes leave it;
-many nodes without a value get one folded entry; what is left goes into entries of single nodes, which refine
-sets."""
+many nodes without a value get one folded entry; the rest get their own."""
 
 from __future__ import annotations
 

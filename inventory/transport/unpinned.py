@@ -1,7 +1,6 @@
 """Runs a program on one node whose host key no file holds: the shown key is taken for this connection, not
 pinned. The login is by public key, which signs this connection's identifier and is worth nothing elsewhere.
-Machines on the way must be known as in a sweep, and a revoked key is refused. What comes back is as true as
-the network."""
+Machines on the way must be known as in a sweep, and a revoked key is refused."""
 
 from __future__ import annotations
 

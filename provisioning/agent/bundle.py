@@ -1,7 +1,6 @@
 """Builds what is installed on a node: code as one zip file, rules and settings as JSON. Equal inputs give
 equal bytes: members in order, of one date, not compressed (whoever sends it compresses; and a zlib differs
-from the next). Nothing in it is compiled, so that it is good for every machine and every Python from 3.8 on;
-from 3.10 on it judges."""
+from the next). Nothing in it is compiled: good for any machine and Python from 3.8; from 3.10 it judges."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Upgrades agents ring by ring: the next ring begins only if the one before did not get worse. Nothing is
-kept on the head: nodes that have the new version are in no ring, so a stopped or killed upgrade goes on by
-being started again."""
+kept on the head: nodes that have the new version are in no ring."""
 
 from __future__ import annotations
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from provisioning.demo.machine import DemoMachine
 
 UNITS = ("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-imex", "nvidia-dcgm")
 JOURNAL = "/.muster/fabricmanager.journal"
 
 # What a fault changes is a file of the node: that of a service, or the journal.
-_SYSTEMCTL = """\
-[ "$1" = list-units ] && exec cat "$MUSTER_ROOT/.muster/units"
-[ "$1" = show ] || { echo "systemctl: only show and list-units are simulated" >&2; exit 1; }
-gap=
-for unit in "$@"; do
-    case "$unit" in *.service) printf %s "$gap"; cat "$MUSTER_ROOT/.muster/${unit%.service}.unit"; gap='
-';; esac
-done
-"""
+_SYSTEMCTL = Path(__file__).with_name("systemctl.sh").read_text()
 _JOURNALCTL = f"""\
 exec cat "$MUSTER_ROOT{JOURNAL}"
 """

@@ -1,6 +1,5 @@
 """Whether a job runs on a node: what Slurm shows of the node and of jobs must both say no. A back end that
-says what runs (`SupportsRunning`) is believed. Where squeue hides jobs of others (PrivateData), the node's
-own state does not."""
+says what runs (`SupportsRunning`) is believed. squeue may hide jobs (PrivateData)."""
 
 from __future__ import annotations
 

@@ -28,8 +28,7 @@ class OsReport:
     """`message` is one clean line; `image` what is installed, or empty. `host_keys` are the public keys
     (`type base64`) that came with the proof of the installed system: no other may be pinned by itself;
     without them an INSTALLED machine is asked over SSH for a sign as well, and that connection's keys are
-    taken. `advice` is what to do where it failed or is unknown. `answered`: the machine itself has shown it,
-    so it is on."""
+    taken. `advice` is what to do where it failed or is unknown. `answered`: by the machine itself."""
 
     state: OsState
     message: str

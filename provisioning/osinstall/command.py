@@ -1,7 +1,6 @@
 """Back end `command`: a site's program says how a machine stands, and has it installed, as `PROGRAM ... state
 NODE` and `... install NODE`, without a shell or standard input. `state` prints one JSON object; `install`
-ends with 0 once the installation has begun or is accepted. Standard error goes nowhere: it may say too
-much."""
+ends with 0 once the installation has begun or is accepted. Standard error goes nowhere."""
 
 from __future__ import annotations
 

@@ -32,8 +32,7 @@ class FileText:
 class OsSigns:
     """`root` is the root file system's type, source and device number (major:minor), "" where unknown.
     `systemd` is systemctl is-system-running's word, or ": " and why not. `running` are installers' programs;
-    `cloud_init` is its stage or "". `marker` is None where none was asked for. Files' texts are as they
-    were."""
+    `cloud_init` is its stage or "". `marker` is None where none was asked for."""
 
     cmdline: FileText
     root: tuple[str, str, str]

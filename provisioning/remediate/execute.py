@@ -2,8 +2,7 @@
 before and after.
 
 A failure domain is begun when all of the one before passed. A step that made a node worse, or after which it
-does not answer, ends the run: the cordon on that node stays until a person has looked. Every other node comes
-back to what it was.
+does not answer, ends the run: the cordon on that node stays until a person has looked. Other nodes come back.
 """
 
 from __future__ import annotations
@@ -54,8 +53,7 @@ class RemediationContext:
 
 
 def execute(context: RemediationContext, works: Sequence[PlannedStep]) -> list[CordonResult]:
-    """Does the work, and says of each node what became of it. Raises ActionError, StoreError; the next run
-    settles what was begun."""
+    """Does the work, and says of each node what became of it. ActionError, StoreError."""
     done: list[CordonResult] = []
     stopped = ""
     for domain, of_domain in groupby(works, key=lambda work: work.domain):

@@ -33,8 +33,7 @@ def admit(
     clock: Clock, *, dry: bool = False,
 ) -> list[CordonResult]:
     """Ends the probation of new nodes in service that are proven well; a line for each on probation. Raises
-    ActionError. The ledger has a line before, and the outcome after a look: a next run finds what a kill
-    left."""
+    ActionError. The ledger has a line before, and the outcome after a look."""
     if not isinstance(backend, SupportsProbation):
         return []
     waiting = backend.unproven([past.node for past in fleet.nodes])

@@ -4,8 +4,7 @@ first login, and an administrator makes an operator's account.
 Sources. DMTF DSP0266, accounts (PasswordChangeRequired: only the own account may be patched then) and
 DSP2046, AccountService and ManagerAccount. Accounts are made by POST to the collection (Supermicro's Redfish
 reference guide, HPE's with Oem.Hpe.LoginName, bmcweb), or by PATCH of an empty one where there are fixed
-slots (Dell's iDRAC, of which slot 1 is reserved: its Redfish scripting examples; Lenovo's XCC: its
-python-redfish examples).
+slots (Dell's iDRAC but slot 1: its scripting examples; Lenovo's XCC: python-redfish).
 """
 
 from __future__ import annotations

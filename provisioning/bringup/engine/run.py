@@ -24,8 +24,7 @@ def run(
 ) -> BringupOutcome:
     """Has these machines begin or go on; gives how they stand at the end. `on_event` hears of each, in this
     thread. With `dry` each is checked up to its first step that is not so, and nothing is written;
-    `BringupOutcome.seen` is the plan. One run at a time acts on a state folder: UsageError for another.
-    Raises StoreError."""
+    `BringupOutcome.seen` is the plan. One run at a time acts on a state folder: UsageError for another."""
     with _store(site, dry) as store:
         rows = {row.node: row for row in bringups.progress(store)} if store is not None else {}
         last, first = tuple(policy.steps)[-1], next(iter(policy.steps))

@@ -1,7 +1,6 @@
 """The signed message by which an installed system proves that and who it is. Body: a JSON object
 muster.phonehome/1 with node, number, image, macs, host_keys. Header Muster-Signature: the HMAC-SHA-256, in
-hex, of the body under the token that was in the seed of this installation. What is signed but wrong changes
-nothing, either."""
+hex, of the body under the token that was in the seed of this installation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Takes one step on this node, alone and once; the answer is a frame. Python 3.8. /run/muster-remediate holds
 the name of the newest step's line in the head's ledger and its end; its lock is held while a step is at work.
-The same line is never done twice: not by a head that was cut off and asks again, and not by one that settles
-what another began."""
+The same line is never done twice, by whatever head."""
 
 from __future__ import annotations
 
