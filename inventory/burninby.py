@@ -39,8 +39,7 @@ _KEYS = ("max_kw", "domain_kw", "head", "params", "nccl_tests", "setup_s", "prof
 
 
 def read_burnin(document: LocatedMap) -> SiteBurnIn:
-    """What the key says, empty without the key. Raises InventoryError with the place.
-    Names of `params` are not checked here."""
+    """What the key says, empty without it; names of `params` are not checked. Raises InventoryError."""
     if "burnin" not in document:
         return SiteBurnIn()
     found = document["burnin"]
@@ -48,27 +47,20 @@ def read_burnin(document: LocatedMap) -> SiteBurnIn:
         raise InventoryError(f"burnin is {described(found)}, expected a map with {', '.join(_KEYS)}",
                              document.value_marks["burnin"])
     check_keys(found, _KEYS, "burnin")
-    return SiteBurnIn(_kw(found, "max_kw"), _kw(found, "domain_kw"), _head(found),
-                      MappingProxyType(_params(found)), _folder(found), _seconds(found, "setup_s"),
+    most, domain = (_number(found, key, _MOST_KW, "a number of kilowatts above 0, such as 400")
+                    for key in ("max_kw", "domain_kw"))
+    setup = _number(found, "setup_s", _MOST_SETUP_S,
+                    f"a number of seconds above 0 and at most {_MOST_SETUP_S}, such as 300")
+    return SiteBurnIn(most, domain, _head(found), MappingProxyType(_params(found)), _folder(found), setup,
                       _profile(found), MappingProxyType(_env(found)), _storage(found))
 
 
-def _kw(found: LocatedMap, key: str) -> float | None:
+def _number(found: LocatedMap, key: str, most: float, expected: str) -> float | None:
     value = found.get(key)
-    if key not in found:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _MOST_KW:
-        raise _wrong(found, key, "a number of kilowatts above 0, such as 400")
-    return float(value)
-
-
-def _seconds(found: LocatedMap, key: str) -> float | None:
-    value = found.get(key)
-    if key not in found:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _MOST_SETUP_S:
-        raise _wrong(found, key, f"a number of seconds above 0 and at most {_MOST_SETUP_S}, such as 300")
-    return float(value)
+    if key in found and (isinstance(value, bool) or not isinstance(value, (int, float))
+                         or not 0 < value <= most):
+        raise _wrong(found, key, expected)
+    return None if value is None else float(value)
 
 
 def _head(found: LocatedMap) -> str | None:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 
 def cache_folder() -> Path | None:
-    """$XDG_CACHE_HOME/muster or ~/.cache/muster, which need not exist; None for a user without a home, and
-    for root in another user's."""
+    """$XDG_CACHE_HOME/muster or ~/.cache/muster, or None: without a home, and for root in another user's."""
     base = os.environ.get("XDG_CACHE_HOME")
     with contextlib.suppress(RuntimeError, OSError):
         folder = (Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache") / "muster"

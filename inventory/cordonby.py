@@ -39,8 +39,7 @@ _MOST = 4096        # characters of a path (Linux' PATH_MAX) or a word
 
 
 def read_cordon(document: LocatedMap, folder: Path) -> CordonBy | None:
-    """What the key says, None without the key; relative paths start at `folder`.
-    Raises InventoryError with the place."""
+    """What the key says, None without it; relative paths start at `folder`. Raises InventoryError."""
     if "cordon" not in document:
         return None
     found, mark = document["cordon"], document.value_marks["cordon"]

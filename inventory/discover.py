@@ -37,12 +37,8 @@ Run = Callable[[Sequence[str]], CommandOutput]
 
 
 def from_names(text: str) -> Inventory:
-    """The nodes of a node set; of each only the name is known,
-    so that ssh_config and the resolver decide how it is reached.
-
-    Raises InventoryError for bad syntax, and UsageError if it names no node, or groups,
-    which need an inventory.
-    """
+    """The nodes of a node set, known by name only: ssh_config and the resolver decide how each is reached.
+    Raises InventoryError for bad syntax, UsageError for no node, and for groups, which need an inventory."""
     if "@" in text or "*" in text or "?" in text:
         raise UsageError(f"{short(text)}: groups and wildcards need an inventory, and none was found: use "
                          "--inventory FILE")
@@ -53,12 +49,9 @@ def from_names(text: str) -> Inventory:
 
 
 def from_slurm(run: Run | None = None) -> Inventory:
-    """The nodes that `sinfo` lists, each once, in natural order; Slurm partitions are not groups here. One
-    whose machine is not there now, as it is powered down, is `planned`.
-
-    Raises UsageError, one line with the next step, when sinfo is missing, fails, takes over 30 seconds,
-    prints too much or nothing, or lists a bad node name.
-    """
+    """The nodes that `sinfo` lists, in natural order; one whose machine is powered down is `planned`. Raises
+    UsageError, one line with the next step, when sinfo is missing, fails, takes over 30 seconds, prints too
+    much or nothing, or lists a bad node name."""
     names: dict[str, str] = {}
     for line in output(SINFO, run).decode("utf-8", "backslashreplace").splitlines():
         if line.strip():
@@ -78,11 +71,8 @@ def from_slurm(run: Run | None = None) -> Inventory:
 
 
 def output(argv: Sequence[str], run: Run | None = None) -> bytes:
-    """What a command of Slurm prints, at most `MAX_OUTPUT` bytes.
-
-    Raises UsageError, one line with the next step, when it is missing, fails,
-    takes over 30 seconds or prints too much.
-    """
+    """What a command of Slurm prints. Raises UsageError, one line with the next step, when it is missing,
+    fails, takes over 30 seconds or prints more than `MAX_OUTPUT` bytes."""
     name = argv[0]
     try:
         answer = (run or _run)(argv)
@@ -105,8 +95,7 @@ def output(argv: Sequence[str], run: Run | None = None) -> bytes:
 
 
 def _environment() -> dict[str, str]:
-    """Dates in one form, whatever this user prefers, and in a time that no summer shifts (slurm.conf(5),
-    sinfo(1): SLURM_TIME_FORMAT)."""
+    """Dates in one form, in a time that no summer shifts (slurm.conf(5), sinfo(1): SLURM_TIME_FORMAT)."""
     return {**os.environ, "LC_ALL": "C", "TZ": "UTC0", "SLURM_TIME_FORMAT": "standard"}
 
 

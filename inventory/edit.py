@@ -44,11 +44,8 @@ def read_document(text: str, source: str) -> Document:
 
 
 def rewrite(text: str, wanted: Document, source: str) -> str:
-    """The text, changed in as few places as possible so that it holds `wanted`; new
-    keys stand last in their map, `groups` before `nodes`.
-
-    All comments stay, even those of a removed key. Raises InventoryError with the line to edit by hand.
-    """
+    """The text, changed in as few places as possible so that it holds `wanted`; new keys stand last in their
+    map, `groups` before `nodes`. All comments stay. Raises InventoryError with the line to edit by hand."""
     original = text
     for _ in range(_ROUNDS):
         try:
@@ -328,8 +325,7 @@ class _Round:
         self._splice(start, end, "", depth)
 
     def _end(self, item: _Item) -> int:
-        """Where an item's own text ends; the parser counts comments and empty lines
-        after a block to the block."""
+        """Where an item's own text ends: the parser counts comments and empty lines after a block to it."""
         if item.block_text:
             return item.start + len(self.text[item.start: item.end].rstrip())
         if item.children and not item.flow:
@@ -337,8 +333,7 @@ class _Round:
         return item.end
 
     def _comments(self, item: _Item, start: int, end: int) -> list[str]:
-        """The comments in a stretch of text that holds no scalars but the item's;
-        a # in a scalar begins none."""
+        """The comments in text that holds no scalars but the item's; a # in a scalar begins none."""
         found: list[str] = []
         at = start
         leaves = [part for part in item.all() if not part.children and start <= part.start

@@ -1,5 +1,4 @@
-"""Decides from the keys that a server showed, known and expected ones, which host keys to pin for a node,
-or why not."""
+"""Decides from shown, known and expected keys which host keys to pin for a node, or why not."""
 
 from __future__ import annotations
 
@@ -43,12 +42,9 @@ class EnrolmentOutcome(Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """`add` are the keys to pin, in wire form, `drop` the known ones that give way to them,
-    `left_out` those shown and not pinned.
-
-    `vouched` says that --expect names every key of `add`: then there is no question to ask. `elsewhere` are
-    old keys in files that muster does not write, so that they stay trusted.
-    """
+    """`add` are keys to pin, in wire form, `drop` known ones that give way to them, `left_out` shown and not
+    pinned. `vouched`: --expect names every key of `add`, so there is no question to ask. `elsewhere` are old
+    keys in files that muster does not write: they stay trusted."""
 
     outcome: EnrolmentOutcome
     add: tuple[bytes, ...] = ()
@@ -64,13 +60,10 @@ def decide(
     expected: Collection[Expected] | None = None,
     replace: bool = False, certified: bool = False, via: Via = Via.PARAMIKO,
 ) -> Decision:
-    """What to do about a host that has proven `keys`; `ours` are the files that may be written. `expected`
-    None: without --expect.
-
-    `certified` says that it has host certificates, which only `via` openssh can check. A known key that was
-    proven vouches for no other, as each is shown on a connection of its own: a person must approve what is
-    neither known nor expected.
-    """
+    """What to do about a host that has proven `keys`; `ours` are files that may be written, `expected` None
+    means without --expect, `certified` that it has host certificates, which only `via` openssh can check. A
+    known key vouches for no other, as each is shown on a connection of its own: a person must approve what is
+    neither known nor expected."""
     if reason := _revoked(keys, known, revoked):
         return Decision(EnrolmentOutcome.REVOKED, reason=reason)
     if expected is not None and (reason := _mismatch(keys, known, expected)):
@@ -136,8 +129,7 @@ def _mismatch(keys: tuple[bytes, ...], known: KnownHost, expected: Collection[Ex
 
 
 def _rival(keys: tuple[bytes, ...], missing: tuple[bytes, ...], known: KnownHost) -> KnownKey | None:
-    """The known key that the missing ones would contradict: one of the same type,
-    or any when the host has proven none of them."""
+    """The known key that the missing ones contradict: of one type, or any where the host has proven none."""
     types = {key_type(blob) for blob in missing}
     for key in known.keys:
         if key.type in types:

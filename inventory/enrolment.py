@@ -22,8 +22,7 @@ _DONE = {EnrolmentOutcome.PIN: ("to pin", "pinned"), EnrolmentOutcome.ADD: ("to 
 
 @dataclass(frozen=True)
 class NodeEnrolment:
-    """One node: where it is, where its keys are looked up (`files`), pinned (`file`) and replaced (`ours`),
-    and what was found and decided."""
+    """One node: where its keys are looked up (`files`), pinned (`file`), replaced (`ours`); the outcome."""
 
     node: Node
     target: SshTarget
@@ -51,11 +50,8 @@ class NodeEnrolment:
 
 
 def subject_of(node: Node, config: SshConfig, option: str | None) -> NodeEnrolment:
-    """Where a node is, and where its keys are kept: in the file that `option` names, else the first that the
-    inventory names, else muster's own. Files of ssh are read, and written to only if named.
-
-    Raises ConfigError for an ssh_config that is broken.
-    """
+    """Where a node is, and where its keys are kept: in the file `option`, else the first that the inventory
+    names, else muster's own. Files of ssh are read, and written only if named. Raises ConfigError."""
     options = options_for(node.name, config, address=node.address, user=node.user, port=node.port)
     target = resolve(node, options)
     if option is not None:
@@ -137,8 +133,7 @@ def without_key(nodes: Iterable[Node], config: SshConfig) -> list[Node]:
 
 
 def _known(subjects: Iterable[NodeEnrolment], to_replace: Collection[str]) -> dict[str, KnownHost]:
-    """What is known of each node, by its name: of all lines, unless plain ones hold every key that it has
-    shown."""
+    """What is known of each node: of all lines, unless plain ones hold every key that it has shown."""
     files = HostKeyFiles()
     found: dict[str, KnownHost] = {}
     groups: dict[tuple[str, ...], list[NodeEnrolment]] = {}
@@ -161,8 +156,7 @@ def _host(subject: NodeEnrolment) -> tuple[str, int, str | None]:
 
 
 def _changes(subjects: Iterable[NodeEnrolment]) -> dict[str, list[tuple[NodeEnrolment, pins.PinChange]]]:
-    """What is to be added to each file, and removed from it. Files that get keys come first, so that a host
-    has one at any time."""
+    """What changes in each file; files that get keys come first, so that a host has one at any time."""
     adding: dict[str, list[tuple[NodeEnrolment, pins.PinChange]]] = {}
     dropping: dict[str, list[tuple[NodeEnrolment, pins.PinChange]]] = {}
     for each in subjects:
@@ -199,8 +193,7 @@ def refused(
 
 
 def written(subjects: Sequence[NodeEnrolment]) -> list[NodeEnrolment]:
-    """The same, once each file holds what was decided for it;
-    a file that cannot be written refuses its nodes."""
+    """The same, once each file holds what was decided; one that cannot be written refuses its nodes."""
     done: set[str] = set()
     failed: dict[str, str] = {}
     own = own_known_hosts()

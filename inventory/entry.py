@@ -69,8 +69,7 @@ def no_bmc_address(mark: Mark) -> InventoryError:
 
 
 def check_entry(found: LocatedMap) -> None:
-    """Raises InventoryError, as `inventory.load` would,
-    unless an entry for nodes may hold these keys and values."""
+    """Raises InventoryError, as `inventory.load` would, unless an entry may hold these keys and values."""
     values = EntryReader(Path(), None, None).entry(found)
     if (keys := [key for key in values if key[0] == "bmc"]) and BMC_ADDRESS not in values:
         raise no_bmc_address(values[keys[0]].mark)
@@ -481,8 +480,7 @@ def _rail(spot: _Spot) -> int:
 
 
 def pci_address(text: str) -> str | None:
-    """The full lower-case form that Linux gives a PCI address ("18:00.0" is "0000:18:00.0"),
-    or None if it is none."""
+    """The full lower-case form that Linux gives a PCI address ("18:00.0" is "0000:18:00.0"), or None."""
     match = _PCI.fullmatch(text)
     if match is None:
         return None

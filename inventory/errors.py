@@ -30,8 +30,7 @@ class Mark(NamedTuple):
 
 
 class MusterError(Exception):
-    """Something a person can fix; the text is one line with what is wrong and, where it helps,
-    what to type next."""
+    """Something a person can fix; the text is one line: what is wrong and, where it helps, what to type."""
 
     exit_code = 2
 
@@ -49,8 +48,7 @@ class StoreMoved(StoreError):
 
 
 class CertificateError(MusterError):
-    """A key, the manifest of certificates or the snapshot cannot be made, read or trusted;
-    nothing changed."""
+    """A key, the manifest of certificates or the snapshot cannot be made or trusted; nothing changed."""
 
 
 class ConfigError(MusterError):

@@ -1,9 +1,6 @@
-"""Reads which host keys nodes are expected to show: known_hosts lines,
-fingerprints as ssh-keygen -l prints them, console logs.
-
+"""Reads which host keys nodes are expected to show: known_hosts lines, prints of ssh-keygen -l, console logs.
 Of a console log only cloud-init's blocks between -----BEGIN SSH HOST KEY ...----- and END count, and of
-several the last: earlier ones speak of the machine before it was reinstalled.
-"""
+several the last: earlier ones speak of the machine before it was reinstalled."""
 
 from __future__ import annotations
 
@@ -91,12 +88,9 @@ def _hosts(node: str, target: SshTarget) -> tuple[tuple[str, int, str | None], .
 
 
 def read_expected(path: Path, nodes: Sequence[str]) -> Expectations:
-    """What a file says, or a folder of files NODE.log and NODE.txt.
-    All that is in a file named after a node is about that node.
-
-    Raises ConfigError with file and line for what cannot be read, and for keys without a node. A file of a
-    folder that cannot be read counts as empty: it would concern no other node.
-    """
+    """What a file says, or a folder of files NODE.log and NODE.txt, each about its node alone. Raises
+    ConfigError with file and line for what cannot be read, and for keys without a node. In a folder an
+    unreadable file counts as empty: it would concern no other node."""
     found = Expectations()
     if not path.is_dir():
         _file(found, path, _read(path), path.stem if path.stem in nodes else None, nodes)
@@ -168,8 +162,7 @@ def _trouble(words: Collection[str], why: str) -> str:
 
 
 def console(text: str, file: str) -> tuple[Expected, ...]:
-    """The host keys that cloud-init wrote to a console, whatever stands before them on their lines;
-    damaged ones are left out."""
+    """The host keys that cloud-init wrote to a console, without damaged ones; any text may precede them."""
     found: dict[str, list[Expected]] = {"FINGERPRINTS": [], "KEYS": []}
     inside: str | None = None
     for number, line in enumerate(text.split("\n"), 1):
@@ -185,8 +178,7 @@ def console(text: str, file: str) -> tuple[Expected, ...]:
 
 
 def _listed(line: str, where: str) -> tuple[tuple[str, ...], Expected] | None:
-    """The names and the key of one line of a list,
-    unless it is none of ours (it may be of a known_hosts file then)."""
+    """The names and the key of one line of a list, unless it is none of ours (as in a known_hosts file)."""
     words = line.split()
     if len(words) == 2 and re.fullmatch(f"{_SHA256}=?", words[1]):
         return (words[0],), Expected(words[1].rstrip("="), None, where)

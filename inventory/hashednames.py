@@ -48,11 +48,8 @@ def encoded(name: str) -> bytes:
 
 
 class HashedNames:
-    """The hashes of one file, and the names that were looked up among them. Safe to ask from many threads: no
-    lock is held while names are tried.
-
-    `file` is the known_hosts file whose cache may be used; None for none.
-    """
+    """The hashes of one file, and the names looked up among them; safe to ask from many threads, as no lock
+    is held while names are tried. `file`, if any, is the known_hosts file whose cache may be used."""
 
     def __init__(self, hashes: Iterable[NameHash], file: str | None) -> None:
         self._hashes = dict.fromkeys(hashes)

@@ -13,8 +13,7 @@ _EACH_S = 0.5
 
 
 def on_terminal(file: str, names: int) -> Callable[[int, int], None] | None:
-    """A function that shows how many of a file's hashed lines were tried with this number of names; None
-    where standard error is no terminal."""
+    """Shows how many of a file's hashed lines were tried with so many names; None without a terminal."""
     if not sys.stderr.isatty():
         return None
     due, shown = time.monotonic() + _QUIET_S, False

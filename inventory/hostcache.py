@@ -1,9 +1,7 @@
-"""Remembers between commands which hosts stand behind the hashed lines of a known_hosts file.
-
-That a hash fits a name, or does not, holds for ever and whatever the file says. So the cache says nothing of
-keys: a line that is gone, new or revoked counts as the file has it now. Names stand in it as digests under a
-salt of its own, as the file was hashed to keep them from readers.
-"""
+"""Remembers between commands which hosts stand behind the hashed lines of a known_hosts file. Whether a hash
+fits a name holds for ever, whatever the file says: so the cache says nothing of keys: a line that is gone,
+new or revoked counts as the file has it now. Names stand in it as digests under a salt of its own, as the
+file was hashed to keep them from readers."""
 
 from __future__ import annotations
 
@@ -72,8 +70,7 @@ class HostCache:
 
 
 def load(known_hosts: str) -> HostCache | None:
-    """The cache of a known_hosts file; None if there is none, or it is damaged, another user's, or one that
-    others may write to."""
+    """The cache of a known_hosts file; None if there is none, or it is damaged or others may write to it."""
     path = _path(known_hosts)
     if path is None:
         return None

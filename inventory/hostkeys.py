@@ -1,8 +1,5 @@
-"""Reads known_hosts files as OpenSSH does, and looks up one host: its keys, its revoked keys,
-its certificate authorities.
-
-Strict: an unreadable line is recorded with its reason and trusts no key.
-"""
+"""Reads known_hosts files as OpenSSH does, and looks up a host's keys, revoked keys and authorities. Strict:
+an unreadable line is recorded with its reason and trusts no key."""
 
 from __future__ import annotations
 
@@ -51,12 +48,9 @@ class KnownKey:
 
 @dataclass(frozen=True)
 class KnownHost:
-    """All that the files hold about one host.
-
-    `keys` are under the very name; `portless` are under the bare host name of a host on another port than 22,
-    where OpenSSH accepts an equal key too. `revoked` keys are always refused. `whole` says whether every line
-    of the files was considered (`KnownHosts.enough`).
-    """
+    """All that the files hold about one host: `keys` under the very name, `portless` under the bare name of a
+    host on another port than 22, where OpenSSH accepts an equal key too, `revoked` those always refused.
+    `whole`: every line of the files was considered (`KnownHosts.enough`)."""
 
     name: str
     keys: tuple[KnownKey, ...] = ()
@@ -71,8 +65,7 @@ class KnownHost:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The key types that could be accepted, each once, in the files' order:
-        what to ask the server for first."""
+        """The key types that could be accepted, in the files' order: what to ask the server for first."""
         return tuple(dict.fromkeys(key.type for key in (*self.keys, *self.portless)))
 
 
@@ -88,17 +81,13 @@ def key_type(blob: bytes) -> str:
 
 
 def host_name(host: str, port: int) -> str:
-    """The name under which known_hosts keeps a host: lower case,
-    and `[host]:port` for another port than 22."""
+    """The name under which known_hosts keeps a host: lower case, `[host]:port` for a port but 22."""
     return host.lower() if port == 22 else f"[{host.lower()}]:{port}"
 
 
 class KnownHosts:
-    """Several known_hosts files. Safe to ask from many threads: none waits for another.
-
-    Plain names are indexed; what hashed lines cost is described in `hashednames`. `ignored` lists
-    (FILE:LINE, why) of what could not be read; a missing file is no error.
-    """
+    """Several known_hosts files, safe to ask from many threads. Plain names are indexed; for hashed ones see
+    `hashednames`. `ignored` lists (FILE:LINE, why) of what could not be read; a missing file is no error."""
 
     def __init__(self, files: Iterable[str]) -> None:
         self._hold(_KnownFile.read(file) for file in files)
@@ -123,8 +112,7 @@ class KnownHosts:
         return [each for file in self._held for each in file.ignored]
 
     def about(self, host: str, port: int, alias: str | None = None) -> KnownHost:
-        """What is known of `host` at `port`; `alias` (HostKeyAlias) is looked up instead,
-        and without a port."""
+        """What is known of `host` at `port`, or of `alias` (HostKeyAlias), which has no port."""
         return _known(_names(host, port, alias), self._all)
 
     def by_authority(self, host: str, port: int, alias: str | None = None) -> bool:
@@ -156,9 +144,8 @@ class KnownHosts:
     def prepare(
         self, hosts: Iterable[tuple[str, int, str | None]], *, all_lines: bool = True, remember: bool = False,
     ) -> None:
-        """Looks up many hosts, each given as in `about`, in the hashed lines at once, which is far cheaper
-        than one by one. Without `all_lines` only those of which `enough` needs them. With `remember` it is
-        cheap for later commands too."""
+        """Looks up many hosts, each as in `about`, in the hashed lines at once, far cheaper than one by one.
+        Without `all_lines` only those of which `enough` needs them; `remember` helps later commands, too."""
         if not self._hashed:
             return
         found = [_names(*host) for host in hosts]

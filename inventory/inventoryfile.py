@@ -12,7 +12,7 @@ from pathlib import Path
 
 from inventory.errors import InventoryError
 from inventory.located import MAX_BYTES
-from inventory.lock import locked
+from inventory.lock import locked, sync_folder
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,9 @@ class InventoryFile:
             raise InventoryError(f"{path}: is not UTF-8 text at byte {problem.start + 1}") from None
 
     def write(self, text: str) -> None:
-        """Afterwards the file holds `text`, with its mode and owner; a symbolic link stays one.
-        Whoever reads meanwhile finds old or new.
-
-        Raises InventoryError, and changes nothing, when the file is no longer what was read, is another's,
-        or cannot be written.
-        """
+        """Afterwards the file holds `text`, with its mode and owner; a symbolic link stays one. Readers find
+        old or new. Raises InventoryError, and changes nothing, when the file is no longer what was read, is
+        another's, or cannot be written."""
         real = Path(os.path.realpath(self.path))
         mark = b"\xef\xbb\xbf" if self.data.startswith(b"\xef\xbb\xbf") else b""
         try:
@@ -63,8 +60,7 @@ class InventoryFile:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Afterwards a new file holds `text`, all of it. Raises InventoryError when there is one already,
-    or it cannot be made."""
+    """Afterwards a new file holds `text`. Raises InventoryError when there is one, or it cannot be made."""
     mask = os.umask(0o077)
     os.umask(mask)
     try:
@@ -76,7 +72,7 @@ def write_new(path: Path, text: str) -> None:
                 os.fchmod(file.fileno(), 0o666 & ~mask)
                 os.fsync(file.fileno())
             os.link(name, path)     # unlike a rename, never over a file that someone made meanwhile
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         finally:
             Path(name).unlink()
     except FileExistsError:
@@ -102,17 +98,8 @@ def _replace(real: Path, data: bytes, status: os.stat_result, unchanged: Callabl
             os.fsync(file.fileno())
         unchanged()
         Path(name).replace(real)
-        _sync_folder(real.parent)
+        sync_folder(real.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             Path(name).unlink()
         raise
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes a rename in the folder survive a loss of power."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

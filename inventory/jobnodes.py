@@ -1,9 +1,6 @@
-"""Which nodes Slurm's jobs have, by squeue.
-
-squeue(1) of Slurm 22.05: --states=all, so that no state that holds a node is left out; %A is the job's
-number, %T its state, %N the nodes that it has. A job that completes still has its nodes. Jobs that
-squeue hides from this user (PrivateData) are not among them.
-"""
+"""Which nodes Slurm's jobs have, by squeue. squeue(1) of Slurm 22.05: --states=all, for every state that
+holds a node; %A is the job's number, %T its state, %N the nodes that it has. A job that completes still has
+its nodes. Jobs that squeue hides from this user (PrivateData) are not among them."""
 
 from __future__ import annotations
 

@@ -44,13 +44,9 @@ class JobStep:
 
 @dataclass(frozen=True)
 class Job:
-    """One job, or of a job that was requeued its last run. Times are epoch seconds,
-    None where there is none yet.
-
-    `state` is Slurm's name (COMPLETED, FAILED, NODE_FAIL ...), `by` who cancelled it, if recorded. `failed`
-    are the nodes that the scheduler itself lost. `requeues` counts the runs before this one. `source` names
-    the command that was asked.
-    """
+    """One job, or of a job that was requeued its last run. Times are epoch seconds or None. `state` is
+    Slurm's name (COMPLETED, FAILED, NODE_FAIL ...), `by` who cancelled it, `failed` the nodes that the
+    scheduler itself lost, `requeues` the runs before this one, `source` the command that was asked."""
 
     id: str
     state: str
@@ -139,8 +135,7 @@ def by_scontrol(number: str, run: Run | None = None) -> Job:
 
 
 def parse_scontrol(text: str, number: str) -> Job:
-    """The job in what `scontrol show job` printed; its lines begin with words of Slurm's,
-    so a job's name forges none of them."""
+    """The job that `scontrol show job` printed; lines begin with Slurm's words: no job's name forges one."""
     found: dict[str, str] = {}
     for line in text.split("\n"):
         if _SHOWN.match(line) is not None:

@@ -1,5 +1,4 @@
-"""The inventory file: YAML of nodes, sets of nodes, groups and defaults,
-checked and merged into an `Inventory`."""
+"""The inventory file: YAML of nodes, node sets, groups and defaults, checked and merged."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ _TOP_KEYS = ("version", "cordon", "burnin", "defaults", "groups", "nodes")
 
 @dataclass(frozen=True)
 class LoadedInventory:
-    """An inventory with, for each node, where each of its values came from; those of labels, ports,
-    burnin, bmc and limits as `labels.KEY`."""
+    """An inventory, and by node where each value came from; those of labels and such as `labels.KEY`."""
 
     inventory: Inventory
     origins: Mapping[str, Mapping[str, Mark]]
@@ -52,13 +50,10 @@ def load_inventory(
     path: str | os.PathLike[str], known_skus: Collection[str] | None = None,
     known_profiles: Collection[str] | None = None,
 ) -> Inventory:
-    """The inventory that a file describes; nodes in the file's order, groups expanded.
-
-    An entry for one node refines entries for sets, and both refine `defaults`; labels, ports, burnin, bmc and
-    limits merge key by key. Names of SKUs and profiles are checked only where the known ones are given. A
-    relative path of a file is taken from the inventory's own folder. Raises InventoryError: one line with
-    file, line and column, the key, and what was expected.
-    """
+    """The inventory of a file; nodes in its order, groups expanded. An entry for one node refines entries for
+    sets, and both refine `defaults`; labels, ports, burnin, bmc and limits merge key by key. Names of SKUs
+    and profiles are checked only where the known ones are given; relative paths start at the inventory's
+    folder. Raises InventoryError: one line with file, line and column, the key, and what was expected."""
     return _load(path, known_skus, known_profiles)[0]
 
 
@@ -267,8 +262,7 @@ def _bmc(address: str, protocol: Speaks = Speaks.REDFISH, password: Secret | Non
 
 
 def _check_controllers(nodes: Mapping[str, Node], merged: Mapping[str, Values]) -> None:
-    """Refuses two nodes with one controller, unless each names another system of it: the wrong machine would
-    be powered off."""
+    """Refuses two nodes on one controller and system of it: the wrong machine would be powered off."""
     seen: dict[tuple[str, tuple[int, Speaks] | None], dict[str | None, str]] = {}
     for node in nodes.values():
         if node.bmc is None or node.lifecycle.state is LifecycleState.RETIRED:

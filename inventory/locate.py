@@ -9,11 +9,8 @@ from inventory.errors import InventoryError, UsageError
 
 
 def find_inventory(option: str | None = None) -> Path | None:
-    """The inventory file: the option, MUSTER_INVENTORY, ./muster.yaml,
-    ~/.config/muster/muster.yaml, /etc/muster/muster.yaml.
-
-    None when there is none. A file named by option or variable must exist: InventoryError.
-    """
+    """The inventory: the option, MUSTER_INVENTORY, ./muster.yaml, ~/.config/muster/muster.yaml,
+    /etc/muster/muster.yaml, or None. InventoryError for a missing one that was named."""
     if (named := _named(option, "--inventory", "MUSTER_INVENTORY")) is not None:
         path, what = named
         if not os.path.lexists(path):
@@ -37,8 +34,7 @@ def needed_inventory(option: str | None, why: str) -> Path:
 
 
 def _trusted(path: Path) -> None:
-    """An inventory decides which program runs where and as whom,
-    so one found in this folder must be ours or root's alone."""
+    """An inventory decides what runs where and as whom: one found in this folder must be ours or root's."""
     for place in (path, path.absolute().parent):
         try:
             found = place.stat()
@@ -50,11 +46,8 @@ def _trusted(path: Path) -> None:
 
 
 def state_dir(option: str | None = None) -> Path:
-    """Where our state is kept: the option, MUSTER_STATE, else /var/lib/muster for root,
-    else $XDG_STATE_HOME/muster.
-
-    The folder need not exist; the caller makes it. Raises UsageError when the named path is not a folder.
-    """
+    """Where our state is kept: the option, MUSTER_STATE, else /var/lib/muster for root, else
+    $XDG_STATE_HOME/muster. It need not exist. Raises UsageError when the named path is no folder."""
     if (named := _named(option, "--state", "MUSTER_STATE")) is not None:
         path, what = named
         if os.path.lexists(path) and not os.path.isdir(path):  # noqa: PTH112  (False, not an error, where we may not look)
@@ -64,8 +57,7 @@ def state_dir(option: str | None = None) -> Path:
 
 
 def _named(option: str | None, what: str, variable: str) -> tuple[Path, str] | None:
-    """What the option names, else the variable. An empty variable counts as unset;
-    an empty option is an error."""
+    """What the option names, else the variable; an empty option is an error, an empty variable unset."""
     if option is not None:
         if not option:
             raise UsageError(f"{what} is empty, expected a path")

@@ -52,8 +52,7 @@ _SCALAR_TAGS: dict[str, tuple[type, ...]] = {
 
 
 class LocatedMap(dict[str, Any]):
-    """A map that knows its place, and that of each key and value;
-    `written` holds values that are no text as they were spelt."""
+    """A map that knows its place, and each key's and value's; `written`: values but text, as spelt."""
 
     __slots__ = ("key_marks", "mark", "value_marks", "written")
 
@@ -66,8 +65,7 @@ class LocatedMap(dict[str, Any]):
 
 
 class LocatedList(list[Any]):
-    """A sequence that knows its place and that of each item;
-    `written` holds items that are no text as they were spelt."""
+    """A sequence that knows the place of itself and its items; `written`: items other than text, as spelt."""
 
     __slots__ = ("mark", "value_marks", "written")
 
@@ -81,12 +79,9 @@ class LocatedList(list[Any]):
 def load_yaml(
     path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES, error: ErrorType = ConfigError,
 ) -> Any:
-    """Reads one document from a file: maps are `LocatedMap`, sequences `LocatedList`, the rest plain values.
-
-    Raises `error` (one line; file, line and column where there are any) when the file is missing, a
-    directory, unreadable, over `max_bytes`, not UTF-8, empty, or not a document as this module's docstring
-    describes it.
-    """
+    """Reads one document: maps are `LocatedMap`, sequences `LocatedList`, the rest plain values. Raises
+    `error` (one line with the place) when the file is missing, a directory, unreadable, over `max_bytes`, not
+    UTF-8, empty, or not a document as this module's docstring describes it."""
     name = os.fspath(path)
     try:
         with open(path, "rb") as file:
@@ -296,8 +291,7 @@ class _Builder:
 
 
 def _plain(text: str) -> Any:
-    """What a scalar without quotes means in the YAML 1.2 core schema,
-    but for leading zeros and very long numbers."""
+    """A scalar without quotes in the YAML 1.2 core schema, but for leading zeros and very long numbers."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if _INT.fullmatch(text):

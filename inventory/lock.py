@@ -17,11 +17,8 @@ _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)      # some network f
 
 @contextlib.contextmanager
 def locked(path: Path, *, make: bool = False) -> Iterator[os.stat_result]:
-    """Holds the lock of the file that is at `path`, which must be one that we may write to; gives its status.
-
-    `make` creates an empty file if there is none. Raises OSError;
-    TimeoutError if another program held the lock for `SECONDS`.
-    """
+    """Holds the lock of a file that we may write to; gives its status. `make` creates an empty one. Raises
+    OSError; TimeoutError if another program held the lock for `SECONDS`."""
     deadline = time.monotonic() + SECONDS
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o644)
@@ -51,3 +48,12 @@ def _lock(descriptor: int, deadline: float) -> None:
             raise
         else:
             return
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes a rename in the folder survive a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -2,8 +2,7 @@
 and existing values win.
 
 Nothing is remembered between imports: a person wrote or approved each value in the file, and the file alone
-is the truth. A differing value stays and is reported; nodes that the source no longer has are reported, never
-removed.
+is the truth. Differing values and nodes that the source lacks stay, and are reported.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ class Merged:
 
 
 def new_file(imported: Imported, path: str, skus: Collection[str] | None = None) -> Merged:
-    """A whole new inventory; what all nodes share of how they are logged in to
-    becomes `defaults`. Raises InventoryError."""
+    """A whole new inventory; how all nodes are logged in to becomes `defaults`. Raises InventoryError."""
     values = {name: _flat(given) for name, given in imported.nodes.items()}
     expected = _load(imported, {}, path, skus).inventory
     common = _common(values)
@@ -67,12 +65,8 @@ def new_file(imported: Imported, path: str, skus: Collection[str] | None = None)
 
 def merge(text: str, path: str, imported: Imported, *, overwrite: Collection[str] = (), retire: bool = False,
           skus: Collection[str] | None = None) -> Merged:
-    """The file's text with what the source has more. Keys in `overwrite` (rack, labels, labels.zone,
-    groups) follow the source.
-
-    With `retire`, nodes that the source lacks become retired.
-    Raises InventoryError when the file is wrong or cannot be edited so.
-    """
+    """The file's text with what the source has more. Keys in `overwrite` (rack, labels, labels.zone, groups)
+    follow the source. With `retire`, nodes that the source lacks become retired. Raises InventoryError."""
     loaded = parse_with_origins(text, path, skus)
     before = loaded.inventory
     document = read_document(text, path)
@@ -239,8 +233,7 @@ def _common(values: Mapping[str, Mapping[Path, Any]]) -> dict[Path, Any]:
 
 
 def _entries(values: Mapping[str, Mapping[Path, Any]]) -> Document:
-    """Entries that give each node its values: what several share in folded sets,
-    what only one has in an entry of its own."""
+    """Entries that give each node its values: shared ones in folded sets, others in an entry of its own."""
     counts = Counter((key, flow(value)) for own in values.values() for key, value in own.items())
     sets: dict[tuple[tuple[Path, str], ...], list[str]] = {}
     own: dict[str, dict[Path, Any]] = {}

@@ -48,11 +48,9 @@ class Lifecycle:
 
 @dataclass(frozen=True)
 class PortPlan:
-    """What one network port is for, keyed in `Node.ports` by its PCI address (mlx5_N is only a display name).
-
-    What a node does not say (None) is what its SKU says of the port at this address; a role that neither says
-    is `compute`. `expect` is "up" (also where it is not said) or "down", for a port that is to have no link.
-    """
+    """What one port is for, keyed in `Node.ports` by PCI address (mlx5_N is only a display name). What a node
+    does not say (None) its SKU says of that address; a role that neither says is `compute`. `expect` is "up"
+    (also where it is not said), or "down" for a port without a link."""
 
     role: str | None = None
     rail: int | None = None
@@ -77,8 +75,7 @@ class SecretFrom(Enum):
 
 @dataclass(frozen=True)
 class Secret:
-    """Where a password is: one path, one variable's name, or a program and its words.
-    `{node}` in them is the node's name."""
+    """Where a password is: a path, a variable, or a program's words; {node} in them is the node's name."""
 
     source: SecretFrom
     words: tuple[str, ...]
@@ -86,12 +83,9 @@ class Secret:
 
 @dataclass(frozen=True)
 class Bmc:
-    """How to reach a node's board management controller.
-
-    `port` is None for the protocol's own (443, 623). `tls` says how its certificate is trusted: "pin" (its
-    fingerprint was pinned), or "verify" (the system's authorities), or the path of a file of authorities.
-    `system` is the id of the node's Redfish system where the controller has several.
-    """
+    """How to reach a management controller. `port` None: the protocol's own (443, 623). `tls` says how its
+    certificate is trusted: "pin" (its fingerprint was pinned), "verify" (the system's authorities), or a file
+    of authorities. `system` is the Redfish id where it has several."""
 
     address: str
     user: str | None = None
@@ -105,9 +99,7 @@ class Bmc:
 @dataclass(frozen=True)
 class BurnInSettings:
     """How a node takes part in burn-in. `python` starts a Python that has torch, () for the node's own;
-    `ranks` is how many processes take part where that is not one per GPU of its SKU; `watts` is what the
-    whole node draws at most.
-    """
+    `ranks` processes take part where that is not one per GPU; `watts` is what the whole node draws."""
 
     python: tuple[str, ...] = ()
     ranks: int | None = None
@@ -116,11 +108,9 @@ class BurnInSettings:
 
 @dataclass(frozen=True)
 class StageLimits:
-    """The most seconds that a stage of reaching a node may take; None where it is not said.
-
-    `connect` is for name, TCP and banner, and again for the key exchange; `auth` until a key was accepted;
-    `login` until the shell has run our command; `node` for the program's work on the node.
-    """
+    """The most seconds for a stage of reaching a node; None where not said. `connect`: name, TCP and banner,
+    and again the key exchange; `auth`: until a key was accepted; `login`: until the shell has run our
+    command; `node`: the program's work."""
 
     connect: float | None = None
     auth: float | None = None
@@ -143,16 +133,11 @@ NO_LIMITS = StageLimits()
 
 @dataclass(frozen=True)
 class Node:
-    """One machine. `name` is its identity; a field that is None was not given,
-    and ssh_config or a default decides.
-
-    `address` and `port` are what to connect to (None: ssh_config's HostName and Port, else the name itself
-    and 22). `ports` is keyed by PCI address in full form, "0000:18:00.0". `boot_mac` are the hardware
-    addresses of the ports that it boots from over the network, "52:54:00:12:34:56". `unread` are network
-    devices of which nothing is read, by name or PCI address, with * and ? as in file names. `limits` are
-    those of the node's entries, `default_limits` those of the file's `defaults`; those of its SKU count
-    between them.
-    """
+    """One machine. `name` is its identity; where a field is None, ssh_config or a default decides. `address`
+    and `port` are what to connect to (None: HostName and Port, else the name itself and 22). `ports` is keyed
+    by PCI address in full form, "0000:18:00.0". `boot_mac` are hardware addresses that it boots from over the
+    network. `unread` are devices of which nothing is read, by name or PCI address, with * and ?. `limits` are
+    the entries', `default_limits` those of `defaults`; a SKU's count between them."""
 
     name: str
     address: str | None = None
@@ -218,12 +203,9 @@ class IsolationBackend(Enum):
 
 @dataclass(frozen=True)
 class InKubernetes:
-    """Which cluster, and what a node is called there.
-
-    `config` is the absolute path of a kubeconfig, None for the usual ones or a pod's own account. A node has
-    the name that {node} in `name` gives, or the `label` whose value is its name here. With `condition` a node
-    condition shows triage's verdict.
-    """
+    """Which cluster, and what a node is called there: what {node} in `name` gives, or the `label` whose value
+    is its name here. `config` is the absolute path of a kubeconfig, None for the usual ones or a pod's own
+    account. With `condition` a node condition shows triage's verdict."""
 
     config: str | None = None
     context: str | None = None
@@ -247,11 +229,8 @@ class CordonBy:
 
 @dataclass(frozen=True)
 class StorageMount:
-    """A mount that every node is to write to and read from, and how many bytes (None:
-    as many as the length of a burn-in asks for).
-
-    `folder` is the one below it in which that is done, by its relative path; "" for the mount itself.
-    """
+    """A mount that every node writes to and reads from, and how many bytes (None: as the length of a burn-in
+    asks), in `folder` below it ("" for the mount itself)."""
 
     path: str
     bytes: int | None = None
@@ -281,11 +260,8 @@ class SiteBurnIn:
 
 @dataclass(frozen=True)
 class Inventory:
-    """All nodes in the file's order, and its groups (name -> node names, expanded).
-
-    `source` is the file it came from, or a phrase such as "names on the command line" when there was no file.
-    `cordon` is None where the file does not say what keeps jobs away.
-    """
+    """All nodes in the file's order, and its groups (expanded). `source` is the file, or a phrase such as
+    "names on the command line". `cordon` is None where nothing says what keeps jobs away."""
 
     nodes: Mapping[str, Node]
     groups: Mapping[str, tuple[str, ...]]

@@ -52,10 +52,7 @@ FROM_INVENTORY = frozenset((
 
 
 def checked(name: Any, value: Any, *, inventory: bool) -> tuple[str, str]:
-    """The variable as it is set, empty for one that is not to be set at all.
-
-    Raises ValueError, with what is wrong, for a variable that may not be set here, or a bad value.
-    """
+    """The variable as it is set, empty for one not to be set. Raises ValueError, with what is wrong."""
     if name in FROM_INVENTORY and not inventory:
         raise ValueError(f"{name} loads code, or reads or writes a file: it is allowed in the inventory only "
                          f"(burnin: {{env: ...}})")

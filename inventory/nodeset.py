@@ -51,12 +51,9 @@ def expand(
     everything: Collection[str] | None = None,
     mark: Mark | None = None,
 ) -> tuple[str, ...]:
-    """The names that a node set stands for, each once, in natural order.
-
-    `groups` holds expanded groups; `everything` is what `@all` and wildcards choose from (None: they may not
-    be used). Raises InventoryError, with `mark` where given, for bad syntax, an unknown group, or over
-    100,000 names.
-    """
+    """The names that a node set stands for, each once, in natural order. `everything` is what `@all` and
+    wildcards choose from (None: not allowed). Raises InventoryError, with `mark` where given, for bad syntax,
+    an unknown group, or over 100,000 names."""
     known = groups or {}
 
     def members(name: str) -> Iterable[str]:
@@ -84,8 +81,7 @@ def fold(names: Iterable[str]) -> str:
 
 
 def _folded(names: Collection[str]) -> str | None:
-    """As `fold`, of names that are one word and a number of one width; None where they are not. ClusterShell
-    takes 0.12 s for ten thousand of them."""
+    """As `fold`, of one word with numbers of one width, else None: ClusterShell takes 0.12 s for 10,000."""
     first = next(iter(names), "")
     word = first.rstrip("0123456789")
     width, cut = len(first), len(word)
@@ -111,8 +107,7 @@ def _folded(names: Collection[str]) -> str | None:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that a misspelt one most likely means, or None;
-    padding of numbers is looked at first."""
+    """The known word that a misspelt one most likely means, or None; padding of numbers comes first."""
     pool = list(known)
     plain = _unpadded(word)
     for name in pool:
@@ -130,11 +125,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 @dataclass
 class Groups:
-    """Groups as written (name -> texts, with the mark of each), expanded on demand;
-    members may be groups themselves.
-
-    `everything` is None while the nodes are still being named; `@all` and wildcards are then errors.
-    """
+    """Groups as written (name -> texts with marks), expanded on demand; members may be groups. `everything`
+    is None while nodes are being named; `@all` and wildcards are then errors."""
 
     written: Mapping[str, Sequence[tuple[str, Mark]]]
     everything: Collection[str] | None = None

@@ -1,7 +1,5 @@
-"""Edits known_hosts files: pins keys, removes old ones, and leaves every other line unchanged, to the byte.
-
-A file is replaced whole, under a lock that other enrolments respect; a kill in the middle leaves the old one.
-"""
+"""Edits known_hosts files: pins keys, removes old ones, and leaves all other lines as they are. A file is
+replaced whole, under a lock that other enrolments respect; a kill in the middle leaves the old one."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from pathlib import Path
 
 from inventory.errors import MusterError
 from inventory.hostkeys import KnownHosts, fingerprint, key_type
-from inventory.lock import locked
+from inventory.lock import locked, sync_folder
 from inventory.text import short
 
 MAX_BYTES = 64 * 1024 * 1024     # what inventory/hostkeys.py reads
@@ -39,8 +37,7 @@ class PinChange:
 
 
 def read(path: str) -> bytes:
-    """The file's content, empty if there is none. Raises MusterError for a file that
-    cannot be a writable known_hosts file."""
+    """The file's content, empty if there is none. Raises MusterError for one that cannot be written."""
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             raise MusterError(f"{path} is not a regular file, so no host key can be kept there")
@@ -61,11 +58,8 @@ def has_hashed_names(data: bytes) -> bool:
 
 
 def forgotten(data: bytes, changes: Iterable[PinChange]) -> bytes:
-    """The file without the keys that the changes drop. Other names on the same line keep them; markers,
-    comments and other lines stay.
-
-    A pattern that covers the name stays, as it covers other hosts too.
-    """
+    """The file without the keys that the changes drop. Other names on the line keep them; patterns (they
+    cover other hosts too), markers, comments and other lines stay."""
     dropped: dict[bytes, list[str]] = {}
     for change in changes:
         for blob in change.drop:
@@ -118,12 +112,9 @@ def obstacles(data: bytes, file: str, changes: Collection[PinChange]) -> dict[st
 
 
 def write(path: str, changes: Collection[PinChange], *, hash_names: bool) -> None:
-    """Makes all the changes to the file, or none; where keys are dropped,
-    the file as it was is kept beside it as FILE.old.
-
-    A key that is already there is not added again. Raises MusterError when another key for a name was added
-    meanwhile, or the file cannot be written.
-    """
+    """Makes all changes or none; where keys are dropped, the old file is kept as FILE.old. A key that is
+    already there is not added again. Raises MusterError when another key for a name was added meanwhile, or
+    the file cannot be written."""
     real = Path(os.path.realpath(path))
     try:
         with contextlib.suppress(FileExistsError):
@@ -172,11 +163,7 @@ def _replace(path: Path, data: bytes, like: os.stat_result) -> None:
         with contextlib.suppress(OSError):
             Path(name).unlink()
         raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def _decoded(text: str) -> bytes:

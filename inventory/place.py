@@ -1,10 +1,6 @@
-"""Chooses which entries of an inventory file to change so that nodes get other values:
-those that a person would change.
-
-An entry for exactly the nodes meant is changed; a set made for this one key shrinks when some of its nodes
-leave it; many nodes without a value get one folded entry; what is left goes into entries of single nodes,
-which refine sets.
-"""
+"""Which entries of an inventory file to change so that nodes get other values: a person's choice. An entry
+for exactly the nodes meant is changed; a set made for this one key shrinks when some of its nodes leave it;
+many nodes without a value get one folded entry; the rest get their own."""
 
 from __future__ import annotations
 
@@ -28,13 +24,9 @@ MAX_KEY = 100               # characters of one folded key; YAML allows 1024, a 
 
 @dataclass(frozen=True)
 class DesiredValues:
-    """The values that nodes are to have under one key;
-    `otherwise` is the value of a node without an entry for it.
-
-    Nodes in `satisfied` have their value already: they are not written, but count where all nodes of a set
-    must agree. With `tidy`, a node's own value is removed when its sets and defaults give the same. Values
-    are compared after `normalise`.
-    """
+    """The values that nodes are to have under one key; `otherwise` is that of a node without an entry. Nodes
+    in `satisfied` are not written, but count where all nodes of a set must agree. `tidy` removes a node's own
+    value where sets and defaults give the same. Values are compared after `normalise`."""
 
     key: Path
     values: Mapping[str, Any]
@@ -49,11 +41,8 @@ def change(
     expected: Callable[[Inventory], Mapping[str, Node]], groups: Mapping[str, str], loaded: LoadedInventory,
     skus: Any = None,
 ) -> str:
-    """The text with the desired values, the entries `add` and the groups; it loads,
-    and its nodes are those of `expected`.
-
-    `expected` takes the inventory as it was. Raises InventoryError when no edit does that.
-    """
+    """The text with the desired values, the entries `add` and the groups; loaded, its nodes are what
+    `expected` makes of the inventory as it was. Raises InventoryError when no edit does that."""
     wanted = dict(expected(loaded.inventory))
     trouble: InventoryError | None = None
     for by_sets in (True, False):
@@ -165,8 +154,7 @@ def _shrink(document: Document, entries: list[_Entry], desired: DesiredValues) -
 
 
 def _change_sets(document: Document, entries: list[_Entry], desired: DesiredValues) -> None:
-    """Changes sets whose nodes all get one value, widest first,
-    unless the set would then disagree with another."""
+    """Changes sets whose nodes all get one value, widest first, unless a set would then disagree."""
     sets = sorted((entry for entry in entries if not entry.own), key=lambda entry: -len(entry.names))
     covered: set[str] = set()
     wanted = {**desired.satisfied, **desired.values}

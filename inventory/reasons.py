@@ -49,12 +49,9 @@ class _Member(NamedTuple):
 
 
 def fold_reasons(reasons: Iterable[tuple[str, str]]) -> list[FoldedReason]:
-    """The pairs of node and reason with equal ones folded, in the order of their first nodes.
-
-    Reasons are equal that differ only in what is the node's own: its name, its address, the fingerprint of
-    its key, a waited time. Of several nodes the text names all: their node set, quoted where it stands in a
-    command to type. What is said of a jump host is no node's own, but for a waited time.
-    """
+    """The pairs of node and reason, equal ones folded, in the order of their first nodes. Equal are reasons
+    that differ only in the node's own name, address, fingerprint or waited time; of a jump host only the
+    last. The text then names the node set, quoted where it stands in a command to type."""
     groups: dict[_Template, list[_Member]] = {}
     for at, (node, reason) in enumerate(reasons):
         template, values = _template(node, reason)
@@ -91,8 +88,7 @@ def _own_words(node: str, reason: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _parted(template: _Template, members: Sequence[_Member]) -> Iterator[tuple[int, FoldedReason]]:
-    """The members as one, or by the addresses that many of them share: those are no one's own. Each with the
-    place of its first."""
+    """The members as one, or by the addresses that many share; each with the place of its first."""
     kinds = [kind for kind, _ in template if kind]
     shared = [at for at, kind in enumerate(kinds) if kind == "address"
               and len({member.values[at] for member in members}) * 2 <= len(members)]

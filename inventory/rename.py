@@ -1,9 +1,6 @@
-"""Gives a node another name in the text of an inventory: in its entries, in sets that name it, and in groups;
-nothing else changes.
-
-An entry of its own keeps its place and gets the new key. A set is written without the old name and with the
-new one. A node is reached by its name where it has no `address`: that follows the name.
-"""
+"""Gives a node another name in the text of an inventory: in entries, sets and groups alone. An entry of its
+own keeps its place and gets the new key. A set is written without the old name and with the new one. A node
+is reached by its name where it has no `address`: that follows the name."""
 
 from __future__ import annotations
 
@@ -24,8 +21,7 @@ _INDIRECT = frozenset("@*?")
 
 
 def renamed(text: str, source: str, old: str, new: str, skus: Collection[str] | None = None) -> str:
-    """The text with `new` in the place of `old`. Raises InventoryError, also for a name that is taken, and
-    where it can only be done by hand."""
+    """The text with `new` for `old`. Raises InventoryError, also where it can only be done by hand."""
     before = parse_with_origins(text, source, skus).inventory
     check_name(new)
     if old not in before.nodes:

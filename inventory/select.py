@@ -11,11 +11,8 @@ from inventory.text import short
 
 
 def select(inventory: Inventory, text: str | None) -> list[Node]:
-    """The nodes that a node set names, in natural order; all of them, in the file's order, when it is None.
-
-    Raises InventoryError for bad syntax, for names and groups that the inventory does not have (the nearest
-    are named), and for a set that chooses no node at all.
-    """
+    """The nodes of a node set, in natural order; all, in the file's order, when it is None. Raises
+    InventoryError for bad syntax, unknown names and groups (it names the nearest), and no node at all."""
     if text is None:
         return list(inventory)
     names = expand(text, inventory.groups, inventory.nodes.keys())

@@ -1,7 +1,5 @@
-"""What each state of a Slurm node means for its lifecycle: whether its machine is there to be measured.
-
-The words are those of slurm.h and sinfo(1), up to Slurm 25; the signs are those that follow a state there.
-"""
+"""What each state of a Slurm node means for its lifecycle. The words are those of slurm.h and sinfo(1), up to
+Slurm 25; the signs are those that follow a state there."""
 
 from __future__ import annotations
 
@@ -69,8 +67,7 @@ def states_in(text: str) -> frozenset[str]:
 
 
 def meaning(states: Collection[str]) -> tuple[str, SlurmMeaning] | None:
-    """The state that decides a node's lifecycle, with its meaning: one by which the machine is not there;
-    None where it is in service."""
+    """The state by which a machine is not there, with its meaning; None where it is in service."""
     for word in sorted(states):
         plain = _SAME.get(word, word)
         if plain in _NOT_THERE:

@@ -48,15 +48,10 @@ class SshAlgorithms:
 
 @dataclass(frozen=True)
 class SshOptions:
-    """What ssh_config gives for one host; None or () where it gives nothing,
-    which is not the same as a default.
-
-    Paths and names are expanded. `identity_files` are () too where IdentityFile is none, and the usual ones
-    are not to be tried (`no_identity_files`). `identity_agent` is a socket's path, "none", or
-    "SSH_AUTH_SOCK". `proxy_command` is never run by this module. `connect_timeout` is in seconds. `needs`
-    say, one line each with its place, what only the system's ssh can do. `control_path` is where an ssh may
-    keep a connection.
-    """
+    """What ssh_config gives for one host; None or () where it gives nothing, which is no default. Paths and
+    names are expanded. With `no_identity_files` the usual ones are not tried. `identity_agent` is a socket's
+    path, "none", or "SSH_AUTH_SOCK". `proxy_command` is never run by this module. `connect_timeout` is in
+    seconds. `needs` say with their place what only the system's ssh can do."""
 
     hostname: str
     port: int | None = None

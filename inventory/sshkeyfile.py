@@ -1,5 +1,4 @@
-"""What of an IdentityFile this process cannot use, though the system's ssh can; and the public key that the
-file holds or has beside it."""
+"""What of an IdentityFile only the system's ssh can use; and the public key that the file holds."""
 
 from __future__ import annotations
 
@@ -18,8 +17,7 @@ _TYPE = re.compile(rb"(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]{1,50}")
 
 @functools.lru_cache(maxsize=1024)
 def only_ssh_uses(path: str) -> str:
-    """Why only the system's ssh can log in with this IdentityFile; empty where this process can, or where
-    there is no such file."""
+    """Why only the system's ssh can log in with this IdentityFile; empty where we can, or it is absent."""
     data = _start(path)
     types = (public_type(data), public_type(_start(f"{path}.pub")))
     form, clear, inner = _private(data)
@@ -40,8 +38,7 @@ def public_type(data: bytes) -> str:
 
 
 def is_public(path: str) -> bool:
-    """Whether the file itself holds a public key, as IdentityFile may name one whose private key an agent
-    has."""
+    """Whether the file holds a public key, as IdentityFile may name one whose private key an agent has."""
     return bool(public_type(_start(path)))
 
 
@@ -58,8 +55,7 @@ def public_key(path: str) -> bytes | None:
 
 
 def _private(data: bytes) -> tuple[bytes, bool, str]:
-    """The form of a private key (empty for none), whether it is not encrypted, and the type of key that
-    OpenSSH's own form names."""
+    """The form of a private key (empty for none), whether it is plain, and the type in OpenSSH's form."""
     match = _PEM.search(data)
     if match is None:
         return b"", False, ""

@@ -35,11 +35,8 @@ class SshLine:
 def read_lines(
     path: Path, folder: Path, depth: int, *, required: bool, checked: bool = True,
 ) -> tuple[SshLine, ...]:
-    """The lines of a file; none where it is not there and not required. Raises ConfigError.
-
-    `checked`: as readconf.c, which trusts only files of root or this user that no one else may write; the
-    machine's own file is not looked at, but what it includes is.
-    """
+    """The lines of a file; none where it is absent and not required. Raises ConfigError. `checked`: as
+    readconf.c, only files of root or this user that no one else may write."""
     try:
         with open(path, "rb") as file:
             if checked:
@@ -78,8 +75,7 @@ def parse_lines(text: str, filename: str, folder: Path, depth: int) -> Iterator[
 
 
 def _split(text: str, mark: Mark) -> tuple[str, ...]:
-    """Words as OpenSSH's argv_split takes them: quotes, backslashes,
-    and # at the start of a word for a comment."""
+    """Words as OpenSSH's argv_split takes them: quotes, backslashes, # at a word's start for a comment."""
     words: list[str] = []
     at = 0
     while at < len(text):

@@ -1,9 +1,6 @@
-"""What each option of ssh_config means for the SSH client in this process: honoured, without effect on a
-sweep, or only the system's ssh can do it.
-
-The keywords are those of OpenSSH's readconf.c, from 7.4 to 10. An option that is not here is one that this
-program does not know, and needs the system's ssh.
-"""
+"""What each option of ssh_config means for the SSH client in this process: honoured, without effect, or the
+system's ssh's alone. The keywords are those of OpenSSH's readconf.c, from 7.4 to 10. An option that is not
+here is one that this program does not know, and needs the system's ssh."""
 
 from __future__ import annotations
 
@@ -27,8 +24,7 @@ class Handling(Enum):
 
 @dataclass(frozen=True)
 class Option:
-    """How an option is handled, and why. `harmless` says of its words whether they ask for nothing that this
-    process cannot do."""
+    """How an option is handled, and why. `harmless`: whether its words ask for nothing that we cannot do."""
 
     how: Handling
     why: str

@@ -15,8 +15,7 @@ from inventory.errors import ConfigError
 
 
 def check_owner(path: Path, found: os.stat_result) -> None:
-    """Raises ConfigError, one line, for a file that someone else than root and this user owns or may write,
-    as readconf.c refuses it."""
+    """Raises ConfigError for a file that others than root and this user own or may write (readconf.c)."""
     if found.st_uid not in (0, os.getuid()):
         raise ConfigError(f"{path}: bad owner: uid {found.st_uid} owns it, expected this user or root; ssh "
                           "refuses it, and so does muster")
@@ -29,8 +28,7 @@ def check_owner(path: Path, found: os.stat_result) -> None:
 
 @functools.cache
 def _debian() -> bool:
-    """Whether the ssh here is Debian's or Ubuntu's, which lets a group write that has no one but this user
-    (their patch user-group-modes)."""
+    """Whether ssh is Debian's or Ubuntu's, which lets a group of this user alone write (user-group-modes)."""
     if (ssh := shutil.which("ssh")) is None:
         return False
     try:

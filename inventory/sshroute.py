@@ -39,10 +39,8 @@ class SshRoute:
 
 
 def route_for(node: Node, config: SshConfig) -> SshRoute:
-    """The route to a node by the inventory and ssh_config; makes no connection.
-
-    Raises ConfigError, one line, for what cannot be read in ssh_config and for over 8 jump hosts.
-    """
+    """The route to a node by inventory and ssh_config; makes no connection. Raises ConfigError, one line, for
+    what cannot be read in ssh_config and for over 8 jump hosts."""
     target = target_for(node, config)
     hops = hops_to(target, node, config)
     if node.transport is not Via.AUTO:
@@ -75,8 +73,7 @@ def _hop_target(host: str, user: str | None, port: int | None, node: Node, confi
 
 
 def needs(target: SshTarget, *, first: bool, hop: bool = False) -> list[str]:
-    """What only the system's ssh can do about this machine, to which we connect ourselves if it is the
-    `first` on the way."""
+    """What only the system's ssh can do about this machine, `first` if we connect to it ourselves."""
     found = list(target.needs)
     if first and target.proxy_command is not None and target.proxy_jump is None:
         found.append("ProxyCommand: a command makes the connection")

@@ -15,12 +15,9 @@ DEFAULT_GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_ho
 
 @dataclass(frozen=True)
 class SshTarget:
-    """All that a connection to one node needs: the inventory over ssh_config over the defaults.
-
-    `identity_files` were asked for when `identities_given`; else they are the usual ones, which need not
-    exist. `known_hosts_files` need not exist either. `proxy_jump` is None for a direct connection;
-    `parse_jump` reads it.
-    """
+    """What a connection to one node needs: the inventory over ssh_config over the defaults. `identity_files`
+    were asked for when `identities_given`, else they are the usual ones; no file need exist. `proxy_jump` is
+    None for a direct connection."""
 
     name: str
     hostname: str
@@ -43,8 +40,7 @@ class SshTarget:
 
     @property
     def known_hosts_name(self) -> str:
-        """What the host is called in known_hosts: its alias, its name,
-        or [name]:port where the port is not 22."""
+        """What the host is called in known_hosts: its alias, its name, or [name]:port for a port but 22."""
         if self.host_key_alias is not None:
             return self.host_key_alias
         host = self.hostname.lower()
@@ -55,22 +51,16 @@ def options_for(
     name: str, config: SshConfig | None = None, *, address: str | None = None, user: str | None = None,
     port: int | None = None,
 ) -> SshOptions:
-    """What the files say about `name`. `config` None: ~/.ssh/config and /etc/ssh/ssh_config,
-    read once per process.
-
-    What the inventory gives (address, user, port) counts as given on ssh's command line: it wins, and Match
-    and tokens see it. Raises ConfigError, one line naming file and line, where the files are broken.
-    """
+    """What the files say about `name`; `config` None: ~/.ssh/config and /etc/ssh/ssh_config, read once. What
+    the inventory gives (address, user, port) counts as on ssh's command line: it wins, and Match and tokens
+    see it. Raises ConfigError, one line naming file and line."""
     return (config if config is not None else default_config()).lookup(
         name, address=address, user=user, port=port)
 
 
 def resolve(node: Node, options: SshOptions) -> SshTarget:
-    """The node's own values over the options over the defaults of ssh.
-
-    Where the inventory names no known_hosts files, muster's own counts beside those of ssh. A limit that was
-    given to muster is over ssh's ConnectTimeout.
-    """
+    """The node's own values over the options over ssh's defaults. Without known_hosts files in the inventory,
+    muster's own counts beside those of ssh. A limit given to muster is over ConnectTimeout."""
     ssh = home() / ".ssh"
     given = node.identity_file or options.identity_files
     jump = node.proxy_jump if node.proxy_jump is not None else options.proxy_jump

@@ -12,8 +12,7 @@ _UNSAFE = re.compile(
 
 
 def clean(value: object, most: int = 400) -> str:
-    """One line of at most `most` characters;
-    what a terminal could act on is shown as an escape (ESC as \\x1b)."""
+    """One line of at most `most` characters; what a terminal acts on becomes an escape (ESC as \\x1b)."""
     text = str(value)[: most * 2]
     if not (text.isascii() and text.isprintable()):     # which nearly all is
         text = _UNSAFE.sub(_escape, text)
@@ -21,12 +20,9 @@ def clean(value: object, most: int = 400) -> str:
 
 
 def fit(items: Sequence[str], most: int, head: str = "", end: str = "") -> str:
-    """One line of at most `most` bytes of UTF-8 (64 or more): `head`, the items with semicolons between them,
-    and `end`.
-
-    It is cut at whole items, of which the first come first, and reports how many more there are. Only the
-    first item is ever cut itself, and head and end where one of them takes over a third of the line.
-    """
+    """One line of at most `most` bytes of UTF-8 (64 or more): `head`, items with semicolons, `end`. It is cut
+    at whole items and says how many more there are; only the first item is ever cut itself, and head and end
+    where one takes over a third."""
     head, end = _cut(clean(head, most), most // 3), _cut(clean(end, most), most // 3)
     room = most - _size(head) - _size(end)
     words = [clean(item, most) for item in items]

@@ -1,5 +1,4 @@
-"""Times and durations as tables and pages show them. It imports nothing of ours: what prints a page begins
-with it."""
+"""Times and durations as pages show them. Imports nothing of ours: what prints begins with it."""
 
 from __future__ import annotations
 

@@ -23,11 +23,16 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return {**kept, "HOME": str(home), "MUSTER_STATE": str(home / "state"), "XDG_CACHE_HOME": str(CACHE), **more}
 
 
-def muster(*words: str, home: Path, timeout: float = 60, **more: str) -> subprocess.CompletedProcess[str]:
-    """The finished command, with its output as text."""
+def muster(
+    *words: str, home: Path, timeout: float = 60, code: int | None = None, **more: str,
+) -> subprocess.CompletedProcess[str]:
+    """The finished command, with its output as text; it must have ended with `code`, where that is given."""
     if any(name.startswith(AT_START) and value != "C" for name, value in more.items()):     # the locale C is UTF-8 to Python, as here
-        return started(*words, home=home, timeout=timeout, **more)
-    return forked.run([str(MUSTER), *words], cwd=home, env=environment(home, **more), timeout=timeout)
+        done = started(*words, home=home, timeout=timeout, **more)
+    else:
+        done = forked.run([str(MUSTER), *words], cwd=home, env=environment(home, **more), timeout=timeout)
+    assert code in (None, done.returncode), (done.returncode, done.stdout, done.stderr)
+    return done
 
 
 def started(*words: str, home: Path, timeout: float = 60, **more: str) -> subprocess.CompletedProcess[str]:

@@ -17,8 +17,7 @@ Completions = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def never_fails(names: Callable[[click.Context], Iterable[str]]) -> Completions:
-    """Completions among these names. An error must not reach a shell in the middle of a line: it offers
-    none."""
+    """Completions among these names. An error must not reach a shell within a line: it offers none."""
     @functools.wraps(names)
     def completions(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         return starting(lambda: names(ctx), incomplete)

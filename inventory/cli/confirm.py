@@ -25,11 +25,9 @@ def yes_or(old: str) -> Callable[..., Any]:
 
 
 def confirm(what: str, nodes: Sequence[str], *, stops: bool, yes: bool) -> bool:
-    """Asks on the terminal before `what` is done to these nodes, where it `stops` what runs there or they are
-    more than `MANY`; returns where it may be done, and whether it asked: then time has passed.
-
-    Raises UsageError where there is no one to ask, click's Exit with 1 for a no, and its Abort for Ctrl-C.
-    """
+    """Asks before `what` is done to these nodes, where it `stops` what runs there or they are more than
+    `MANY`; returns whether it asked: then time has passed. Raises UsageError where there is no one to ask,
+    click's Exit with 1 for a no, and its Abort for Ctrl-C."""
     if yes or not nodes or not (stops or len(nodes) > MANY):
         return False
     about = f"{what}: {fold(nodes)}"

@@ -134,8 +134,7 @@ def try_to_pin(
 
 
 def _finder(file: str | None) -> Callable[[str], list[Node]]:
-    """A function that finds nodes by a node set: in the inventory with its jump hosts,
-    or by name alone without one."""
+    """A function that finds nodes by a node set: in the inventory and its jump hosts, or by name alone."""
     from inventory.discover import from_names
     from inventory.load import load_inventory
     from inventory.locate import find_inventory
@@ -161,8 +160,7 @@ def _finder(file: str | None) -> Callable[[str], list[Node]]:
 
 
 def jump_hosts(inventory: Inventory) -> dict[str, Node]:
-    """The jump hosts of all nodes, and the jump hosts of those,
-    as ssh_config may route the nearest one through others."""
+    """The jump hosts of all nodes, and those of each: ssh_config may route the nearest through others."""
     hosts: dict[str, Node] = {}
     jumps = list(dict.fromkeys(target_for(node).proxy_jump for node in inventory))
     for jump in jumps:      # it grows meanwhile

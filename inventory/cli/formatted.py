@@ -14,8 +14,7 @@ _OLD = "--json"
 
 
 class _FormatOption(click.Option):
-    """--format, for which --json stands too, where json is a choice and `json_flag` is left. --json with
-    another format is a usage error."""
+    """--format, for which --json stands too with `json_flag`. --json with another format is a usage error."""
 
     def __init__(self, *args: Any, json_flag: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -52,7 +51,6 @@ def _is_json(_context: click.Context, _option: click.Parameter, value: str) -> b
 
 
 def as_json(text: str, *, json_flag: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """--format table|json as the parameter `as_json`; `text` says what json prints. `json_flag`: whether
-    --json stands for it, too."""
+    """--format table|json as `as_json`; `text` says what json prints, `json_flag` whether --json is taken."""
     return click.option("--format", "as_json", cls=_FormatOption, type=click.Choice(("table", "json")),
                         json_flag=json_flag, default="table", show_default=True, callback=_is_json, help=text)

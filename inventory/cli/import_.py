@@ -1,11 +1,9 @@
-"""`muster inventory import`: nodes and groups that Slurm, Ansible or a spreadsheet knows,
-merged into the inventory file."""
+"""`muster inventory import`: what Slurm, Ansible or a spreadsheet knows, merged into the inventory file."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,9 @@ import click
 
 from inventory.cli.propose import dry_run_option, propose, yes_option
 from inventory.cli.show import _file, _known_skus
+from inventory.cli.stacked import stacked
 from inventory.errors import UsageError
-from inventory.importers.base import MAX_BYTES, Imported, decode, read
+from inventory.importers.base import MAX_BYTES, Imported, columns, decode, read
 from inventory.inventoryfile import InventoryFile, write_new
 from inventory.locate import needed_inventory
 from inventory.merge import merge, new_file
@@ -41,19 +40,14 @@ def import_() -> None:
     """
 
 
-def _common(command: Callable[..., None]) -> Any:
-    options: tuple[Callable[..., Any], ...] = (
-        click.pass_context, dry_run_option, yes_option,
-        click.option("--missing", type=click.Choice(("keep", "retired")), default="keep", show_default=True,
-                     help="What to do with nodes that the source does not have."),
-        click.option("--overwrite", metavar="KEY[,KEY]",
-                     help="Keys for which the source wins, such as rack,labels.zone or groups."),
-        click.option("--output", "-o", metavar="FILE", help="Write a new inventory instead."),
-        _file,
-    )
-    for option in options:
-        command = option(command)
-    return command
+_common = stacked(
+    _file,
+    click.option("--output", "-o", metavar="FILE", help="Write a new inventory instead."),
+    click.option("--overwrite", metavar="KEY[,KEY]",
+                 help="Keys for which the source wins, such as rack,labels.zone or groups."),
+    click.option("--missing", type=click.Choice(("keep", "retired")), default="keep", show_default=True,
+                 help="What to do with nodes that the source does not have."),
+    yes_option, dry_run_option, click.pass_context)
 
 
 @import_.command(short_help="From scontrol or sinfo, live or saved.")
@@ -111,12 +105,7 @@ def csv(ctx: click.Context, source: str, pairs: tuple[str, ...], **options: Any)
     """
     from inventory.importers import csv_ as importer
 
-    mapping: dict[str, str] = {}
-    for pair in pairs:
-        header, equals, key = pair.rpartition("=")
-        if not equals or not header or not key:
-            raise UsageError(f"--map is {short(pair)}, expected HEADER=KEY")
-        mapping[header] = key
+    mapping = columns(pairs)
     data = sys.stdin.buffer.read(MAX_BYTES + 1) if source == "-" else read(source)
     name = "standard input" if source == "-" else source
     _take(ctx, importer.parse(decode(data, name), name, mapping), **options)

@@ -21,10 +21,8 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what wo
 
 def propose(name: str, before: str, after: str, write: Callable[[], None], *, yes: bool, dry_run: bool,
             remarks: Iterable[str] = ()) -> bool:
-    """Prints the difference and the remarks, asks on a terminal, and writes. Returns whether it wrote.
-
-    Raises UsageError without a terminal to ask on, unless `yes` is set.
-    """
+    """Prints difference and remarks, asks, and writes; returns whether it wrote. Raises UsageError without a
+    terminal to ask on, unless `yes` is set."""
     # A closed output (`| head`) does not change what is to be written.
     with contextlib.suppress(BrokenPipeError):
         for line in difflib.unified_diff(_lines(before), _lines(after), name if before else "/dev/null", name,

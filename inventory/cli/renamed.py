@@ -10,8 +10,7 @@ from click.core import ParameterSource
 
 
 class RenamedOption(click.Option):
-    """An option of one value, or a flag, that `old`, such as --why, named before. Both at once are a usage
-    error."""
+    """An option of one value, or a flag, that `old` (--why) named before. Both at once are a usage error."""
 
     def __init__(self, *args: Any, old: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -177,8 +177,7 @@ def nodes(
 
 
 def node_values(node: Node) -> dict[str, Any]:
-    """A node's values for JSON, in the model's order; labels, ports, burnin, bmc and limits one by
-    one, as `labels.zone`."""
+    """A node's values for JSON, in the model's order; labels, ports and the like as `labels.zone`."""
     values: dict[str, Any] = {}
     for field in fields(node):
         value = getattr(node, field.name)

@@ -16,8 +16,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def span(least: float, most: float) -> Callable[[click.Context, click.Parameter, str | None], float | None]:
-    """A callback for a click option: seconds between bounds (in seconds),
-    or one line on what was expected."""
+    """A callback for a click option: seconds between bounds (in seconds), or what was expected."""
 
     def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
         if value is None:

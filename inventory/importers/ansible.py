@@ -1,10 +1,7 @@
-"""Hosts of an Ansible inventory, in INI, YAML or a folder of them,
-or as `ansible-inventory --list --export` writes them down.
-
-It takes how a host is reached (address, port, user, key, jump host, Python, become) and its groups. It
-ignores other variables: give rack or SKU in the inventory itself, or by a CSV. Templates (`{{ }}`) and
-encrypted values are left out, each with a note.
-"""
+"""Hosts of an Ansible inventory, in INI, YAML, folders or `ansible-inventory --list --export`'s form. It
+takes how a host is reached (address, port, user, key, jump host, Python, become) and its groups. It ignores
+other variables: give rack or SKU in the inventory itself, or by a CSV. Templates (`{{ }}`) and encrypted
+values are left out, each with a note."""
 
 from __future__ import annotations
 
@@ -40,13 +37,9 @@ _TRUE = frozenset({"y", "yes", "on", "1", "true", "t"})
 
 
 def load(path: str | os.PathLike[str]) -> Imported:
-    """The hosts of the inventory at `path`, a file or a folder,
-    with the group_vars and host_vars beside it. Runs nothing.
-
-    Raises InventoryError, one line with the place: for anything but an inventory, for one that only Ansible
-    can read (a program, a plugin's configuration, an encrypted file), and for names and values that our
-    inventory cannot hold.
-    """
+    """The hosts of the inventory at `path`, a file or a folder, with group_vars and host_vars beside it. Runs
+    nothing. Raises InventoryError, one line with the place: also for one that only Ansible can read (a
+    program, a plugin's configuration, an encrypted file), and for what our inventory cannot hold."""
     source = clean(os.fspath(path))
     tree = Tree(source)
     files = AnsibleReader(Path(path), tree)
@@ -185,8 +178,7 @@ class _Host:
 
 
 def _options(words: list[str]) -> list[tuple[str, str]]:
-    """Arguments of ssh as (option, value): -o ProxyJump=b, -oProxyJump=b,
-    -J b and -Jb are all ("ProxyJump", "b")."""
+    """Arguments of ssh as (option, value): -o ProxyJump=b, -oProxyJump=b, -J b are ("ProxyJump", "b")."""
     found: list[tuple[str, str]] = []
     rest = iter(words)
     for word in rest:
@@ -214,8 +206,7 @@ def _jump_of(option: str, value: str) -> str | None:
 
 
 def _through(command: str) -> str | None:
-    """The jump host of `ssh -W %h:%p [-q] [-p PORT] [-l USER] HOST`, the form in use
-    before ProxyJump existed."""
+    """The jump host of `ssh -W %h:%p [-q] [-p PORT] [-l USER] HOST`, the form before ProxyJump."""
     try:
         words = shlex.split(command)
     except ValueError:

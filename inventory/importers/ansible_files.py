@@ -1,9 +1,5 @@
-"""Ansible's inventory files read into a tree: INI, YAML, the JSON that `ansible-inventory --list` prints,
-and folders of them.
-
-Nothing is executed, decrypted or templated: what needs Ansible itself is refused,
-with the command that exports it.
-"""
+"""Ansible's inventory files read into a tree: INI, YAML, the JSON that `ansible-inventory --list` prints, and
+folders of them. Nothing is executed, decrypted or templated; what needs Ansible is refused."""
 
 from __future__ import annotations
 
@@ -59,8 +55,7 @@ class AnsibleReader:
             self._file(self._root)
 
     def beside(self, folder: str, name: str) -> Vars:
-        """The variables in `folder` ("group_vars" or "host_vars") for a group or host,
-        in the folder of the inventory."""
+        """The variables in `folder` ("group_vars" or "host_vars") beside the inventory, for a name."""
         key = (folder, name)
         if key not in self._beside:
             self._beside[key] = self._vars(folder, name)
@@ -312,8 +307,7 @@ class AnsibleReader:
 
 
 def hosts(pattern: str, mark: Mark) -> tuple[list[str], int | None]:
-    """The host names that a pattern such as gpu[001:064:2]:2222 stands for, and the port;
-    raises InventoryError."""
+    """The host names of a pattern such as gpu[001:064:2]:2222, and the port; raises InventoryError."""
     port = None
     if found := _BRACKETED.fullmatch(pattern) or _PORT.fullmatch(pattern):
         if len(found[2]) > 9:
@@ -400,8 +394,7 @@ def _entries(folder: Path) -> list[str]:
 
 
 def _is_listed(group: Any) -> bool:
-    """Whether a group is written as inventory scripts write it, with a list of hosts,
-    not as YAML inventories, with a map."""
+    """Whether a group is written as inventory scripts do, with a list of hosts, and not a map."""
     return isinstance(group.get("hosts") if isinstance(group, Mapping) else group, list)
 
 

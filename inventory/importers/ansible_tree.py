@@ -176,8 +176,7 @@ class Tree:
         return sorted(found, key=lambda name: (self._depth[name], self.groups[name].priority, name))
 
     def effective(self, host: str, from_files: Callable[[str, str], Mapping[str, Var]]) -> Vars:
-        """The variables that hold for a host; `from_files("group_vars" or "host_vars",
-        name)` gives those beside the inventory."""
+        """The variables that hold for a host; `from_files(kind of folder, name)` gives those beside it."""
         groups = self.groups_of(host)
         layers: Iterable[Mapping[str, Var]] = (
             *(self.groups[name].vars for name in groups),

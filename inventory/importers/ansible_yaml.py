@@ -1,9 +1,5 @@
-"""Ansible's dialect of YAML, which is 1.1 with tags of its own, read as plain data with places;
-nothing is decrypted or made.
-
-Unlike the inventory's own YAML it has merge keys, `yes` for true and `010` for eight,
-and the last of two equal keys counts.
-"""
+"""Ansible's dialect of YAML, which is 1.1 with tags of its own, as plain data with places. Unlike the
+inventory's own YAML it has merge keys, `yes` for true and `010` for eight; the last of equal keys counts."""
 
 from __future__ import annotations
 
@@ -27,12 +23,8 @@ _SECRETS = frozenset({"!vault", "!vault-encrypted"})
 
 
 def load(text: str, source: str, note: Callable[[str], None]) -> Any:
-    """One document as LocatedMap, LocatedList and plain values, None for an empty one;
-    `note` is called for duplicate keys.
-
-    Raises InventoryError, with its place, for what Ansible cannot read either,
-    and for over 64 levels or a million values.
-    """
+    """One document as LocatedMap, LocatedList and plain values, None for an empty one; `note` is called for
+    duplicate keys. InventoryError: what Ansible cannot read either, over 64 levels, a million values."""
     try:
         _measure(text, source)
         node = yaml.compose(text, Loader=_Loader)

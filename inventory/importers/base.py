@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from inventory.entry import check_entry
-from inventory.errors import ConfigError, InventoryError, Mark
+from inventory.errors import ConfigError, InventoryError, Mark, UsageError
 from inventory.located import MAX_BYTES, LocatedList, LocatedMap
 from inventory.nodeset import MAX_MENTIONS, MAX_NAME, MAX_NODES, NAME, fold
 from inventory.text import clean, short
@@ -22,13 +22,10 @@ _NOTE = 300     # characters of one note
 
 @dataclass(frozen=True)
 class Imported:
-    """What a source holds, under our keys; an inventory of these names, values and groups loads.
-
-    `source` is a phrase for messages, such as "hosts.ini". `nodes` holds for each node, in the source's
-    order, plain values that YAML can write, under keys that `inventory.entry` knows. `groups` are expanded.
-    `notes` say, one line each and at most `MAX_NOTES`, what was ignored. `sku_places` give the place of a
-    node's SKU, which is checked later, as importers do not know the SKUs.
-    """
+    """What a source holds, under our keys, so that it loads. `source` is a phrase for messages ("hosts.ini"),
+    `nodes` has each node's plain values under keys of `inventory.entry`, in the source's order. `groups` are
+    expanded. `notes`, at most `MAX_NOTES`, say what was ignored. `sku_places` are the places of SKUs, which
+    are checked later, as importers do not know them."""
 
     source: str
     nodes: Mapping[str, Mapping[str, Any]]
@@ -39,8 +36,7 @@ class Imported:
 
 @dataclass
 class Collected:
-    """What an importer has read so far; every name and value is checked as it comes,
-    with its place in the source."""
+    """What an importer has read so far; every name and value is checked as it comes."""
 
     source: str
     nodes: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -54,8 +50,7 @@ class Collected:
         self, name: str, values: Mapping[str, Any], mark: Mark | None = None,
         marks: Mapping[str, Mark] | None = None,
     ) -> None:
-        """Adds a node; `marks` gives the places of values.
-        Raises InventoryError for a name or value that would not load."""
+        """Adds a node; `marks` are the places of values. Raises InventoryError for what would not load."""
         if not NAME.fullmatch(name):
             raise self.error(f"{short(name)} is not a node name: expected letters, digits, '.', '-', '_', "
                              f"not '.' or '-' first, at most {MAX_NAME} characters", mark)
@@ -118,8 +113,7 @@ class Collected:
 
 
 def read(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a file of at most 16 MB; raises InventoryError (one line) when it
-    cannot be read or is larger."""
+    """The bytes of a file of at most 16 MB; raises InventoryError when it cannot be read or is larger."""
     name = clean(os.fspath(path))
     try:
         with open(path, "rb") as file:
@@ -137,6 +131,17 @@ def read(path: str | os.PathLike[str]) -> bytes:
     if data is None:
         raise InventoryError(f"{name}: is over the size limit of {MAX_BYTES} bytes")
     return data
+
+
+def columns(pairs: Iterable[str]) -> dict[str, str]:
+    """Keys by the columns' names, of words HEADER=KEY. Raises UsageError."""
+    mapping: dict[str, str] = {}
+    for pair in pairs:
+        header, equals, key = pair.rpartition("=")
+        if not equals or not header or not key:
+            raise UsageError(f"--map is {short(pair)}, expected HEADER=KEY")
+        mapping[header] = key
+    return mapping
 
 
 def check_size(data: bytes | str, source: str) -> None:
@@ -175,8 +180,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _located(values: Mapping[str, Any], mark: Mark, marks: Mapping[str, Mark]) -> LocatedMap:
-    """Plain values in the shape that the inventory's own reader takes;
-    `marks` holds places by key ("port", "labels.gres")."""
+    """Plain values as the inventory's reader takes them; `marks` are places by key ("labels.gres")."""
     made = LocatedMap(mark)
     for key, value in values.items():
         place = marks.get(key, mark)

@@ -36,13 +36,9 @@ _BOOLEAN = {"true": True, "yes": True, "1": True, "false": False, "no": False, "
 
 
 def parse(text: str, source: str, mapping: Mapping[str, str] | None = None) -> Imported:
-    """The nodes of a table; `mapping` says for a column's name which key it is.
-    `leaf`, `unread`, `boot_mac` and `groups` may hold several names.
-
-    The delimiter is a comma, a semicolon or a tab: the one that the first row holds most of. Raises
-    InventoryError with file, line and column (of the table) for a bad table, and UsageError for a mapping of
-    an unknown column or to an unknown key.
-    """
+    """The nodes of a table; `mapping` says for a column's name which key it is. `leaf`, `unread`, `boot_mac`
+    and `groups` may hold several names. Comma, semicolon or tab delimit: what the first row has most of.
+    Raises InventoryError with file, line and column for a bad table, UsageError for a bad mapping."""
     check_size(text, source)
     text = text.removeprefix("\ufeff")
     rows = _rows(text, source)
@@ -174,8 +170,7 @@ def _row(
 
 
 def _value(key: str, text: str) -> Any:
-    """A cell in the form that the inventory's reader expects; a bad value stays text,
-    which the reader refuses."""
+    """A cell as the inventory's reader expects it; a bad value stays text, which the reader refuses."""
     if key == "port" and re.fullmatch(r"[0-9]{1,9}", text):
         return int(text)
     if key == "become":

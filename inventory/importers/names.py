@@ -11,10 +11,8 @@ TYPED = "names as typed"
 
 
 def parse(data: bytes, source: str) -> Imported:
-    """The nodes of a list, each once: node sets with spaces between them, and # before a comment.
-
-    Raises InventoryError, one line with the place, for what is no node set, and where there is no node.
-    """
+    """The nodes of a list, each once: node sets with spaces between them, # before a comment. Raises
+    InventoryError, one line with the place, for what is no node set, and where there is no node."""
     collected = Collected(source)
     for number, line in enumerate(decode(data, source).splitlines(), 1):
         for word in line.partition("#")[0].split():

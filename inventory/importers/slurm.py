@@ -74,20 +74,14 @@ class SlurmNodeState(NamedTuple):
 
 
 def live(run: Run | None = None) -> Imported:
-    """The nodes of the Slurm cluster that this machine belongs to, by `scontrol show node`; changes nothing.
-
-    Raises UsageError, one line with the next step, when scontrol is missing, fails or does not answer;
-    else as `parse`.
-    """
+    """The nodes of this machine's Slurm cluster, by `scontrol show node`. Raises UsageError, one line with
+    the next step, when scontrol is missing, fails or does not answer; else as `parse`."""
     return parse(output(SCONTROL, run), LIVE)
 
 
 def parse(data: bytes, source: str) -> Imported:
-    """The nodes of a saved output of scontrol or sinfo; recognises the format.
-    `source` is what errors call it.
-
-    Raises InventoryError, one line with the place if there is one, for an unknown format or over 16 MB.
-    """
+    """The nodes of a saved output of scontrol or sinfo, of either format; `source` is what errors call it.
+    Raises InventoryError, with the place if there is one, for an unknown format or over 16 MB."""
     collected = Collected(source)
     for node in _nodes(data, source):
         _add(collected, node)
@@ -237,8 +231,7 @@ def _record(lines: list[str], mark: Mark) -> _Node:
 
 
 def _given_by(text: str) -> tuple[str | None, str, float | None]:
-    """A reason, who gave it, and when: "fan 3 [root@2026-11-23T04:32:50]",
-    behind which a comment may stand."""
+    """A reason, who gave it, and when: "fan 3 [root@2026-11-23T04:32:50]", before any comment."""
     by = _BY.search(text)
     if by is None:
         return _bounded(_given(re.split(r"\s(?:Comment|Extra)=", text)[0])), "", None

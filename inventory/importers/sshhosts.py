@@ -12,11 +12,8 @@ SOURCE = "~/.ssh/config"
 
 
 def hosts(config: SshConfig) -> Imported:
-    """The hosts of the user's file, without what is no node: jump hosts of others, and servers of git. Only
-    names are taken, as muster reads the rest from ssh_config each time.
-
-    Raises UsageError where there is none, and ConfigError for a broken file.
-    """
+    """The hosts of the user's file without jump hosts and servers of git; only names, as muster reads the
+    rest from ssh_config each time. Raises UsageError where there is none, ConfigError for a broken file."""
     collected = Collected(SOURCE)
     found = {name: config.lookup(name) for name in config.hosts()}
     jumps = {hop.host for options in found.values()

@@ -75,8 +75,7 @@ class Turns(Protocol):
     """Which nodes may be in work at one time. It is called under a lock, so that it must return at once."""
 
     def may_begin(self, node: Node) -> bool:
-        """Whether this node may begin now; asked of one node after the other until one may. Where none is in
-        work, the first begins anyway."""
+        """Whether this node may begin now; where none is in work, the first begins anyway."""
         ...
 
     def begins(self, node: Node) -> None:
@@ -96,14 +95,12 @@ RETURN_S = 5.0
 class Limits:
     """Bounds in seconds and bytes. `sweep_s` bounds the whole run, `node_s` one node from first packet to
     last, and `program_s` (None: as `node_s`) the program on it from its first line to the end of its answer.
-
     `connect_s` covers resolve, TCP and SSH banner of one attempt, and again the key exchange; `login_s` is
     from the exec request to the program's first line. A node's own limits replace these (`of`). `patience`
     multiplies those before the program, for when all nodes start at once. At most `fanout` nodes are in work,
-    and of these `logins` (None: by the cores) on their way to the program, see `inventory.transport.watch`.
-    With `twice`, a node that did not get so far in time is tried again at the end. `halt` ends the run
-    sooner. `turns` holds nodes back whose turn has not come, as where a rack may have only so many in work.
-    """
+    and `logins` of them (None: by the cores) on their way to the program (`watch`). With `twice` a node that
+    did not get so far is tried again at the end. `halt` ends the run sooner. `turns` holds nodes back, as
+    where a rack may have only so many in work."""
 
     sweep_s: float = 120.0
     node_s: float = 105.0
@@ -154,14 +151,11 @@ def _first(own: float | None, otherwise: float) -> float:
 
 @dataclass(frozen=True)
 class Program:
-    """What to run: a loader (one line of Python), the payload it reads from standard input, and named extras.
-
-    `nonce` marks every line of ours in the output, so that noise from rc files and hostile text cannot be
-    taken for it. Extras are sent only when the program asks (`want NAME`): the NVML binding goes to nodes
-    that have an NVIDIA device. `words` are for single nodes, by name, that need other arguments than the
-    rest; `own` are extras for single nodes, which no other node can have. `repeatable` says that a node may
-    run it again when a jump host failed while it ran, because it changes nothing there.
-    """
+    """What to run: a loader (one line of Python), the payload on its standard input, and named extras, which
+    are sent only when the program asks (`want NAME`): the NVML binding goes to nodes that have an NVIDIA
+    device. `nonce` marks every line of ours, so that noise from rc files and hostile text cannot be taken for
+    it. `words` are arguments of single nodes, by name; `own` are extras that no other node can have.
+    `repeatable`: it changes nothing, so a node may run it again when a jump host failed."""
 
     nonce: str
     loader: str
@@ -182,12 +176,9 @@ class Program:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no answer: the stage, and one line for a person (already free of control characters).
-
-    `stuck` is the stage, one of BUSY, at which there was no answer in time or the connection was lost; None
-    where something else failed, or our program had begun. With `algorithms` the two ends have none of some
-    kind in common, and the system's ssh knows more.
-    """
+    """Why there is no answer: the stage, and one clean line for a person. `stuck` is the stage, one of BUSY,
+    at which no answer came in time or the connection was lost; None where something else failed, or our
+    program had begun. `algorithms`: the ends have none in common, and the system's ssh knows more."""
 
     stage: Stage
     reason: str
@@ -197,12 +188,9 @@ class Failure:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back from one node: the frame's body (compressed, checksum verified), or a failure.
-
-    `started` and `received` are the head's clock (seconds since the epoch) when the attempt began and when
-    the frame was complete; `sent_bytes` and `received_bytes` count what crossed the channel; `attempts`
-    counts connections tried. `first` is how the first try failed, where this is of the second.
-    """
+    """What came back from one node: the frame's body (compressed, checksum verified), or a failure. `started`
+    and `received` are the head's clock (epoch seconds), `sent_bytes` and `received_bytes` what crossed the
+    channel; `attempts` counts connections; `first` is how the first try failed, if there was one."""
 
     node: str
     body: bytes | None
@@ -220,6 +208,5 @@ class Transport(Protocol):
     """One way to reach nodes."""
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
-        """Yields exactly one reply for each node, each as soon as it is known,
-        all by `limits.sweep_s` from now."""
+        """Yields exactly one reply for each node, as soon as it is known, all by `limits.sweep_s`."""
         ...

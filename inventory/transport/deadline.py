@@ -15,10 +15,8 @@ NODES_PER_CORE, LEAST_NODES, MOST_NODES = 32, 64, 256
 
 
 def width(cores: int | None = None) -> int:
-    """How many nodes to have in work at a time: 32 per core of this machine, at least 64, at most 256.
-
-    One process judges some 50 nodes a second whatever the cores, so more would not be faster.
-    """
+    """How many nodes to have in work: 32 per core of this machine, at least 64, at most 256. One process
+    judges some 50 nodes a second whatever the cores, so more would not be faster."""
     found = len(os.sched_getaffinity(0)) if cores is None else cores
     return min(max(NODES_PER_CORE * found, LEAST_NODES), MOST_NODES)
 
@@ -33,11 +31,9 @@ def second_tries(reached: Mapping[str, Failure]) -> tuple[str, ...]:
 
 
 def deadline(nodes: Sequence[Node], limits: Limits) -> float:
-    """Seconds in which every node has its turn and a second try, even if each uses all of its limits.
-
-    Nodes come in rounds of the fan-out, each as long as its slowest node may take; one more round of the
-    slowest is for second tries. Each jump host that the inventory names adds a login.
-    """
+    """Seconds in which every node has its turn and a second try, even if each uses all of its limits. Nodes
+    come in rounds of the fan-out, each as long as its slowest may take, and one more for second tries. Each
+    jump host that the inventory names adds a login."""
     each = sorted((_node_s(node, limits) for node in nodes), reverse=True)
     return sum(each[::max(1, limits.fanout)]) + max(each, default=0.0)
 

@@ -65,8 +65,7 @@ Event = LoggedIn | LoaderStarted | ExtraRequested | Body | Broken
 
 
 class Framer:
-    """Feed it the bytes of standard output; it yields events.
-    After `Body` or `Broken` it ignores what follows."""
+    """Feed it the bytes of standard output; it yields events, and none after `Body` or `Broken`."""
 
     def __init__(self, nonce: str, limit: int) -> None:
         self._prefix = f"muster:{nonce}:".encode()
@@ -79,8 +78,7 @@ class Framer:
         self.over = False
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
-        """Yields what the new bytes complete. Noise is bounded at 1 MiB, a line of ours at 64 KiB,
-        the body at the limit."""
+        """Yields what the new bytes complete; noise is bounded at 1 MiB, a line of ours at 64 KiB."""
         if self.over:
             return
         self._buffer += chunk
@@ -154,14 +152,9 @@ class Framer:
 
 
 def shell_command(program: Program, python: str, *, become: bool, words: Sequence[str] = ()) -> str:
-    """The command line for the node's login shell: says `login`, then becomes Python (through sudo,
-    if asked).
-
-    `words` are the node's own (`Node.words`): use the root-owned helper, and what not to read.
-
-    It holds no quote, newline or dollar sign from us besides shlex's quoting, so sh, bash, dash, zsh,
-    csh and fish run it the same way.
-    """
+    """The command for the node's login shell: says `login`, then becomes Python (through sudo, if asked).
+    `words` are the node's own (`Node.words`). It holds no quote, newline or dollar sign besides shlex's
+    quoting, so sh, bash, dash, zsh, csh and fish run it the same way."""
     command = [python, "-I", "-S", "-c", program.loader, program.nonce, *words]
     if become:
         command = ["sudo", "-n", "--", *command]

@@ -1,9 +1,7 @@
-"""The host keys that a server proves to own within one connection, beside that of the key exchange.
-
-OpenSSH's sshd announces them all after the login (hostkeys-00@openssh.com) and signs, on request, this
-connection's session identifier with each (hostkeys-prove-00@openssh.com): OpenSSH, PROTOCOL, 2.5, and
-draft-miller-sshm-hostkey-update. What a server merely announces proves nothing.
-"""
+"""The host keys that a server proves in one connection, beside the key exchange's. OpenSSH's sshd announces
+them all after the login (hostkeys-00@openssh.com) and signs, on request, this connection's session identifier
+with each (hostkeys-prove-00@openssh.com): OpenSSH, PROTOCOL, 2.5, and draft-miller-sshm-hostkey-update. What
+a server merely announces proves nothing."""
 
 from __future__ import annotations
 
@@ -19,8 +17,7 @@ _MOST_BYTES = 8 * 1024      # of a key, or a signature
 
 
 def strings(data: bytes, most: int = MOST_KEYS) -> tuple[bytes, ...]:
-    """The strings of SSH's wire form (RFC 4251, 5) that follow one another here, at most so many; what is cut
-    or larger than a key ends them."""
+    """The strings of SSH's wire form (RFC 4251, 5), at most so many; a cut or huge one ends them."""
     found: list[bytes] = []
     while len(data) >= 4 and len(found) < most:
         size = int.from_bytes(data[:4], "big")

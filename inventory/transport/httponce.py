@@ -1,10 +1,7 @@
-"""One HTTP request over a connection of its own, and its answer: every byte is bounded, and so is the time of
-all of them.
-
-The certificate is verified, or compared with its fingerprint, before the first byte goes out, and so before
-any password does. Redirects are not followed, proxies and passwords of the surroundings (.netrc) not taken:
-a secret would go with them. Why not urllib: its time limit holds for one read each.
-"""
+"""One HTTP request over its own connection, bounded in bytes and time. The certificate is verified, or
+compared with its fingerprint, before the first byte goes out, and so before any password does. Redirects are
+not followed, proxies and passwords of the surroundings (.netrc) not taken: a secret would go with them. Why
+not urllib: its time limit holds for one read each."""
 
 from __future__ import annotations
 
@@ -75,8 +72,7 @@ def ask(
     host: str, port: int, trust: HttpTrust | None, method: str, path: str, headers: Mapping[str, str],
     body: bytes | None, deadline: HttpDeadline, most: int,
 ) -> HttpAnswer:
-    """One request; over TLS where there is a trust. The answer has at most so many bytes. Raises
-    HttpTrouble."""
+    """One request, by TLS where there is a trust, with so many bytes of answer. Raises HttpTrouble."""
     sent = False
     try:
         connection = _connected(host, port, trust, deadline)

@@ -1,10 +1,7 @@
-"""Which nodes to leave alone between sweeps, because their last login hung.
-
-Each such login leaves a process on the node, which may stay for as long as what it waits for. So the node is
-left alone for a minute, or for one interval of the sweeps where that is longer, and for twice as long after
-each further login that hangs in a row, at most an hour. Any other end of a login, or another entry in the
-inventory, ends that.
-"""
+"""Which nodes to leave alone because their last login hung. Each such login leaves a process on the node,
+which may stay for as long as what it waits for. So the node is left alone for a minute, or for one interval
+of the sweeps where that is longer, and for twice as long after each further login that hangs in a row, at
+most an hour. Any other end of a login, or another entry in the inventory, ends that."""
 
 from __future__ import annotations
 
@@ -22,8 +19,7 @@ LONGEST_S = 3600.0
 
 
 def rest_s(hung: int, every: float) -> float:
-    """How long to leave a node alone after so many logins that hung in a row, where sweeps come `every` so
-    many seconds."""
+    """How long to leave a node alone after so many hung logins, with sweeps `every` so many seconds."""
     first = max(FIRST_S, every)
     return min(first * 2.0 ** min(hung - 1, 32), max(LONGEST_S, every))
 
@@ -47,8 +43,7 @@ class HungLogins:
         self._lock = threading.Lock()
 
     def resting(self, nodes: Iterable[Node]) -> dict[str, Reply]:
-        """A reply for each of these nodes that is to be left alone now. One with another entry than it had is
-        forgotten."""
+        """A reply for each of these nodes that is to be left alone; one whose entry changed is not."""
         now = self._clock()
         found: dict[str, Reply] = {}
         with self._lock:

@@ -31,8 +31,7 @@ _AGAIN = (Stage.HEAD, Stage.RESOLVE, Stage.CONNECT)
 
 
 def route_to(target: SshTarget, node: Node, config: SshConfig) -> Route:
-    """The jump hosts, nearest to us first. Raises ConfigError for an unreadable jump, TaskFailed for more
-    than 8 hops and for a ProxyCommand."""
+    """The jump hosts, nearest first. Raises ConfigError, and TaskFailed for over 8 and for a ProxyCommand."""
     try:
         route = hops_to(target, node, config)
     except TooManyHops as error:
@@ -87,10 +86,7 @@ class Jumps:
         self._lock = threading.Lock()
 
     def begin(self, watch: Watchdog, connect: Connect) -> None:
-        """Drops failed and lost connections, and ends those that the previous sweep did not use.
-
-        `connect` opens a connection from now on.
-        """
+        """Drops failed and lost connections, and those that the last sweep did not use; `connect` opens."""
         self._watch = watch
         self._connect = connect
         with self._lock:
@@ -210,8 +206,7 @@ class Jumps:
 
 
 def _keep_asking(link: SshConnection) -> None:
-    """Ends a connection whose other end has gone without a word, so that the nodes behind it are not waited
-    for in vain."""
+    """Ends a connection whose other end has gone, so that no one waits for the nodes behind it."""
     while not link.ends_within(ALIVE_SECONDS):
         if link.silent:
             link.shut()

@@ -1,5 +1,4 @@
-"""The user's keys, from files and from the SSH agent,
-loaded once and shared by all connections of a sweep."""
+"""The user's keys, from files and the SSH agent, loaded once for all connections of a sweep."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ class AgentError(OSError):
 
 
 class SshAgent:
-    """A client of ssh-agent(1) at a socket; one request at a time,
-    each bounded at 15 seconds (paramiko's own would wait for ever)."""
+    """A client of ssh-agent(1), one request at a time, each within 15 s (paramiko's own waits for ever)."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -146,12 +144,8 @@ class Keyring:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def identities(self, files: Iterable[str], agent: str | None, *, only_files: bool) -> Identities:
-        """Keys of `files` that the agent holds, then the files' own,
-        then (unless `only_files`) the agent's others.
-
-        OpenSSH tries the agent's other keys before files; last is better here, as sshd hangs up after six.
-        `agent` is a socket's path or None.
-        """
+        """Keys of `files` that the agent holds, then the files' own, then (unless `only_files`) the agent's
+        others: OpenSSH tries those before files; last is better, as sshd hangs up after six."""
         wanted = (tuple(files), only_files, agent)
         with self._lock:
             if wanted not in self._chosen:
@@ -197,8 +191,7 @@ class Keyring:
 
 
 def _load(path: str) -> _File:
-    """A private key, and with its certificate where PATH-cert.pub lies beside it. A public key names one that
-    the agent holds."""
+    """A private key, with its certificate in PATH-cert.pub if any; a public key names one of the agent."""
     public = public_key(path)
     if is_public(path):
         return _File(public=public, note=f"{path} is a public key, whose private key is not in the agent")
@@ -251,8 +244,7 @@ def _string(data: bytes) -> tuple[bytes, bytes]:
 
 
 def agent_socket(configured: str | None) -> str | None:
-    """The agent's socket: IdentityAgent as given, else SSH_AUTH_SOCK;
-    None when there is no agent or it is turned off."""
+    """The agent's socket: IdentityAgent as given, else SSH_AUTH_SOCK; None without an agent."""
     if configured is not None and configured.lower() == "none":
         return None
     if configured is None or configured == "SSH_AUTH_SOCK":

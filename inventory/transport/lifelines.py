@@ -12,10 +12,8 @@ _GREETING = 64
 
 
 class Lifelines:
-    """Listens on a port of every address. A peer that does not know the token is dropped.
-
-    `close_one` ends one task's connection, `close` all. When this process ends, the kernel closes them.
-    """
+    """Listens on a port of every address; a peer without the token is dropped. `close_one` ends one task's
+    connection, `close` all, as the kernel does when this process ends."""
 
     def __init__(self) -> None:
         """Raises OSError without a free port or descriptor."""

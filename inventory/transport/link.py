@@ -1,9 +1,6 @@
-"""One SSH connection: key exchange, the host's key, the user's keys,
-then one program or a tunnel to the next machine.
-
-paramiko does the protocol and the cryptography; its own timeouts, polls and timers are unused. A task's abort
-shuts the stream, which ends whatever blocks here.
-"""
+"""One SSH connection: key exchange, the host's key, the user's keys, then a program or a tunnel. paramiko
+does the protocol and the cryptography; its own timeouts, polls and timers are unused. A task's abort shuts
+the stream, which ends whatever blocks here."""
 
 from __future__ import annotations
 
@@ -46,8 +43,7 @@ _GONE = (OSError, EOFError, paramiko.SSHException)
 
 class _Packets(Packetizer):
     def start_handshake(self, timeout: float) -> None:
-        """Does nothing: the watchdog keeps time,
-        and paramiko's timer thread would delay the end of the process."""
+        """Does nothing: the watchdog keeps time, and paramiko's timer would delay the process's end."""
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
         if n > _MOST_PACKET:
@@ -56,11 +52,8 @@ class _Packets(Packetizer):
 
 
 class _Client(paramiko.Transport):
-    """Keeps the server's messages: on disconnect, and for each channel that it does not open.
-
-    paramiko keeps one exception per connection, which would be another node's where
-    many open channels through one jump host.
-    """
+    """Keeps the server's messages on disconnect, and for each channel that it does not open: paramiko's one
+    exception per connection would be another node's where channels share a jump host."""
 
     def __init__(self, wire: TcpStream) -> None:
         super().__init__(cast("Any", wire), packetizer_class=_Packets)
@@ -179,9 +172,8 @@ class _Auth(paramiko.auth_handler.AuthHandler):
 
 @dataclass(frozen=True)
 class Trust:
-    """The host keys to trust and our own keys. `identities` is called only once the host is trusted,
-    as an agent may be slow. `unpinned` takes the host key that is shown for this connection, unless it is
-    revoked."""
+    """The host keys to trust and our own. `identities` is called only once the host is trusted, as an agent
+    may be slow; `unpinned` takes the shown key for this connection, unless it is revoked."""
 
     known_hosts: KnownHosts
     revoked: RevokedKeys | None
@@ -244,11 +236,8 @@ class SshConnection:
         return self._asked > self._wire.last_received
 
     def keepalive(self) -> None:
-        """Sends a keepalive, and shuts the connection if there was no answer since the previous one.
-
-        Each keepalive costs both sides time, and hundreds of connections may be idle during a sweep, so
-        recently active ones are skipped.
-        """
+        """Sends a keepalive, and shuts the connection if the previous one was not answered. As each costs
+        both sides time, recently active connections are skipped."""
         now = time.monotonic()
         if self.silent:
             self.shut()
@@ -276,11 +265,8 @@ class SshConnection:
         self._event.clear()
 
     def exchange(self, task: WatchedTask, algorithms: tuple[str, ...], limits: Limits) -> bytes:
-        """The host key, in wire form, that the other end has proven to own:
-        of the first of these algorithms that it has a key for.
-
-        Raises TaskFailed, ConnectionDropped or Expired; then only `shut` remains.
-        """
+        """The host key, in wire form, that the other end has proven to own, the first that it has of these
+        algorithms. Raises TaskFailed, ConnectionDropped or Expired; then only `shut` remains."""
         task.on_abort(self._event.set)
         task.step(limits.connect_s,
                   lambda s: Failure(Stage.CONNECT,
@@ -413,9 +399,8 @@ class SshConnection:
         return self._wire.lost_hop()
 
     def tunnel(self, task: WatchedTask, host: str, port: int) -> TcpStream:
-        """A wire to `host` from the machine at the other end. Raises TaskFailed (stage JUMP where that
-        machine forwards nothing, else CONNECT), or ConnectionDropped (stage JUMP) when this connection is
-        gone."""
+        """A wire to `host` from the machine at the other end. Raises TaskFailed (JUMP where that machine
+        forwards nothing, else CONNECT), or ConnectionDropped (JUMP)."""
         self._wire.allowance = math.inf     # each tunnel has its own
         name = self._target.name
         try:
@@ -451,12 +436,9 @@ class SshConnection:
         self, command: str, dialogue: Dialogue, job: NodeJob, limits: Limits, *, keep: bool = False,
         again: bool = False,
     ) -> bool:
-        """Runs `command` and talks with it until `dialogue` is over, then ends the connection,
-        unless it is to be kept and can be.
-
-        Returns whether it was kept. `again` says that the connection has served before. Raises Refused or
-        Expired, and Dropped when one that has served before turns out to be dead before it has done anything.
-        """
+        """Runs `command` and talks with it until `dialogue` is over, then ends the connection, unless it is
+        to be kept and can be: returns whether it was. Raises Refused or Expired, and Dropped when one that
+        served before (`again`) turns out to be dead."""
         task = job.task
         kept = False
         try:
@@ -555,8 +537,7 @@ class SshConnection:
 
 
 class _Bell(threading.Event):
-    """Rung by either of a channel's two buffers. paramiko clears it when one is empty,
-    though the other may not be: so only we do."""
+    """Rung by either of a channel's buffers. paramiko clears it when one is empty: so only we do."""
 
     def clear(self) -> None:
         pass

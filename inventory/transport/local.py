@@ -14,8 +14,7 @@ from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, fan_out
 
 
 class LocalTransport:
-    """`Transport` for the machine we run on, whatever a node's address says. `become` goes through sudo
-    unless we are root already."""
+    """`Transport` for this machine, whatever an address says; `become` uses sudo unless we are root."""
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
         """See `Transport.run`."""

@@ -25,11 +25,8 @@ class MuxError(Exception):
 
 
 class MuxSession:
-    """One remote command: three pipes and an exit status, like subprocess.Popen.
-
-    `pid` is 0, for there is no process here; `returncode` is None until `wait` has learned it,
-    and 255 when the connection was lost.
-    """
+    """One remote command, like subprocess.Popen. `pid` is 0, for there is no process here; `returncode` is
+    None until `wait` has learned it, and 255 when the connection was lost."""
 
     pid = 0
 

@@ -53,13 +53,9 @@ class _Stale(Exception):
 
 
 class OpensshTransport:
-    """Reaches nodes with the ssh of this machine. `config_files` None: ~/.ssh/config,
-    then /etc/ssh/ssh_config.
-
-    With `keep`, the seconds between two sweeps, connections live on after a sweep and serve the next one,
-    until `close`, or by themselves a little longer than two intervals. Needs Linux's /proc and OpenSSH 7.4 or
-    newer.
-    """
+    """Reaches nodes with the ssh of this machine. `config_files` None: ~/.ssh/config, then
+    /etc/ssh/ssh_config. With `keep`, the seconds between two sweeps, connections serve the next one, until
+    `close` or a little over two intervals. Needs Linux's /proc and OpenSSH 7.4."""
 
     def __init__(self, config_files: Iterable[Path] | None = None, *, keep: float | None = None) -> None:
         self._files = (tuple(config_files) if config_files is not None
@@ -210,8 +206,7 @@ class OpenSshSweep:
         return None
 
     def _hop_files(self, hops: tuple[Hop, ...]) -> dict[str, tuple[str, ...]]:
-        """The GlobalKnownHostsFile of ssh_config for the machines on the way, where it names one, as far as
-        we can read it."""
+        """The GlobalKnownHostsFile of ssh_config for machines on the way, where named and readable."""
         found: dict[str, tuple[str, ...]] = {}
         if self._ours is not None:
             for hop in hops:

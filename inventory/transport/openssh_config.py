@@ -3,8 +3,7 @@ then what we would rather have.
 
 Of a keyword ssh takes the first value. So what stands before the files holds whatever they say, for the node
 and for every machine that a ProxyJump goes through; what stands after them holds only where they say nothing.
-All of it is handed over as an open file without a name (/proc/PID/fd/N), which is gone with us however we
-end.
+All of it is handed over as an open file without a name (/proc/PID/fd/N), which is gone with us.
 """
 
 from __future__ import annotations
@@ -80,16 +79,14 @@ def version(ssh: str) -> tuple[int, int]:
 
 
 def quoted(path: str, *, tokens: bool = True) -> str:
-    """A path as a word of ssh_config, in which `tokens` says whether % is special. Raises Refused for one
-    that cannot be written there."""
+    """A path as a word of ssh_config; `tokens`: % is special. Raises Refused for one that cannot be one."""
     if re.search(r'["\\\x00-\x1f]', path):
         raise TaskFailed(Stage.RESOLVE, f"ssh cannot be given the file name {ascii(path)[:120]}")
     return '"' + (path.replace("%", "%%") if tokens else path) + '"'
 
 
 def global_files(files: Iterable[str]) -> str:
-    """The option that names known_hosts files which count besides the user's. Raises TaskFailed as `quoted`
-    does."""
+    """The option that names known_hosts files besides the user's. Raises TaskFailed as `quoted`."""
     return "GlobalKnownHostsFile=" + " ".join(quoted(path, tokens=False) for path in files)
 
 
@@ -110,10 +107,9 @@ class Configs:
         hop_files: Mapping[str, tuple[str, ...]] = MappingProxyType({}), connect_s: float | None = None,
         given: bool = False,
     ) -> str:
-        """What to give to `ssh -F`. `keys` count besides what the files say, and `known_hosts` besides what
-        they say of user's files. `hops` are the machines on the way, and `hop_files` the GlobalKnownHostsFile
-        of those for which the files name one. A node may have a `connect_s` of its own; where it was `given`,
-        it is over the files' ConnectTimeout."""
+        """What to give to `ssh -F`. `keys` and `known_hosts` count besides the files', `hops` are the
+        machines on the way, `hop_files` their GlobalKnownHostsFile where named. A node's `connect_s`, where
+        `given`, is over the files' ConnectTimeout."""
         text = self._text(keys, known_hosts, hops, hop_files,
                           self._limits.connect_s if connect_s is None else connect_s, given)
         with self._lock:
@@ -157,12 +153,8 @@ class Configs:
         return "".join(lines)
 
     def _included(self, path: Path, depth: int) -> str:
-        """What to name in our Include for `path`: itself, or a copy where its own
-        Include lines would be read differently from ours.
-
-        ssh takes a relative Include of /etc/ssh/ssh_config from /etc/ssh,
-        but from ~/.ssh when that file is included by another.
-        """
+        """What to name in our Include for `path`: itself, or a copy where its own Include lines would be read
+        differently (relative ones of /etc/ssh/ssh_config are from /etc/ssh, but ~/.ssh when included)."""
         system = path.parent == SYSTEM_CONFIG.parent or SYSTEM_CONFIG.parent in path.parents
         odd = not _PLAIN.fullmatch(str(path))
         if not (system or odd) or depth > _MOST_DEPTH:

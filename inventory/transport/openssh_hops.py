@@ -55,11 +55,8 @@ class HopProbes:
             kill_group(process)
 
     def culprit(self, config: str, hops: tuple[Hop, ...], seconds: float) -> Failure | None:
-        """Why no way leads through these hops, with the one that failed named first; None where one does.
-
-        A hop that failed stays so until `forget_failures`. `config` is what to give to `ssh -F`, and
-        `seconds` bound the login to one hop.
-        """
+        """Why no way leads through these hops, the failed one first; None where one does. It stays so until
+        `forget_failures`. `config` is for `ssh -F`; `seconds` bound the login to one hop."""
         key = config, hops, seconds
         with self._lock:
             probe = self._probes.get(key)

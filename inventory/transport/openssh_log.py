@@ -1,10 +1,7 @@
-"""Reads the log of OpenSSH's client (-E, LogLevel DEBUG1): how far it got and, at its end,
-the reason in one line.
-
-Written after the messages of OpenSSH 7.4 to 10. An unknown message only costs a better wording: the stage is
-then the last that was reached, and the line is quoted. The log quotes the server, so it is foreign: bounded,
-and cleaned where it is shown.
-"""
+"""Reads OpenSSH's client log (-E, LogLevel DEBUG1): how far it got, and at its end why, in a line. Written
+after the messages of OpenSSH 7.4 to 10. An unknown message only costs a better wording: the stage is then the
+last that was reached, and the line is quoted. The log quotes the server, so it is foreign: bounded, and
+cleaned where it is shown."""
 
 from __future__ import annotations
 
@@ -114,11 +111,8 @@ class SshFailure:
 
 
 class OpenSshLog:
-    """Feed it what ssh writes to its log, and with `stderr` its standard error before the session:
-    a proxy's messages, banners.
-
-    `place` names the node until the log names its address.
-    """
+    """Feed it ssh's log, and as `stderr` what comes before the session: a proxy's messages, banners. `place`
+    names the node until the log names its address."""
 
     def __init__(self, place: str) -> None:
         self.who = place

@@ -72,8 +72,7 @@ def converse(
     job: NodeJob, dialogue: Dialogue, process: PipedProcess, limits: Limits,
     handler: OutputHandler | None = None,
 ) -> None:
-    """Runs until the dialogue is over. Reads and writes whatever is possible,
-    so that no full pipe blocks the others."""
+    """Runs until the dialogue is over; reads and writes whatever it can, so that no full pipe blocks."""
     task = job.task
     handler = handler or OutputHandler(dialogue)
     assert process.stdin and process.stdout and process.stderr  # noqa: S101  (narrowing: all three are pipes)
@@ -138,8 +137,7 @@ def close_process(process: subprocess.Popen[bytes], *, kill: bool = False) -> No
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kills the child and what it has started in its session, unless it has ended already.
-    Returns at once."""
+    """Kills the child and what it started in its session, unless it has ended; returns at once."""
     if process.returncode is None:
         # We may not kill a program under sudo; it ends at the end of its input.
         with suppress(ProcessLookupError, PermissionError):
@@ -173,8 +171,7 @@ def _register(ready: selectors.BaseSelector, stdin: IO[bytes], wanted: bool) -> 
 
 
 def _write(stdin: IO[bytes], data: bytes) -> bytes:
-    """Writes what the pipe takes now; returns the rest,
-    which is nothing once the program has closed its end."""
+    """Writes what the pipe takes now; returns the rest, nothing once the program closed its end."""
     try:
         return data[os.write(stdin.fileno(), data):]
     except BlockingIOError:

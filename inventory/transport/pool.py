@@ -1,5 +1,4 @@
-"""Connections that are kept between sweeps: a bounded number, probed while idle,
-dropped when they do not answer."""
+"""Connections kept between sweeps: a bounded number, probed while idle, dropped when silent."""
 
 from __future__ import annotations
 
@@ -15,11 +14,8 @@ _SPARE_FILES = 256      # for new connections, jump hosts, files and pipes
 
 
 class ConnectionPool:
-    """Idle connections by where they lead and how. Safe to use from many threads.
-
-    A taken connection belongs to the taker until it is given back. `most` bounds how many are held; the
-    default is what the limit on open files (ulimit -n) allows.
-    """
+    """Idle connections by where they lead and how, safe to use from many threads; a taken one is the taker's
+    until given back. `most` bounds them; by default, the limit on open files."""
 
     def __init__(self, most: int | None = None) -> None:
         self.most = (most if most is not None
@@ -34,8 +30,7 @@ class ConnectionPool:
         return len(self._idle)
 
     def begin(self) -> None:
-        """Starts a sweep: ends connections that the previous one did not use (the node left,
-        or has another address)."""
+        """Starts a sweep: ends connections that the previous one did not use."""
         with self._lock:
             links = [self._idle.pop(key) for key in self._unused if key in self._idle]
             self._unused = set(self._idle)

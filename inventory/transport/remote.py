@@ -41,9 +41,8 @@ class SharedTransport(Protocol):
 
 
 class RemoteTransport:
-    """`Transport` over SSH. With `keep` (seconds from one sweep to the next) connections live on between
-    sweeps, until `close`, and nodes whose last login hung are left alone for a while; `hung` remembers those
-    for several transports."""
+    """`Transport` over SSH. With `keep` (seconds between sweeps) connections live on until `close`, and nodes
+    whose last login hung rest for a while; `hung` remembers them for several transports."""
 
     def __init__(self, keep: float | None = None, hung: HungLogins | None = None) -> None:
         self._keep = keep
@@ -51,8 +50,7 @@ class RemoteTransport:
         self._transports: dict[Via, SharedTransport] = {}
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
-        """See `Transport.run`. Closing the iterator closes all connections in use.
-        Raises ConfigError for a broken ssh_config."""
+        """See `Transport.run`. Closing it closes all connections in use. Raises ConfigError."""
         nodes = tuple(nodes)
         resting = {} if self._hung is None else self._hung.resting(nodes)
         once = frozenset() if self._hung is None else self._hung.names

@@ -1,5 +1,4 @@
-"""Retries when a server drops a connection before the login,
-as sshd's MaxStartups does at random under load."""
+"""Retries when a server drops a connection before the login, as sshd's MaxStartups does under load."""
 
 from __future__ import annotations
 
@@ -22,12 +21,8 @@ T = TypeVar("T")
 
 
 def with_retries(task: WatchedTask, attempt: Callable[[], T], job: NodeJob | None = None) -> T:
-    """Returns what `attempt` returns; retries after growing pauses while it raises ConnectionDropped,
-    for 30 s or until the task's end.
-
-    Raises TaskFailed (of the stage of the last ConnectionDropped) when that time is over, Expired, and what
-    else `attempt` raises.
-    """
+    """What `attempt` returns; retries after growing pauses while it raises ConnectionDropped, for 30 s or
+    until the task's end. Raises TaskFailed then, Expired, and what else `attempt` raises."""
     end = min(task.end, time.monotonic() + RETRY_SECONDS)
     tried = 0
     while True:

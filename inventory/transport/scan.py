@@ -25,11 +25,8 @@ _NOTHING = Program("", "", b"")     # no program is run on the nodes, nor on the
 
 @dataclass(frozen=True)
 class Scan:
-    """One server's host keys in wire form, one of each type, and whether it has host certificates;
-    or a failure.
-
-    Each key comes from its own connection: one right key proves nothing about the others.
-    """
+    """One server's host keys in wire form, one of each type, and whether it has certificates; or a failure.
+    Each key comes from its own connection: one right key proves nothing of others."""
 
     node: str
     keys: tuple[bytes, ...] = ()
@@ -40,11 +37,8 @@ class Scan:
 def scan(
     nodes: Iterable[Node], targets: Mapping[str, SshTarget], config: SshConfig, limits: Limits,
 ) -> Iterator[Scan]:
-    """One scan per node, as each is known, all by `limits.sweep_s`. `targets` gives each node's address,
-    by name.
-
-    Logs in to jump hosts, which must be known as in a sweep.
-    """
+    """One scan per node, as each is known, all by `limits.sweep_s`; `targets` are addresses by name. Logs in
+    to jump hosts, which must be known as in a sweep."""
     watch = Watchdog()
     transport = SshTransport(config)
     sweep = transport.begin(_NOTHING, limits, watch)

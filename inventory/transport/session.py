@@ -1,8 +1,5 @@
-"""The protocol with the program on a node, without I/O of its own: what to send, and how it ended.
-
-A transport feeds it the received data; it returns what to write,
-and turns any end into a body or a `Failure`.
-"""
+"""The protocol with the program on a node, without I/O. A transport feeds it the received data; it returns
+what to write, and turns any end into a body or a `Failure`."""
 
 from __future__ import annotations
 
@@ -39,8 +36,7 @@ def lacking(text: bytes) -> str:
 
 
 def one_line(text: bytes | str, most: int = 200) -> str:
-    """Foreign text as one line for a person: no control characters, runs of white space as one,
-    at most `most` characters."""
+    """Foreign text as one line: no control characters, white space folded, at most `most` characters."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     line = _LEFT_OUT.sub(" ", text[: most * 8]).strip()
@@ -58,10 +54,7 @@ def last_line(text: bytes) -> str:
 
 class Dialogue:
     """One program on one node. Feed it `output` and `errors`; it is `over` once `body` or `failure` is set.
-
-    `shell` is False where no login shell stands between us and the program (the local transport). `by_hand`
-    is the command that takes a person to the same place.
-    """
+    Without `shell` no login shell stands before it. `by_hand` takes a person to the same place."""
 
     def __init__(self, program: Program, limits: Limits, *, python: str, become: bool, shell: bool = True,
                  by_hand: str = "") -> None:
@@ -143,8 +136,7 @@ class Dialogue:
             self._fail(Stage.REPLY, "over 64 MiB of error output and no answer")
 
     def ended(self, exit_status: int | None) -> None:
-        """The output has ended; sets `failure` unless the outcome is known already.
-        A signal is a negative status, unknown is None."""
+        """The output has ended: sets `failure` unless decided. A signal is negative, unknown is None."""
         if self.over:
             return
         message = last_line(bytes(self._stderr))

@@ -48,19 +48,15 @@ _CANCEL_S = 15.0    # for one after SIGTERM
 
 
 class SrunTransport:
-    """`Transport` through the cluster that this machine belongs to;
-    `reservation` is the one in which nodes are taken, if any.
-
-    A node must be free: we wait six times `Limits.connect_s`, as the epilog of our last job may take long.
-    """
+    """`Transport` through this machine's cluster, in `reservation` if any. A node must be free: we wait six
+    times `Limits.connect_s`, as the epilog of our last job may take long."""
 
     def __init__(self, reservation: str | None = None, run: Run | None = None) -> None:
         self._reservation = reservation
         self._ask = run
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
-        """See `Transport.run`. No job of ours is left afterwards.
-        Raises UsageError when Slurm does not list its partitions."""
+        """See `Transport.run`. No job of ours is left. Raises UsageError without Slurm's partitions."""
         nodes = tuple(nodes)
         partitions = partitions_of(self._ask)
         queued = jobs_of(self._reservation, self._ask) if self._reservation is not None else []
@@ -171,8 +167,7 @@ def _wait_s(limits: Limits) -> float:
 
 
 class _SlurmOutput(OutputHandler):
-    """Before the program's first output, messages are Slurm's: why there is no allocation,
-    or that the node does not answer."""
+    """Before the program's output, messages are Slurm's: no allocation, or a node that does not answer."""
 
     def __init__(self, dialogue: Dialogue) -> None:
         super().__init__(dialogue)
@@ -209,8 +204,7 @@ class QueuedJob:
 
 
 def jobs_of(name: str, run: Run | None) -> list[QueuedJob]:
-    """The queued jobs of this name; unreadable lines are not ours.
-    Raises UsageError when Slurm does not answer."""
+    """The queued jobs of this name; unreadable lines are not ours. Raises UsageError without an answer."""
     found = []
     for line in output((*SQUEUE, f"--name={name}"), run).decode("utf-8", "backslashreplace").splitlines():
         number, state, reservation, comment, nodes = (line.strip().split("|") + [""] * 5)[:5]
@@ -222,8 +216,7 @@ def jobs_of(name: str, run: Run | None) -> list[QueuedJob]:
 
 
 def partitions_of(run: Run | None) -> dict[str, str]:
-    """A partition for each node: the cluster's default one, which is marked *,
-    else the first in which it is."""
+    """A partition for each node: the cluster's default one (*), else the first in which it is."""
     found: dict[str, str] = {}
     for line in output(SINFO, run).decode("utf-8", "backslashreplace").splitlines():
         node, bar, partition = line.strip().partition("|")
@@ -241,8 +234,7 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends an abandoned program: by the end of its input, then by SIGTERM,
-    on which salloc releases the node."""
+    """Ends an abandoned program: by its input's end, then by SIGTERM, at which salloc lets go."""
     _wait(process, _END_S)
     if process.poll() is None:
         _terminate(process)

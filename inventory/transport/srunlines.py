@@ -31,10 +31,8 @@ class Labelled:
 
 
 class TaskRecords:
-    """Puts together what `sruntask` and its shell write: records begin with one of `.!=` and end with `~`.
-
-    At the end of a task Slurm sends what is left in pieces, cut anywhere, and srun ends each with a newline.
-    """
+    """Puts together what `sruntask` and its shell write: records from one of `.!=` to `~`. At a task's end
+    Slurm sends the rest in pieces, cut anywhere, and srun ends each with a newline."""
 
     def __init__(self) -> None:
         self._begun: dict[int, bytes] = {}

@@ -35,10 +35,8 @@ class Unfit(Exception):
 
 
 def leave_step(proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> None:
-    """Leaves the step's control groups: Slurm may deny them the GPUs, which would then look missing.
-
-    Raises Unfit where that fails, or where Slurm has given the step mounts of its own.
-    """
+    """Leaves the step's control groups: Slurm may deny them the GPUs, which would look missing. Raises Unfit
+    where that fails, or the step has mounts of its own."""
     def confined() -> List[str]:
         with open(proc + "/self/cgroup", encoding="ascii", errors="replace") as file:
             return [line.strip() for line in file if re.search(r"slurm.*(job|step)_", line)]
@@ -152,10 +150,7 @@ def talk(program: subprocess.Popen[bytes], nonce: str, payload: bytes, extras: D
 
 
 def relay(document: Dict[str, object], parts: List[bytes]) -> None:
-    """Runs the program of the document: `argv`, `nonce`, `port`, `token`, `extras` (names).
-
-    `parts` are what it reads first, then the extras.
-    """
+    """Runs the program of the document (`argv`, `nonce`, `port`, `token`, `extras`); it reads `parts`."""
     nonce = str(document["nonce"])
     try:
         hosts = [os.environ[name] for name in ("SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_HOST")

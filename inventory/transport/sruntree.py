@@ -37,11 +37,9 @@ _SPARE_FILES = 256      # for SSH, files and pipes
 
 
 class SlurmTransport:
-    """`Transport` for sweeps: through srun where a slurmd answers, elsewhere over what `ssh` makes.
-
-    After a run, `ways` has the reason for each node that srun was not used for; `summary` is in words. With
-    `every` (seconds from one sweep to the next) nodes whose last login over SSH hung are left alone there.
-    """
+    """`Transport` for sweeps: through srun where a slurmd answers, elsewhere over what `ssh` makes. `ways`
+    has the reason for each node without srun, `summary` in words. With `every` (seconds between sweeps) nodes
+    whose last login over SSH hung are left alone there."""
 
     def __init__(
         self, run: Run | None = None, ssh: Callable[[], Transport] | None = None, every: float | None = None,

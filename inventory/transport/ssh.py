@@ -1,5 +1,4 @@
-"""The SSH transport: paramiko below, strict host keys, keys only,
-one connection and one program per node, every wait with an end."""
+"""The SSH transport: paramiko, strict host keys, keys only, one program a node, every wait with an end."""
 
 from __future__ import annotations
 
@@ -31,12 +30,9 @@ Routes: TypeAlias = "dict[str, tuple[Node, SshRoute]]"
 
 
 class SshTransport:
-    """Reaches nodes as the user's ssh would: ssh_config, agent, key files, known_hosts and ProxyJump;
-    no passwords, no ProxyCommand.
-
-    `config` None: ~/.ssh/config and /etc/ssh/ssh_config. Host keys are always checked strictly, whatever the
-    configuration says. With `keep` connections live on after a sweep and serve the next one, until `close`.
-    """
+    """Reaches nodes as the user's ssh would: ssh_config (`config` None: the usual files), agent, key files,
+    known_hosts and ProxyJump; no passwords, no ProxyCommand. Host keys are always checked strictly. With
+    `keep` connections serve the next sweep, too, until `close`."""
 
     def __init__(self, config: SshConfig | None = None, *, keep: bool = False) -> None:
         self._config = config
@@ -60,8 +56,7 @@ class SshTransport:
         return sweep
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
-        """See `Transport.run`. Closing the iterator closes every connection in use at once.
-        Raises ConfigError as `begin`."""
+        """See `Transport.run`. Closing it closes every connection at once. Raises ConfigError as `begin`."""
         nodes = tuple(nodes)
         watch = Watchdog()
         sweep = self.begin(program, limits, watch, nodes)
@@ -151,9 +146,8 @@ class SshSweep:
         self, job: NodeJob, target: SshTarget, route: Route, link: SshConnection, limits: Limits, *,
         again: bool = False,
     ) -> bytes | Failure:
-        """The answer over this connection. Raises ConnectionDropped where another one may give it: this one
-        was dead before anything was done (`again`), or a jump host was lost and nothing speaks against a
-        second run."""
+        """The answer over this connection. Raises ConnectionDropped where another may give it: this one was
+        dead before it did anything (`again`), or a jump host was lost and a second run does no harm."""
         dialogue = self._dialogue(job.node, target)
         try:
             self._converse(link, dialogue, job, target, route, limits, again=again)
@@ -207,8 +201,7 @@ class SshSweep:
         return with_retries(task, lambda: self._try(task, target, route, limits), job)
 
     def reach(self, task: WatchedTask, target: SshTarget, route: Route, limits: Limits) -> TcpStream:
-        """A stream to the server, directly or through jump hosts, with its banner to be read next;
-        raises as `_try`."""
+        """A stream to the server, direct or through jump hosts, before its banner; raises as `_try`."""
         who = place(target.hostname, target.port)
         seconds = min(limits.connect_s, target.connect_timeout or limits.connect_s)
         if route:

@@ -35,11 +35,8 @@ _INTERVAL = _SwitchInterval()
 
 @contextmanager
 def longer_switch_interval() -> Iterator[None]:
-    """Meanwhile a thread that waits for the interpreter asks for it every 20 ms instead of every 5 ms.
-
-    On a busy machine the thread that holds it may be off its core for longer,
-    and dozens of others would wake in vain.
-    """
+    """Meanwhile a waiting thread asks for the interpreter every 20 ms, not 5: on a busy machine its holder
+    may be off its core for longer, and dozens would wake in vain."""
     _INTERVAL.begin()
     try:
         yield

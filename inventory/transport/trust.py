@@ -11,8 +11,7 @@ _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 
 
 def algorithms(known: KnownHost, supported: tuple[str, ...]) -> tuple[str, ...]:
-    """`supported` with those first whose key is known, so that the server shows a
-    key that can be checked (as OpenSSH does)."""
+    """`supported`, first those whose key is known, so that the server shows one that can be checked."""
     wanted: list[str] = []
     for name in known.types:
         wanted += _RSA if name == "ssh-rsa" else (name,)
@@ -45,8 +44,7 @@ def revocation(target: SshTarget, known: KnownHost, revoked: RevokedKeys | None,
 
 
 def objection(target: SshTarget, known: KnownHost, revoked: RevokedKeys | None, blob: bytes) -> str | None:
-    """Why the key that the server has proven to own is refused, with what to type next;
-    None when it is known and not revoked."""
+    """Why the key that the server has proven is refused, with what to type; None when it is known."""
     offered = f"{key_type(blob)} {fingerprint(blob)}"
     if (problem := revocation(target, known, revoked, blob)) is not None:
         return problem

@@ -1,10 +1,6 @@
-"""Runs a program on one node whose host key no file holds: the shown key is taken for this connection alone,
-and nothing is pinned.
-
-The login is by public key, which signs this connection's identifier and is worth nothing elsewhere. Machines
-on the way must be known as in a sweep, and a revoked key is refused. What comes back is as true as the
-network.
-"""
+"""Runs a program on one node whose host key no file holds: the shown key is taken for this connection, not
+pinned. The login is by public key, which signs this connection's identifier and is worth nothing elsewhere.
+Machines on the way must be known as in a sweep, and a revoked key is refused."""
 
 from __future__ import annotations
 
@@ -22,8 +18,7 @@ from inventory.transport.watch import NodeJob, Watchdog, WatchedTask, fan_out
 
 @dataclass(frozen=True)
 class UnpinnedReply:
-    """What came back, and the host keys, in wire form, that the node has proven to own within the connection
-    that it came over."""
+    """What came back, and the host keys, in wire form, that the node has proven within that connection."""
 
     reply: Reply
     host_keys: tuple[bytes, ...] = ()

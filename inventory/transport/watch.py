@@ -54,12 +54,8 @@ class Expired(Exception):
 
 
 class WatchedTask:
-    """One piece of work with a deadline (`end`, by time.monotonic) and, within it,
-    one step after another, each with a limit.
-
-    When a step is overdue, the watchdog aborts the task:
-    sets `failure` and calls everything given to `on_abort`.
-    """
+    """One piece of work with a deadline (`end`, time.monotonic) and, within it, steps with limits. When one
+    is overdue, the watchdog sets `failure` and calls what was given to `on_abort`."""
 
     def __init__(self, watch: Watchdog, end: float, answer: Callable[[Failure], None] | None = None) -> None:
         self.end = end
@@ -75,8 +71,7 @@ class WatchedTask:
         self._lock = threading.Lock()
 
     def step(self, seconds: float, overdue: Overdue) -> None:
-        """From now until `seconds` have passed, or the task's end;
-        then `overdue(seconds waited)` says what failed. Raises Expired."""
+        """Until `seconds` have passed, or the task's end; then `overdue(seconds)`. Raises Expired."""
         self._since = time.monotonic()
         self._overdue = overdue
         self.until = min(self._since + seconds, self.end)
@@ -97,8 +92,7 @@ class WatchedTask:
         return max(0.0, self.until - time.monotonic())
 
     def on_abort(self, close: Callable[[], None]) -> None:
-        """`close` must return at once; it is called when the task is aborted, or now if it has been.
-        Raises Expired then."""
+        """`close` must return at once; called on abort, or now if that was. Raises Expired then."""
         with self._lock:
             if self.failure is None:
                 self._closers.append(close)
@@ -108,8 +102,7 @@ class WatchedTask:
 
     def again(self, failure: Failure) -> None:
         """Restarts the work after `failure`, which stays the answer when the task's end cuts the new attempt
-        short on its way to the node: the rest of the time says nothing about how long a resolver or a
-        connection takes. Raises Expired."""
+        short: the rest of the time says nothing about a resolver or a connection. Raises Expired."""
         self._before = failure
         self.step(self.end - time.monotonic(), lambda _: failure)
 
@@ -197,10 +190,7 @@ class Watchdog:
 
 
 class NodeJob:
-    """One node's work in progress: its task, and what its reply contains besides the outcome.
-
-    `first` is the reply of the first try, where this is the second.
-    """
+    """One node's work: its task, and what its reply holds besides the outcome; `first` is the first try's."""
 
     def __init__(
         self, node: Node, watch: Watchdog, end: float,
@@ -270,12 +260,9 @@ def fan_out(
     nodes: Iterable[Node], limits: Limits, work: Work, watch: Watchdog,
     again: Callable[[], None] = lambda: None, once: Collection[str] = (),
 ) -> Iterator[Reply]:
-    """Yields one reply per node as each is known, all by `limits.sweep_s`. Closing
-    the iterator aborts the work in progress.
-
-    `watch` is stopped at the end; `again` is called before the second tries, which the nodes in `once` do not
-    have. An unexpected exception in `work` becomes that node's failure, not the sweep's.
-    """
+    """Yields one reply per node, all by `limits.sweep_s`; closing it aborts the work. `watch` is stopped at
+    the end; `again` is called before the second tries, which the nodes in `once` do not have. An unexpected
+    exception in `work` is that node's failure, not the sweep's."""
     workers = _Workers(nodes, limits, work, watch, again, once)
     if limits.halt is not None:
         limits.halt.follow(workers.halt)

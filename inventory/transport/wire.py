@@ -1,5 +1,4 @@
-"""The byte stream under SSH: name to address, TCP, the server's banner;
-with a distinct error for every failure before SSH starts."""
+"""The byte stream under SSH: name to address, TCP, banner; each failure before SSH has its error."""
 
 from __future__ import annotations
 
@@ -35,8 +34,7 @@ _FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF
 
 
 class ConnectionDropped(Exception):
-    """The server closed the connection before the login, or a jump host (`stage` JUMP) was lost; a retry may
-    succeed."""
+    """The connection was closed before the login, or a jump host (JUMP) was lost; a retry may succeed."""
 
     def __init__(self, reason: str, stage: Stage = Stage.CONNECT) -> None:
         super().__init__(reason)
@@ -59,16 +57,11 @@ def _no_hop() -> str | None:
 
 
 class TcpStream:
-    """paramiko's socket: reads in large pieces, never times out by itself (the watchdog closes it),
-    safe to shut.
-
-    `shut` returns at once and makes every blocked reader and writer see the end; the descriptor itself is
-    closed by the reader, so that no other connection can get its number while it is in use. More than
-    `allowance` bytes from the other side end the connection. `last_received` is when the other side last sent
-    something, by time.monotonic; `on_close` is called once, when the descriptor is closed. `keepalive` turns
-    the kernel's keepalive on and off, where there is one. `lost_hop` names the jump host, nearest to us
-    first, whose own connection has ended and this stream with it; None where it is not to blame.
-    """
+    """paramiko's socket: reads in large pieces, never times out by itself (the watchdog closes it). `shut`
+    returns at once and makes blocked readers and writers see the end; the reader closes the descriptor, so
+    that no other connection gets its number meanwhile. More than `allowance` bytes from the other side end
+    it. `last_received` is by time.monotonic; `on_close` is called once. `keepalive` turns the kernel's on and
+    off, where there is one. `lost_hop` names the jump host, nearest first, whose end was this stream's."""
 
     def __init__(
         self, stream: Stream, shut: Callable[[], None], keepalive: Callable[[bool], None] | None = None,
@@ -110,8 +103,7 @@ class TcpStream:
 
     @property
     def guarded(self) -> bool:
-        """Whether the kernel's keepalive is on; never through a jump host,
-        where the far end has no connection to us."""
+        """Whether the kernel's keepalive is on; never through a jump host, as the far end is not ours."""
         return self._guarded
 
     def guard(self, wanted: bool) -> None:
@@ -138,8 +130,7 @@ class TcpStream:
         """Does nothing: the watchdog keeps the deadlines."""
 
     def await_banner(self, who: str) -> None:
-        """Reads up to the server's banner, which the next `recv` returns. Raises ConnectionDropped or
-        TaskFailed; blocks until then."""
+        """Reads up to the banner, which the next `recv` returns. Raises ConnectionDropped or TaskFailed."""
         seen = b""
         try:
             while not (found := _BANNER.search(seen)):
@@ -190,9 +181,8 @@ class Tunnel(Stream, Protocol):
 
 
 class _LockedChannel:
-    """A channel that never sends after it was closed. paramiko may, when one thread sends while another
-    closes, and sshd answers data for a channel that is gone by ending the connection to the jump host, and
-    with it all the other nodes behind it."""
+    """A channel that never sends after it was closed. paramiko may, and sshd answers data for a channel that
+    is gone by ending the connection to the jump host, and with it all nodes behind it."""
 
     def __init__(self, channel: Tunnel) -> None:
         self._channel = channel
@@ -219,8 +209,7 @@ class _LockedChannel:
 
 
 def channel_wire(channel: Tunnel) -> TcpStream:
-    """A wire on a channel through a jump host. Closing one writes to the jump host, which may block:
-    a thread does it."""
+    """A wire on a channel through a jump host; a thread closes it, as that may block."""
     stream = _LockedChannel(channel)
 
     def shut() -> None:
@@ -229,12 +218,8 @@ def channel_wire(channel: Tunnel) -> TcpStream:
 
 
 def dial(task: WatchedTask, host: str, port: int, seconds: float, family: str = "any") -> TcpStream:
-    """A TCP connection to the first address of `host` that takes one, within `seconds` in all.
-    Raises TaskFailed.
-
-    `family` is ssh_config's AddressFamily: any, inet or inet6.
-    What is left of `seconds` stays the task's step.
-    """
+    """A TCP connection to the first address of `host` that takes one, within `seconds`, whose rest stays the
+    task's step. `family` is ssh_config's AddressFamily. Raises TaskFailed."""
     who = place(host, port)
     task.step(seconds,
               lambda s: Failure(Stage.RESOLVE,

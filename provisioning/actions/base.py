@@ -37,16 +37,12 @@ class Holder(Enum):
 
 @dataclass(frozen=True)
 class NodeHold:
-    """Who holds a node, and with what words; of an absent one these say why it may be there anyway. `mark` is
-    that of a cordon, which may hold it beside others where a back end keeps both.
-
-    `busy` says that a job runs on it, where that is known; `identity` which thing of that name it is (a
-    node's UID in Kubernetes), and `user` who gave the reason, both empty where the back end does not say;
-    `since` is when that was by the back end's own clock. `itself` says of what others hold that it is the
-    scheduler, for now: the node does not respond, or has not registered since it started. `lacks` is what
-    someone took away of our mark where the rest of it still holds: `SupportsMend` puts that back. `dropped`
-    says of a node that no one holds why the back end itself has ended the hold whose reason it still shows.
-    """
+    """Who holds a node, and with what words; of an absent one these say why it may be there. `mark` is a
+    cordon's, which may stand beside others. `busy`: a job runs on it, if known; `identity` is which thing of
+    that name it is (a node's UID in Kubernetes), `user` who gave the reason, "" where the back end does not
+    say; `since` is by its own clock. `itself`: the scheduler holds it for now, as it does not respond or
+    register. `lacks` is what someone took away of our mark, which `SupportsMend` puts back. `dropped` is why
+    the back end ended a hold whose reason it still shows."""
 
     holder: Holder
     reason: str = ""
@@ -79,8 +75,7 @@ class Backend(Protocol):
 
     def isolate(self, node: str, reason: str) -> None:
         """No new job starts on a node that no one holds; what runs goes on. `reason` begins with the mark.
-        Where the back end can see in the same step that someone holds it by now, nothing changes, and that is
-        raised."""
+        Raises where it sees in the same step that someone holds it by now; then nothing changes."""
 
     def release(self, node: str, shown: str = "") -> None:
         """Gives back a node that we hold with the words `shown`. Where the back end can see in the same step
@@ -89,8 +84,7 @@ class Backend(Protocol):
 
 @runtime_checkable
 class SupportsRead(Protocol):
-    """What a back end can do beside, which cannot compare and change in one step: read one node just before
-    its change."""
+    """For a back end that cannot compare and change in one step: reads one node just before its change."""
 
     def now(self, node: str) -> NodeHold:
         """Who holds it. Raises ActionError."""
@@ -98,8 +92,7 @@ class SupportsRead(Protocol):
 
 @runtime_checkable
 class SupportsTakeover(Protocol):
-    """What a back end can do beside, which cannot compare and change in one step: find that a change has
-    taken a node from someone."""
+    """Finds that a change has taken a node from someone, where it cannot compare and change at once."""
 
     def taken_from(self, before: NodeHold, after: NodeHold) -> str:
         """The words of whoever took the node over after `before` was read, and lost it to our release, after
@@ -108,8 +101,7 @@ class SupportsTakeover(Protocol):
 
 @runtime_checkable
 class SupportsRewrite(Protocol):
-    """What a back end can do beside: put other words in the place of those that hold a node, which is never
-    free in between."""
+    """Puts other words in the place of those that hold a node, which is never free in between."""
 
     def rewrite(self, node: str, shown: str, reason: str) -> None:
         """It is held with `reason` in the place of `shown`, as for `release`."""
@@ -129,18 +121,15 @@ class SupportsRename(Protocol):
 
 @runtime_checkable
 class SupportsMarks(Protocol):
-    """What a back end can do beside, which can say what it holds in our form without being asked by name:
-    also on nodes that no inventory has any more."""
+    """Says what it holds in our form without being asked by name: also on nodes of no inventory."""
 
     def marked(self, names: Collection[str]) -> Mapping[str, NodeHold]:
-        """Every node that shows a mark; `names` are the inventory's, where those of the back end differ.
-        Raises ActionError."""
+        """Every node that shows a mark; `names` are the inventory's, where others. Raises ActionError."""
 
 
 @runtime_checkable
 class SupportsLostChanges(Protocol):
-    """What a back end can do beside, whose controller may lose what it has acknowledged, when it is killed
-    before it has saved that."""
+    """For a back end whose controller, when killed, may lose what it has acknowledged."""
 
     def forgot(self, changes: Mapping[str, AcknowledgedChange]) -> Mapping[str, str]:
         """Of changes that are not there any more, by node, in words how we know that the controller lost it;
@@ -166,12 +155,10 @@ class RebootState:
 
 @runtime_checkable
 class SupportsReboot(Protocol):
-    """What a back end can do beside, which has nodes restarted: as soon as their jobs have ended, and held by
-    us before and after."""
+    """Has nodes restarted as soon as their jobs have ended, held by us before and after."""
 
     def reboot(self, nodes: Collection[str], reason: str) -> None:
-        """Asks for it. The nodes are held by us, and stay so; the reason of that stays, too. Raises
-        ActionError."""
+        """Asks for it. The nodes are held by us, and stay so, with that reason. Raises ActionError."""
 
     def boots(self, nodes: Collection[str]) -> Mapping[str, RebootState]:
         """How far each of these nodes is; what the back end does not know is left out. Raises ActionError."""
@@ -187,8 +174,7 @@ class SupportsRunning(Protocol):
 
 @runtime_checkable
 class SupportsEndJobs(Protocol):
-    """What a back end can do beside, whose scheduler has a command that ends what runs on nodes. Muster shows
-    it to people and never runs it."""
+    """For a scheduler with a command that ends what runs on nodes: shown to people, never run."""
 
     def end_jobs(self, nodes: Sequence[str]) -> str:
         """The command for these nodes, one or more, as a person types it."""
@@ -199,14 +185,12 @@ class SupportsQueue(Protocol):
     """What a back end can do beside, which knows the jobs that wait for nodes."""
 
     def waiting(self, nodes: Collection[str]) -> str:
-        """Which job waits and could start if these nodes were free, in words; "" where none could. Raises
-        ActionError."""
+        """Which waiting job could start if these nodes were free, or "". Raises ActionError."""
 
 
 @dataclass(frozen=True)
 class ProbationNode:
-    """A node on probation: which thing of its name it is, and when it registered, in seconds since 1970, None
-    where that is not known."""
+    """A node on probation: which thing of its name, and when it registered (epoch seconds), if known."""
 
     identity: str
     registered: float | None
@@ -214,8 +198,7 @@ class ProbationNode:
 
 @runtime_checkable
 class SupportsProbation(Protocol):
-    """What a back end can do beside, in which new nodes are kept from jobs from their first moment until they
-    have proven themselves."""
+    """New nodes are kept from jobs from their first moment until they have proven themselves."""
 
     def unproven(self, nodes: Collection[str]) -> Mapping[str, ProbationNode]:
         """Those of these nodes that are. Raises ActionError."""
@@ -227,12 +210,10 @@ class SupportsProbation(Protocol):
 
 @runtime_checkable
 class SupportsMend(Protocol):
-    """What a back end can do beside, whose marks have several parts: put back what someone took away of one
-    (`NodeHold.lacks`)."""
+    """For marks of several parts: puts back what someone took away of one (`NodeHold.lacks`)."""
 
     def mend(self, node: str, reason: str) -> None:
-        """Afterwards the mark of `reason` is whole, where it still holds in part; else nothing changed.
-        Raises ActionError."""
+        """Makes the mark of `reason` whole where it still holds in part. Raises ActionError."""
 
 
 @runtime_checkable
@@ -246,8 +227,7 @@ class SupportsParallel(Protocol):
 
 
 def marked(backend: Backend, names: Collection[str]) -> Mapping[str, NodeHold]:
-    """All nodes that show a mark of a muster; of a back end that must be asked by name, those among `names`.
-    Raises ActionError."""
+    """All nodes with a mark of a muster, or those of `names` where it must be asked. Raises ActionError."""
     if isinstance(backend, SupportsMarks):
         return backend.marked(names)
     seen = backend.held(sorted(set(names))) if names else {}
@@ -281,12 +261,8 @@ def no_check(name: str) -> None:
 def call_each(
     backend: object, work: Mapping[str, Callable[[], None]], before: Callable[[str], None] = no_check,
 ) -> Mapping[str, str]:
-    """Does these calls to a back end, in its own way or one after another; by name why one was not done, for
-    those that were not.
-
-    `before` is called with its name just before each, in the thread of the caller; a call is not made where
-    it raises ActionError.
-    """
+    """Does these calls to a back end, in its own way or one by one; by name why one was not done. `before` is
+    called with its name just before each, here; where it raises ActionError the call is not made."""
     if isinstance(backend, SupportsParallel):
         return backend.in_parallel(work, before)
     troubles = {}
@@ -348,8 +324,7 @@ def unappended(reason: str) -> str:
 
 
 def same_reason(wrote: str, shown: str) -> bool:
-    """Whether a back end shows the words that we wrote, of which it may have cut the end, and to which it may
-    have added its own."""
+    """Whether a back end shows our words, of which it may have cut the end or to which it may have added."""
     wrote, shown = (" ".join(text.split()) for text in (wrote, unappended(shown)))
     return wrote.startswith(shown.removesuffix("…").rstrip())
 

@@ -1,6 +1,5 @@
-"""What a person's `muster uncordon` does: gives nodes back, and says of each that is not free afterwards who
-holds it and what to type next; or ends exactly one mark, also one that the store does not know.
-"""
+"""What `muster uncordon` does: gives nodes back, and says who holds those that are not free; or ends exactly
+one mark, known to the store or not."""
 
 from __future__ import annotations
 
@@ -25,9 +24,8 @@ def give_back(
     store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *,
     dry: bool = False,
 ) -> list[CordonResult]:
-    """Releases what we hold of these nodes; a result for each. `held` says that jobs are still kept away, and
-    `failed` also that a node which was never ours is not free. Raises ActionError.
-    """
+    """Releases what we hold of these nodes. `held`: jobs are still kept away; `failed` also that a node that
+    was never ours is not free. Raises ActionError."""
     done = uncordon(store, backend, nodes, why, who, clock, dry=dry)
     loose = [one.node for one in done if one.message == NONE_OF_OURS]
     left = [one.node for one in done if dry and not one.held and one.node not in loose]
@@ -76,12 +74,10 @@ def end_mark(
     store: Store, backend: Backend, mark: CordonMark, known: Collection[str], why: str, who: str,
     clock: Clock, *, dry: bool = False,
 ) -> list[CordonResult]:
-    """Ends this mark wherever the back end shows it, and no other: a cordon of ours is released, a mark of
-    which the store has no open cordon is taken away. What a person wrote beside it is theirs, and refused.
-
-    `known` are the nodes to ask a back end for that cannot list marks. A result for each node that shows it;
-    one for the mark where none does. Raises ActionError, UsageError for a mark of another back end.
-    """
+    """Ends this mark wherever the back end shows it, and no other: a cordon of ours is released, a mark
+    without an open cordon taken away. What a person wrote beside it is theirs, and refused. `known` are the
+    nodes to ask where marks cannot be listed. A result for each node that shows it, else one for the mark.
+    Raises ActionError, UsageError for a mark of another back end."""
     if not dry:
         resolve_pending(store, backend, clock)
     one = cordon_of_mark(store, mark)

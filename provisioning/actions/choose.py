@@ -33,8 +33,7 @@ def _silent(line: str) -> None:
 def backend(
     inventory: Inventory | None, options: Options = Options(), report: Callable[[str], None] = _silent,
 ) -> Backend:
-    """The one back end of a command. `report` gets a progress line during long work. Raises UsageError unless
-    there is exactly one."""
+    """The one back end of a command; `report` gets progress lines. Raises UsageError for none or several."""
     if options.hostfile is not None and options.golden is not None:
         raise UsageError("--hostfile and --golden exclude each other: give one")
     if options.hostfile is not None:

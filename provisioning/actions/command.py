@@ -173,8 +173,7 @@ def _refused(word: str) -> None:
 
 
 def _run(argv: Sequence[str], question: bytes, seconds: float) -> bytes:
-    """What the command prints; at the limit its whole process group is killed. Raises ActionError unless it
-    succeeds."""
+    """What the command prints; at the limit its group is killed. Raises ActionError unless it succeeds."""
     try:
         # A session of its own, so that the group can be killed as one.
         child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -202,8 +201,7 @@ def _run(argv: Sequence[str], question: bytes, seconds: float) -> bytes:
 
 
 def _talk(child: subprocess.Popen[bytes], question: bytes, deadline: float) -> tuple[bytes, bytes]:
-    """Writes the question and reads both outputs without blocking on a full pipe, until the child has
-    ended."""
+    """Writes the question and reads both outputs, without blocking, until the child has ended."""
     assert child.stdin and child.stdout and child.stderr  # noqa: S101  (narrowing: all three are pipes)
     reply = {"out": bytearray(), "errors": bytearray()}
     left = memoryview(question)

@@ -65,11 +65,8 @@ def cordon(
     store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *,
     dry: bool = False, verdict: int | None = None,
 ) -> list[CordonResult]:
-    """Keeps new jobs away from these nodes; returns a result for each, in order. Raises ActionError if the
-    back end cannot be asked.
-
-    `verdict` is the triage verdict behind it. Triage never releases what a person cordoned.
-    """
+    """Keeps new jobs away from these nodes; a result for each, in order. Raises ActionError. `verdict` is
+    triage's behind it: triage never releases what a person cordoned."""
     if not dry:
         resolve_pending(store, backend, clock)
     return cordon_each(
@@ -117,16 +114,14 @@ def cordon_each(store: Store, backend: Backend, wants: Sequence[CordonRequest], 
 
 
 def identity_of(store: Store, node: str, held: NodeHold) -> str:
-    """The identity of the machine with this name, by the back end, else by the newest sweep that read it;
-    empty if unknown."""
+    """The machine of this name, by the back end, else by the newest sweep that read it; "" if unknown."""
     return held.identity or machine_identity(store, node)
 
 
 def _verify(
     store: Store, backend: Backend, made: Sequence[Cordon], troubles: Mapping[str, str], clock: Clock,
 ) -> dict[str, CordonResult]:
-    """Reads the nodes again and records the outcome of cordons just made; this outranks what the back end
-    answered."""
+    """Reads nodes again and records what became of new cordons; this outranks the back end's answer."""
     done: dict[str, CordonResult] = {}
     try:
         seen = backend.held([one.node for one in made]) if made else {}
@@ -175,12 +170,8 @@ def uncordon(
     store: Store, backend: Backend, nodes: Collection[str] | None, why: str, who: str, clock: Clock, *,
     dry: bool = False, containing: str = "",
 ) -> list[CordonResult]:
-    """Releases what we hold among these nodes, or everything; what others hold by now stays theirs. Raises
-    ActionError.
-
-    A hold is ours if it shows our cordon's mark and reason as we set them, `containing` this text: an older
-    mark names no store.
-    """
+    """Releases what we hold among these nodes, or all; what others hold stays theirs. Raises ActionError. A
+    hold is ours by our mark and reason, `containing` this text: an older mark names no store."""
     if not dry:
         resolve_pending(store, backend, clock)
     reasons = dict.fromkeys(nodes, why) if nodes is not None else None
@@ -236,9 +227,7 @@ def uncordon_each(
 
 
 def _repaired(backend: Backend, snapshots: Mapping[str, tuple[NodeHold, NodeHold]]) -> Mapping[str, NodeHold]:
-    """Gives nodes back to the person who took them over just before our release; returns what they then show.
-    `snapshots`: before and after the release.
-    """
+    """Gives nodes back to whom our release took them from; returns what they then show."""
     if not isinstance(backend, SupportsTakeover):
         return {}
     theirs = {

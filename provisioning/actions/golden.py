@@ -48,8 +48,7 @@ class GoldenSet:
         self.path = path
 
     def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
-        """No one holds what is in the set. Of what is not, we hold what has a comment of ours, and others the
-        rest."""
+        """No one holds what is in the set; of the rest, we hold what has our comment, others all else."""
         return self._held(read_lines(self.path, must=True), nodes)
 
     def marked(self, names: Collection[str]) -> Mapping[str, NodeHold]:
@@ -75,8 +74,7 @@ class GoldenSet:
         change_lines(self.path, edit, must=True)
 
     def release(self, node: str, shown: str = "") -> None:
-        """Puts the node back to where we took it from; where a person has removed that line since, it stays
-        out."""
+        """Puts the node back where we took it from, unless a person has removed that line since."""
         def edit(lines: Sequence[str]) -> Sequence[str]:
             self._check_unchanged(lines, node, shown)
             return self._with(lines, node)
@@ -156,16 +154,14 @@ class GoldenSet:
         return [line for at, line in enumerate(done) if at not in gone]
 
     def _belongs(self, lines: Sequence[str], at: int, out: _Out) -> bool:
-        """Whether a line above is that from which a node was taken, or stands where that was; a person may
-        add comments in between."""
+        """Whether a line above is where a node was taken from; a person may add comments in between."""
         line = lines[at]
         return self._out(line) is None and (
             bool(names_of(line, self.path))
             or _parts(line)[0] == self._rewritten(out.names, self._missing(lines, at, out.names)))
 
     def _whole(self, lines: Sequence[str], at: int, text: str) -> str:
-        """The names of a line as they were before we took the first node out, unless a person has edited the
-        line since."""
+        """The names of a line before we took the first node out, unless a person has edited it since."""
         names = next((out.names for out in self._outs_below(lines, at)), text)
         return names if text == self._rewritten(names, self._missing(lines, at, names)) else text
 
@@ -184,8 +180,7 @@ class GoldenSet:
         return f"{text},{out.node}{behind}"
 
     def _outs_below(self, lines: Sequence[str], at: int) -> Iterator[_Out]:
-        """The comments of ours that may belong to a line of several nodes: all that follow it, up to the next
-        line with nodes."""
+        """The comments of ours that may belong to a line: all that follow it, up to the next with nodes."""
         for line in lines[at + 1:]:
             out = self._out(line)
             if out is not None and out.line is None:

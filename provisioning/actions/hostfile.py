@@ -82,8 +82,7 @@ class HostFile:
         self.release(old, shown)
 
     def _marked(self, lines: Sequence[str], node: str, shown: str) -> list[tuple[str, bool]]:
-        """Each line, and whether it is one of ours of this node; raises ActionError where ours do not show
-        these words any more."""
+        """Each line, and whether it is ours of this node; raises ActionError where ours was edited."""
         found = [(line, self._ours(line, node)) for line in lines]
         if shown and not any(ours for _, ours in found):
             raise ActionError(f"{self.path}: no line of its own bears our mark; edit it by hand")

@@ -53,9 +53,8 @@ _DEAF_S = 60.0                      # so long none is sent
 
 
 class KubeApiError(ActionError):
-    """A failed request. `status` is that of HTTP, 0 if there was none; `passing`: it may be over soon;
-    `wait`: for how long the server asks us to wait; `silent`: it took the request and did not answer in
-    time."""
+    """A failed request. `status` is HTTP's, 0 without one; `passing`: it may be over soon; `wait`: as the
+    server asks; `silent`: it took the request and did not answer in time."""
 
     def __init__(
         self, words: str, status: int = 0, *, passing: bool = False, wait: float = 0.0, silent: bool = False,
@@ -68,11 +67,8 @@ class KubeApiError(ActionError):
 
 
 class Api:
-    """The server of a kubeconfig's context, or of the pod that this runs in; it connects at the first
-    request.
-
-    `seconds` is for one request with all its retries.
-    """
+    """The server of a kubeconfig's context, or of the pod that this runs in; it connects when first asked.
+    `seconds` is for one request with its retries."""
 
     def __init__(
         self, config: str | None = None, context: str | None = None, seconds: float = 30.0,
@@ -93,13 +89,10 @@ class Api:
         return self._again("GET", path, query or {}, time.monotonic() + self._seconds)
 
     def change(self, path: str, edit: Callable[[Json], Json | None]) -> Json:
-        """Replaces the object by what `edit` makes of it (None: it is right as it is), and retries where
-        someone was faster; returns the object as it then is.
-
-        It replaces and does not patch: a merge patch of a list such as spec.taints replaces the list, and so
-        removes what someone else added meanwhile. If no answer came, reading again shows whether the change
-        was made. Raises KubeApiError, and what `edit` raises.
-        """
+        """Replaces the object by what `edit` makes of it (None: it is right), and retries where someone was
+        faster; returns the object as it then is. A merge patch would replace a list such as spec.taints with
+        what others added to it. Without an answer, reading again shows whether it was made. Raises
+        KubeApiError, and what `edit` raises."""
         return self._counted(lambda: self._changed(path, edit))
 
     def _changed(self, path: str, edit: Callable[[Json], Json | None]) -> Json:
@@ -137,14 +130,12 @@ class Api:
             return None
 
     def merge(self, path: str, patch: Json) -> None:
-        """A strategic merge patch, for lists that the server merges by key (a node's conditions). Raises
-        KubeApiError."""
+        """A strategic merge patch, for lists merged by key (a node's conditions). Raises KubeApiError."""
         deadline = time.monotonic() + self._seconds
         self._counted(lambda: self._again("PATCH", path, {"fieldManager": MANAGER}, deadline, patch, MERGE))
 
     def try_once(self, method: str, path: str, body: Json, seconds: float) -> Json:
-        """One attempt at an unimportant change (POST, or PATCH by strategic merge), within so many seconds.
-        Raises KubeApiError."""
+        """One attempt at an unimportant POST or strategic PATCH, within so long. Raises KubeApiError."""
         return self._once(
             method, path, {"fieldManager": MANAGER}, time.monotonic() + min(seconds, self._seconds), body,
             MERGE if method == "PATCH" else _JSON)
@@ -170,8 +161,7 @@ class Api:
         return done
 
     def collect(self, path: str, query: Query, take: Callable[[Json], T | None]) -> list[T]:
-        """What `take` makes of each item, page by page, without None; at most one page is in memory. Raises
-        KubeApiError."""
+        """What `take` makes of each item, page by page, without None. Raises KubeApiError."""
         for _ in range(_LISTS):
             try:
                 return self._collected(path, query, take)

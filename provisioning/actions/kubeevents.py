@@ -32,8 +32,7 @@ class Events:
         self._lock = threading.Lock()
 
     def write(self, node: Json, kind: str, reason: str, why: str, mark: str, now: float) -> None:
-        """Writes an Event of this `kind` (Normal or Warning) and `reason` (a word); on failure `report` gets
-        the cause."""
+        """Writes an Event of this `kind` (Normal, Warning) and `reason` (a word); `report` gets failures."""
         if self._ends:
             return
         try:

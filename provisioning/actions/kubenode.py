@@ -118,8 +118,7 @@ def cordoned(node: Json, reason: str) -> Json:
 
 
 def mended(node: Json, reason: str) -> Json:
-    """The node with what its cordon lacks, which is that of `reason`; what the annotation says stays, and so
-    does unschedulable."""
+    """The node with what the cordon of `reason` lacks; its annotation stays, and so does unschedulable."""
     found = copy.deepcopy(node)
     spec = found.setdefault("spec", {})
     if not _annotations(found).get(KEY):
@@ -167,13 +166,9 @@ def proven(node: Json) -> Json:
 
 
 def gpu_pod(pod: Json) -> str:
-    """Why this pod may use a GPU of its node, by what it was given and has not given back; "" where it does
-    not.
-
-    GPUs are the extended resources of NVIDIA's device plug-in (nvidia.com/gpu, nvidia.com/gpu.shared,
-    nvidia.com/mig-1g.10gb ...), and resource claims, which may be for anything. Pods of daemon sets that ask
-    for none are as all others that do so.
-    """
+    """Why this pod may use a GPU of its node, "" where it does not. GPUs are the extended resources of
+    NVIDIA's plug-in (nvidia.com/gpu, nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb ...), and resource claims,
+    which may be for anything; pods of daemon sets count as all others do."""
     about, spec, status = _map(pod, "metadata"), _map(pod, "spec"), _map(pod, "status")
     name = clean(f"{about.get('namespace')}/{about.get('name')}", 150)
     if status.get("phase") in ("Succeeded", "Failed"):
@@ -192,12 +187,9 @@ def gpu_pod(pod: Json) -> str:
 
 
 def unplaced(pod: Json) -> str:
-    """Why this pod waits for a node with a GPU; "" where it does not: one that is bound, or gated, or asks
-    for none.
-
-    https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-conditions, and
-    .../pod-scheduling-readiness/
-    """
+    """Why this pod waits for a node with a GPU; "" for one that is bound, gated, or asks for none.
+    https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-conditions,
+    .../pod-scheduling-readiness/"""
     if _map(pod, "spec").get("nodeName") or not (why := gpu_pod(pod)):
         return ""
     conditions = _maps(_map(pod, "status").get("conditions"))

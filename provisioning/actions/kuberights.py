@@ -1,5 +1,4 @@
-"""What an administrator of Kubernetes applies so that muster may do its work there, and what he should know
-of it, as one YAML text."""
+"""What an administrator of Kubernetes applies so that muster may work, with comments, as YAML."""
 
 from __future__ import annotations
 
@@ -63,12 +62,9 @@ class RbacSubject:
 
 
 def manifest(subject: RbacSubject, *, condition: bool) -> str:
-    """YAML for `kubectl apply -f -`, with all else as comments: the least rights that muster needs, with
-    `condition: true` or without.
-
-    Nodes are read, and replaced as they were read with our changes; of pods it is listed which have GPUs;
-    Events are written into the namespace default, where those of nodes are.
-    """
+    """YAML for `kubectl apply -f -`, all else as comments: the least rights of muster, with `condition: true`
+    or without. Nodes are read and replaced; of pods those with GPUs are listed; Events go to the namespace
+    default, where those of nodes are."""
     rules: list[dict[str, object]] = [
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "update"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},

@@ -142,9 +142,8 @@ class Kubernetes:
         return f"kubectl{config}{context} drain {which} --ignore-daemonsets --delete-emptydir-data"
 
     def rewrite(self, node: str, shown: str, reason: str) -> None:
-        """The mark of `reason` stands in place of the one that the node has, if that still shows these words;
-        where `reason` has none, the node is a person's from then on: it stays unschedulable with these words,
-        and without our taint."""
+        """The mark of `reason` takes the place of the node's, if that still shows these words; without a mark
+        in `reason` the node is a person's: unschedulable with these words, without our taint."""
         mark = mark_of(reason)
 
         def edit(document: Json) -> Json | None:
@@ -161,8 +160,7 @@ class Kubernetes:
             self._write_event(document, "Warning", "MusterCordoned", reason)
 
     def release(self, node: str, shown: str = "") -> None:
-        """Takes away what is ours, and nothing else; with `shown` only if the node still shows these
-        words."""
+        """Takes away what is ours alone; with `shown` only if the node still shows these words."""
         gone: list[str] = []
 
         def edit(document: Json) -> Json | None:
@@ -206,8 +204,7 @@ class Kubernetes:
         self._events.write(document, kind, word, why, mark.rstrip(":"), self._clock())
 
     def running(self, nodes: Collection[str]) -> Mapping[str, str]:
-        """By node which pod may use a GPU of it; nodes without one are left out. Pods that wait for their
-        node's kubelet count."""
+        """By node which pod may use a GPU of it; pods that wait for their node's kubelet count."""
         names = {one.name: node for node, found in self._read_nodes(nodes).items() for one in found}
         busy: dict[str, str] = {}
 
@@ -224,8 +221,7 @@ class Kubernetes:
         return busy
 
     def waiting(self, nodes: Collection[str]) -> str:
-        """A pod that asks for GPUs and that the scheduler could not place. What it says of nodes is not
-        weighed: any such pod counts."""
+        """A pod that asks for GPUs and could not be placed, whatever the scheduler says of nodes."""
         found: list[str] = []
 
         def take(pod: Json) -> None:
@@ -236,8 +232,7 @@ class Kubernetes:
         return found[0] if found else ""
 
     def unproven(self, nodes: Collection[str]) -> Mapping[str, ProbationNode]:
-        """Those that bear the startup taint; a name that several carry is on probation as the newest of
-        them."""
+        """Those with the startup taint; of a name that several carry the newest is on probation."""
         found = {}
         for node, all_of in self._read_nodes(nodes).items():
             if new := [one for one in all_of if one.unproven]:
@@ -256,12 +251,8 @@ class Kubernetes:
         self._change(node, edit)
 
     def set_conditions(self, conditions: Mapping[str, Condition]) -> None:
-        """Has each node show its condition, and when that was last checked, where the inventory asks for it;
-        every node is tried.
-
-        A node that has registered since the snapshot that found it fit shows Unknown. One line names all
-        those that were not written.
-        """
+        """Has each node show its condition, and when it was checked, where the inventory asks for it. A node
+        that registered since its snapshot shows Unknown. One line names all that were not written."""
         if not self._there.condition:
             return
         now = self._clock()
@@ -296,8 +287,7 @@ class Kubernetes:
             raise
 
     def _named(self, node: str) -> str | None:
-        """The name that the template makes of a node's; None where no node of Kubernetes can have it. A
-        kubelet's are in lower case."""
+        """The template's name for a node, lower case as a kubelet's; None where no node can have it."""
         name = self._there.name.replace("{node}", node).lower()
         return name if _NAME.fullmatch(name) else None
 

@@ -1,5 +1,4 @@
-"""A text file that people and muster edit line by line: read within bounds, changed under a lock, written
-whole."""
+"""A text file that people and muster edit: read within bounds, changed under a lock, written whole."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ _LARGEST = 16 * 1024 * 1024
 
 
 def read_lines(path: Path, *, must: bool) -> list[str]:
-    """Its lines without their ends; none where there is no such file, unless there `must` be one. Raises
-    ActionError."""
+    """Its lines without ends; none without the file, unless there `must` be one. Raises ActionError."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -35,8 +33,7 @@ def read_lines(path: Path, *, must: bool) -> list[str]:
 
 
 def change_lines(path: Path, edit: Callable[[Sequence[str]], Sequence[str]], *, must: bool) -> None:
-    """Has `edit` make new lines of the old; of several writers none undoes what another has done. Raises
-    ActionError."""
+    """`edit` makes new lines of the old; no writer undoes what another has done. Raises ActionError."""
     try:
         # Whoever shares the file may have made the name a link, and let a group write.
         real = Path(os.path.realpath(path))

@@ -1,5 +1,4 @@
-"""Decides whose the hold on a node is, from what the back end shows and from our cordons in the store.
-Pure."""
+"""Whose the hold on a node is, by what the back end shows and our cordons in the store. Pure."""
 
 from __future__ import annotations
 
@@ -27,8 +26,7 @@ class Whose(Enum):
 
 
 def whose(one: Cordon, held: NodeHold, identity: str = "") -> Whose:
-    """What became of it. `identity` is that of the machine with this name now, if known from elsewhere than
-    the back end."""
+    """What became of it; `identity` is that of this name's machine now, if known from elsewhere."""
     if held.mark == one.mark:
         return Whose.PERSON if held.holder is Holder.US and _changed(one, held) else Whose.OURS
     if held.holder is not Holder.ABSENT and _another(one.identity, held.identity, identity):
@@ -39,15 +37,13 @@ def whose(one: Cordon, held: NodeHold, identity: str = "") -> Whose:
 
 
 def dropped(one: Cordon, held: NodeHold) -> str:
-    """Why the back end itself has ended a cordon of ours, whose words it still shows as we set them; empty
-    where it has not."""
+    """Why the back end ended a cordon of ours whose words it still shows as we set them; or ""."""
     ours = mark_of(held.reason) == one.mark and not _changed(one, held)
     return held.dropped if ours else ""
 
 
 def _another(before: str, shown: str, machine: str) -> bool:
-    """Whether it is another node, or machine, than the one that the cordon was set on; what is not known is
-    no other."""
+    """Whether it is another node or machine than the cordon's; what is not known is no other."""
     if not before:
         return False
     return before != shown if shown else bool(machine) and not same_machine(before, machine)
@@ -81,8 +77,7 @@ def instead(what: Whose, one: Cordon, held: NodeHold) -> str:
 
 
 def strays(seen: Mapping[str, NodeHold], cordons: Iterable[Cordon], names: Collection[str]) -> list[Stray]:
-    """Marks on these nodes that no cordon accounts for. `cordons` are our open ones in this back end, `names`
-    those of our store."""
+    """Marks that no cordon accounts for; `cordons` are our open ones here, `names` those of our store."""
     known = {one.mark: one for one in cordons if one.state in (CordonState.MEANT, CordonState.HELD)}
     found = []
     for node, held in seen.items():

@@ -20,12 +20,9 @@ def in_parallel(
     before: Callable[[str], None] = no_check, every: float = EVERY_S,
 ) -> dict[str, T | ActionError]:
     """By name what each call gave, or the ActionError that it or its `before` raised; any other exception
-    ends it all and is raised here.
-
-    `before` is called with its name just before each is begun, in this thread. `report` gets a line that
-    begins with `what` every so many seconds. An interrupt leaves at once: the threads are daemons, and what
-    was on its way may still be done, as after a kill.
-    """
+    ends it all. `before` is called with its name just before each, in this thread. `report` gets a line that
+    begins with `what` every so many seconds. An interrupt leaves at once: threads are daemons, and what was
+    on its way may still be done."""
     todo: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     ended: queue.SimpleQueue[tuple[str, T | BaseException]] = queue.SimpleQueue()
 

@@ -39,10 +39,8 @@ _EVIDENCE = re.compile(r"(\S+) up since ([0-9]+)")
 
 def reboot(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *,
            dry: bool = False) -> list[CordonResult]:
-    """Asks for the reboot of these nodes as soon as their jobs have ended; gives a line for each, in order.
-
-    Raises UsageError for a back end that cannot, and ActionError where it cannot be asked.
-    """
+    """Asks for the reboot of these nodes once their jobs have ended; a line for each, in order. Raises
+    UsageError for a back end that cannot, ActionError where it cannot be asked."""
     able = _able(backend)
     if not dry:
         resolve_pending(store, backend, clock)
@@ -153,9 +151,8 @@ def _verify(
 
 
 def _held_after(backend: Backend, ours: Cordon, held: NodeHold) -> NodeHold:
-    """Who holds a node after its reboot. Slurm makes one that does not come back in time DOWN, takes its
-    drain away and leaves our mark; once it is there after all it may be given jobs, so it is cordoned
-    again."""
+    """Who holds a node after its reboot. Slurm makes a late one DOWN, takes its drain away and leaves our
+    mark; when it is back it may be given jobs, so it is cordoned again."""
     if held.holder is not Holder.OTHERS or mark_of(held.reason) != ours.mark:
         return held
     with suppress(ActionError):     # then it is as it is seen

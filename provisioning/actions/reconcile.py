@@ -1,6 +1,5 @@
 """Brings a store that was restored and what a back end shows together: what the lost head made after the copy
-is taken in under its own mark, and what it released is over. The back end is only read.
-"""
+is taken in, what it released is over. The back end is only read."""
 
 from __future__ import annotations
 
@@ -42,15 +41,11 @@ def reconcile(
     waiting: Collection[CordonMark] = (),
 ) -> Reconciled:
     """Afterwards each mark of ours that these back ends of one name show is an open cordon; one that cannot
-    list its marks is asked for these nodes and those that the store knows. Not taken in is a mark whose
-    number is another cordon's; a new number is beyond all of them.
-    `waiting` are marks that the store takes in by itself. Raises ActionError where one cannot be asked.
-
-    One that shows the words of triage, unedited, stays triage's, which releases the node once it has shown
-    that it is well; a person ends the others. A cordon from before the newest copy was restored, which no one
-    holds, was released by the lost head: its verdict ends, too, so that triage decides anew by what is
-    measured.
-    """
+    list is asked for these nodes and the store's. A mark whose number is another cordon's is not taken in;
+    new numbers are beyond all. `waiting` marks the store takes in by itself. Words of triage, unedited, stay
+    triage's, which releases the node once it is well; a person ends the others. A cordon from before the
+    newest restored copy that no one holds was released by the lost head: its verdict ends, too, so that
+    triage decides anew by what is measured. Raises ActionError."""
     name = backends[0].name
     if len(backends) == 1:
         resolve_pending(store, backends[0], clock)
@@ -110,8 +105,7 @@ def _take(
 
 
 def _verdict(db: sqlite3.Connection, node: str, why: str, now: float) -> int:
-    """The number of the verdict in whose name triage goes on to hold the node: the open one, else one that
-    says what the back end shows."""
+    """The verdict for which triage goes on to hold the node: the open one, else one of these words."""
     db.execute("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING", (node,))
     rows = db.execute("SELECT verdict.id FROM verdict JOIN node ON node.id = verdict.node WHERE name = ? "
                       "AND ended IS NULL", (node,)).fetchall()

@@ -98,8 +98,7 @@ class SlurmBackend:
         self._ask("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")
 
     def release(self, node: str, shown: str = "") -> None:
-        """Takes the drain away, and that alone: RESUME would also bring back a node that went down
-        meanwhile."""
+        """Takes the drain away alone: RESUME would bring back a node that went down meanwhile, too."""
         self._ask("scontrol", "update", f"NodeName={node}", "State=UNDRAIN")
 
     def end_jobs(self, nodes: Sequence[str]) -> str:
@@ -107,8 +106,7 @@ class SlurmBackend:
         return f"scancel --nodelist={fold(nodes)}"
 
     def taken_from(self, before: NodeHold, after: NodeHold) -> str:
-        """24.11 leaves the reason where it takes the drain away: one that is not that of before was written
-        in between."""
+        """24.11 leaves the reason where it takes the drain: another than before was written in between."""
         return after.reason if after.holder is Holder.NO_ONE and after.reason != before.reason else ""
 
     def rewrite(self, node: str, shown: str, reason: str) -> None:
@@ -136,8 +134,7 @@ class SlurmBackend:
                 if node not in undone}
 
     def reboot(self, nodes: Collection[str], reason: str) -> None:
-        """Asks for it in one call. `reason` is for the ledger: Slurm keeps one a node, and that carries our
-        mark."""
+        """Asks in one call. `reason` is for the ledger: Slurm keeps one a node, which has our mark."""
         self._ask("scontrol", "reboot", fold(nodes))
 
     def boots(self, nodes: Collection[str]) -> Mapping[str, RebootState]:
@@ -161,8 +158,7 @@ class SlurmBackend:
         return states_of(self._ask("scontrol", "--all", "--oneliner", "show", "node"), "scontrol show node")
 
     def now(self, node: str) -> NodeHold:
-        """Who holds one node, asked of it alone. Its name stands in no brackets, however slurm.conf wrote
-        it."""
+        """Who holds one node, asked alone: its name stands in no brackets, whatever slurm.conf wrote."""
         reason = self._ask("scontrol", "--all", "--oneliner", "show", "node", node)
         seen = states_of(reason, f"scontrol show node {node}").get(node)
         if seen is None:
@@ -186,12 +182,8 @@ _REPORTED_S = 10.0
 
 
 def undone_by(events: bytes, changes: Mapping[str, AcknowledgedChange], started: float) -> frozenset[str]:
-    """Nodes of which the newest event with our mark was ended by someone: not left open, and not ended by
-    slurmctld as it started.
-
-    `events` is what `sacctmgr -nP show event` prints: node|start|end|reason a line, ends that are not yet
-    "Unknown".
-    """
+    """Nodes whose newest event with our mark was ended by someone, not by slurmctld as it started. `events`
+    is what `sacctmgr -nP show event` prints: node|start|end|reason, open ends "Unknown"."""
     ends: dict[str, str] = {}
     for line in events.decode("utf-8", "backslashreplace").split("\n"):
         node, _, rest = line.partition("|")

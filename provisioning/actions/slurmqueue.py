@@ -1,9 +1,7 @@
-"""Jobs that wait in Slurm, and whether one could start if some nodes were free: pure, by squeue and sinfo.
-
-squeue(1) and sinfo(1) of Slurm 22.05 and 23.11. %D of a job that waits is the least number of nodes it takes,
-%P may name several partitions, %v is the reservation it is to run in. A job counts as waiting for nodes
-unless it is certain that it waits for something else.
-"""
+"""Jobs that wait in Slurm, and whether one could start if some nodes were free; pure. squeue(1) and sinfo(1)
+of Slurm 22.05 and 23.11. %D of a job that waits is the least number of nodes it takes, %P may name several
+partitions, %v is the reservation it is to run in. A job counts as waiting for nodes unless it is certain that
+it waits for something else."""
 
 from __future__ import annotations
 
@@ -49,10 +47,7 @@ class Waiting:
 
 
 def waiting(printed: str) -> Iterator[Waiting]:
-    """The jobs that wait for nodes, by what SQUEUE printed, without those of a reservation.
-
-    Raises ActionError.
-    """
+    """The jobs that wait for nodes, by SQUEUE, without those of a reservation. Raises ActionError."""
     for line in filter(str.strip, printed.splitlines()):
         fields = [field.strip() for field in line.split("|", 4)]
         count = _COUNT.fullmatch(fields[1]) if len(fields) == 5 else None
@@ -80,10 +75,7 @@ def partitions(printed: str) -> Partitions:
 
 
 def could_start(jobs: Iterable[Waiting], known: Partitions, ours: Collection[str]) -> str:
-    """Which job could start if `ours` were free, in words; "" where none could.
-
-    A job that takes more nodes than are free with them waits on, whatever becomes of them.
-    """
+    """Which job could start if `ours` were free, or "": not one that takes more than are then free."""
     wanted = frozenset(ours)
     for job in jobs:
         for name in job.partitions:

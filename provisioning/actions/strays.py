@@ -1,8 +1,5 @@
-"""Resolves marks that no cordon of this store accounts for, and cordons of ours that a person edited: adopts
-or forgets them.
-
-As in `cordon`: read, change, read again, node by node, each change in the ledger before it is made.
-"""
+"""Adopts or forgets marks that no cordon of this store accounts for, and cordons of ours that a person
+edited. As in `cordon`: read, change, read again, each change first in the ledger."""
 
 from __future__ import annotations
 
@@ -33,11 +30,8 @@ def adopt(
     store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *,
     dry: bool = False, replace_ours: bool = False,
 ) -> list[CordonResult]:
-    """Puts a mark of ours in the place of what stands on these nodes; a line for each, in order. Only a
-    person ends such a cordon. With `replace_ours` also in the place of a cordon that is ours already.
-
-    Raises UsageError for a back end that cannot, and ActionError where it cannot be asked.
-    """
+    """Puts a mark of ours in place of what stands on these nodes, or with `replace_ours` of ours, too; a line
+    for each. Only a person ends such a cordon. Raises UsageError for a back end that cannot, ActionError."""
     able = _able(backend)
     known, seen = _begin(store, backend, nodes, clock, dry)
     done: dict[str, CordonResult] = {}
@@ -83,9 +77,8 @@ def forget(
     store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *,
     dry: bool = False, mark: CordonMark | None = None,
 ) -> list[CordonResult]:
-    """Takes marks that are not a cordon of ours away from these nodes; a line for each, in order. What no one
-    else holds goes back to jobs; what a person wrote beside a mark stays, as theirs. With `mark` that one and
-    no other. Raises as `adopt`."""
+    """Takes marks that are no cordon of ours (or only `mark`) away; a line for each node, in order. What no
+    one else holds goes back to jobs; a person's words stay, as theirs. Raises as `adopt`."""
     able = _able(backend)
     known, seen = _begin(store, backend, nodes, clock, dry)
     done: dict[str, CordonResult] = {}

@@ -1,8 +1,5 @@
-"""Cordons nodes while the store cannot be opened: each under a mark of a name of its own, which the store
-takes in later (`healthcheck.store.waiting`).
-
-As with a store: read, write down, read again just before the change, change, read again.
-"""
+"""Cordons nodes without the store: each under a mark of its own, which the store takes in later
+(`healthcheck.store.waiting`). As there: read, write down, read, change, read again."""
 
 from __future__ import annotations
 
@@ -32,12 +29,8 @@ def cordon_unstored(
     folder: Path, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *,
     dry: bool = False,
 ) -> list[CordonResult]:
-    """Keeps new jobs away from these nodes; returns a result for each, in order. Raises ActionError if the
-    back end cannot be asked.
-
-    Where even the file for what waits cannot be written, the node is cordoned all the same, and its line says
-    what to type once the store works.
-    """
+    """Keeps new jobs away from these nodes; a result for each, in order. Raises ActionError. Where even the
+    file for what waits cannot be written, the line says what to type once the store works."""
     seen = backend.held(nodes)
     done: dict[str, CordonResult] = {}
     for node in dict.fromkeys(nodes):

@@ -1,10 +1,6 @@
-"""Builds what is installed on a node: the code as one zip file, and the rules and the node's own settings as
-JSON.
-
-Equal inputs give equal bytes: members in order, of one date, not compressed (whoever sends it compresses; and
-a zlib differs from the next). Nothing in it is compiled, so that it is good for every machine and every
-Python from 3.8 on; from 3.10 on it judges.
-"""
+"""Builds what is installed on a node: code as one zip file, rules and settings as JSON. Equal inputs give
+equal bytes: members in order, of one date, not compressed (whoever sends it compresses; and a zlib differs
+from the next). Nothing in it is compiled: good for any machine and Python from 3.8; from 3.10 it judges."""
 
 from __future__ import annotations
 
@@ -54,8 +50,7 @@ if __name__ == "__main__":
 
 @dataclass(frozen=True)
 class NodeBundle:
-    """The three files of one node by their names, and the digest by which their folder is called (its first
-    `layout.DIGITS`)."""
+    """A node's three files by name, and the digest in its folder's name (`layout.DIGITS` of it)."""
 
     files: Mapping[str, bytes]
     digest: str
@@ -78,8 +73,7 @@ class Bundle:
         self, node: Node, *, default_sku: str | None = None, period: float = PERIOD_S,
         occasion: str = "timer", textfile: str | None = None, exporter: str | None = None,
     ) -> NodeBundle:
-        """What this node is given. The occasion is a profile's name, or empty; the last two are only there
-        for whoever upgrades it."""
+        """What this node is given; `occasion` is a profile's name or empty. The last two help upgrades."""
         message = {
             **compile_node(node, default_sku, period, occasion, self.version), "textfile": textfile,
             "exporter": exporter}

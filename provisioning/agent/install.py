@@ -1,9 +1,6 @@
-"""Installs, rolls back and removes the agent on nodes, and asks for its status: one exec a node, over the
-usual transport.
-
-What is the same on all nodes is sent once asked for, so a node that has it already gets a few kilobytes; what
-is meant for one node is named on its command line, as `Node.words` are.
-"""
+"""Installs, rolls back and removes the agent on nodes, and asks for its status: one exec a node. What is the
+same on all nodes is sent once asked for, so a node that has it already gets a few kilobytes; what is meant
+for one node is named on its command line, as `Node.words` are."""
 
 from __future__ import annotations
 
@@ -47,12 +44,9 @@ class AgentAction(Enum):
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """What is asked, and how. `textfile` None: node_exporter's folder where there is one; empty: none.
-    `exporter` is where the node's own exporter listens, None for none.
-
-    `root` is another root folder on the nodes, for tests. With `hurry` a status has systemd run an agent that
-    has no result of the version in use.
-    """
+    """What is asked, and how. `textfile` None: node_exporter's folder if there; empty: none. `exporter` is
+    where the node's own listens, None for none. `root` is another root, for tests. With `hurry` a status has
+    systemd run an agent without a result of the version in use."""
 
     do: AgentAction
     dry: bool = False
@@ -68,8 +62,7 @@ class AgentRequest:
 
 @dataclass(frozen=True)
 class AgentResult:
-    """What became of it on one node: in a line, and all that the node said of itself. `changed` is what it
-    changed."""
+    """What became of it on one node, in a line, all that it said, and what it `changed`."""
 
     node: str
     ok: bool
@@ -82,12 +75,9 @@ def act(
     nodes: Sequence[Node], transport: Transport, desired: AgentRequest, limits: Limits,
     bundle: Bundle | None = None, helped: Sequence[Node] = (),
 ) -> Iterator[AgentResult]:
-    """Does it on every node, and yields what became of it, each as soon as it is known.
-
-    The bundle is needed to install and to upgrade; with `helped`, which are to have it, all of these nodes
-    get the root-owned helper, too. Closing the iterator drops the connections; a node that has all it needs
-    goes on.
-    """
+    """Does it on every node, and yields what became of it, as it is known. Installs and upgrades need the
+    bundle; the nodes of `helped` get the root-owned helper. Closing the iterator drops the connections; a
+    node that has all it needs goes on."""
     document: dict[str, Any] = {
         "do": desired.do.value, "dry": desired.dry, "root": desired.root, "base": BASE, "state": STATE,
         "names": FILES, "result": RESULT, "metrics": METRICS, "note": NOTE, "textfile": desired.textfile,
@@ -126,8 +116,7 @@ def act(
 
 
 def bounds(nodes: Sequence[Node], timeout: float | None, fanout: int) -> Limits:
-    """The transport's limits: two minutes for a node, beyond what its own limits add, and as many turns of
-    that as it takes."""
+    """The transport's limits: two minutes for a node beyond its own limits, and as many turns as needed."""
     node = _NODE_S if timeout is None else min(_NODE_S, timeout)
     return bounded(nodes, Limits(node_s=node, reply_bytes=_MOST, fanout=fanout), timeout)
 

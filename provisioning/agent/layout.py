@@ -28,15 +28,13 @@ DIGITS = 12
 
 
 def digest(files: Mapping[str, bytes]) -> str:
-    """SHA-256 in hexadecimal over the three files: of each a line `<sha256> <length> <name>`, in the order of
-    FILES."""
+    """SHA-256 in hexadecimal over `<sha256> <length> <name>` lines of the files, in the order of FILES."""
     lines = (f"{hashlib.sha256(files[name]).hexdigest()} {len(files[name])} {name}\n" for name in FILES)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def command(python: str = "/usr/bin/python3", textfile: str | None = None) -> tuple[str, ...]:
-    """What a timer starts. It goes on with the version that it began with, whatever `current` becomes
-    meanwhile."""
+    """What a timer starts; it goes on with the version it began with, whatever `current` becomes."""
     return (python, "-I", "-S", f"{CURRENT}/{CODE}", "run", *(("--textfile", textfile) if textfile else ()))
 
 

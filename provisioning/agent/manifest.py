@@ -32,9 +32,8 @@ _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,510}")
 
 @dataclass(frozen=True)
 class DaemonSetRequest:
-    """What the DaemonSet runs: image, seconds between checks, SKU of nodes that name none, labels of the
-    nodes that it runs on (all, if empty), port of the metrics. Raises UsageError for what Kubernetes
-    refuses."""
+    """What the DaemonSet runs: image, seconds between checks, SKU of nodes that name none, labels of its
+    nodes (all, if empty), port of the metrics. UsageError for what Kubernetes refuses."""
 
     image: str
     namespace: str = "muster"

@@ -1,5 +1,4 @@
-"""Upgrades and rolls back agents with the settings that each node was installed with, except for those given
-now."""
+"""Upgrades and rolls back agents with each node's own settings, except for those given now."""
 
 from __future__ import annotations
 
@@ -25,12 +24,8 @@ def act_keeping(
     nodes: Sequence[Node], transport: Transport, desired: AgentRequest, given: Collection[str],
     limits: Limits, ruleset: Ruleset, bundle: Bundle | None = None, helped: Sequence[Node] = (),
 ) -> Iterator[AgentResult]:
-    """As `install.act`, but that what is not among the `given` fields of the setting is on each node as it
-    was installed there.
-
-    Nodes are asked first; those of one mind are done together. An upgrade keeps what is in use, a rollback
-    what was there before it.
-    """
+    """As `install.act`, but fields that are not `given` stay as installed on each node: asked first, nodes of
+    one mind are done together. An upgrade keeps what is in use, a rollback what was before."""
     of = {node.name: node for node in nodes}
     groups: dict[AgentRequest, list[Node]] = {}
     # By the others the version before was made, and goes on as it was.
@@ -57,8 +52,7 @@ def act_keeping(
 
 
 def _installed(report: object, keep: Sequence[str], ruleset: Ruleset) -> Mapping[str, Any]:
-    """What a node's node.json says was asked for, as these fields of a setting; raises UsageError for what
-    cannot be kept."""
+    """What a node's node.json was given, as these fields; raises UsageError for what cannot be kept."""
     if not isinstance(report, dict):
         raise UsageError(f"what is installed here cannot be read ({clean(str(report), 80)}), and so not "
                          "kept: muster agent install")

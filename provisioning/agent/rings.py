@@ -1,8 +1,6 @@
-"""Rings of an upgrade: how many nodes go first, and whether a ring's agents are worse than before. Pure.
-
-A node is worse if its agent is silent or in trouble that it was not in, if the node's state is worse, or if
-results of it became UNKNOWN. A node that became better does not make up for one that became worse.
-"""
+"""Rings of an upgrade: how many go first, and whether agents got worse. Pure. A node is worse if its agent is
+silent or in trouble that it was not in, if the node's state is worse, or if results of it became UNKNOWN. A
+node that became better does not make up for one that became worse."""
 
 from __future__ import annotations
 

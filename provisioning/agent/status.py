@@ -24,11 +24,8 @@ _LONGEST = 1e12     # seconds
 
 @dataclass(frozen=True)
 class AgentStatus:
-    """One node's agent. `trouble` is what is wrong with it, empty if nothing; `answered` is False where the
-    node could not be asked.
-
-    `age` is by the node's own clock, in seconds; None where there is no result that can be read.
-    """
+    """One node's agent. `trouble` is what is wrong with it, or empty; `answered` is False where it could not
+    be asked; `age` is in seconds by the node's clock, None without a readable result."""
 
     node: str
     answered: bool
@@ -92,8 +89,7 @@ def _unserved(report: Mapping[str, Any], installed: Mapping[str, Any]) -> list[s
 
 @dataclass(frozen=True)
 class AgentVersions:
-    """The nodes whose agents have one version. `age` is how it compares with the head's, `next` what to type
-    where it is another."""
+    """The nodes of one version; `age` is how it compares with the head's, `next` what to type if at all."""
 
     version: str
     nodes: str

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from pathlib import Path
 
 from healthcheck.exporter.serving import where
 from inventory.errors import UsageError
@@ -54,155 +55,39 @@ _CAPABILITIES = (
     "CAP_MKNOD",                                            # NVML makes /dev/nvidia* where nothing has yet
 )
 
-_SERVICE = """# Made by muster agent install.
-[Unit]
-Description=muster: one look at this node
 
-[Service]
-Type=oneshot
-ExecStart=@COMMAND@
-# 1 and 3: something is wrong with the node, or unknown. That is a result, not a failure of this unit.
-SuccessExitStatus=1 3
-TimeoutStartSec={limit}
-# A tool that hangs in the kernel is left, and the next look reports it; waiting for it would end all looks.
-KillMode=process
-TimeoutStopSec=5
-
-# It runs beside training, which may lose a quarter of one core, 5 ms at a time, and no more. In this bound
-# its share is an equal one, or a busy node would starve it.
-Nice=0
-IOSchedulingClass=best-effort
-IOSchedulingPriority=7
-CPUWeight=100
-CPUQuota=25%
-CPUQuotaPeriodSec=20ms
-MemoryMax={memory}
-TasksMax=256
-OOMScoreAdjust=500
-
-# No setting that makes a mount namespace: the agent judges what is mounted.
-UMask=0077
-NoNewPrivileges=yes
-CapabilityBoundingSet={capabilities}
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
-KeyringMode=private
-SystemCallArchitectures=native
-SystemCallFilter=~@cpu-emulation @debug @module @mount @obsolete @raw-io @reboot @swap
-SystemCallErrorNumber=EPERM
-"""
-
-_TIMER = """# Made by muster agent install.
-[Unit]
-Description=muster: a look at this node every {period:g} seconds
-
-[Timer]
-OnActiveSec={first:g}s
-OnUnitActiveSec={period:g}s
-# Not all nodes at once; and never so late that a result of two periods ago is the newest.
-RandomizedDelaySec={spread:g}s
-AccuracySec={accuracy:g}s
-
-[Install]
-WantedBy=timers.target
-"""
-
-_EXPORTER = """# Made by muster agent install.
-[Unit]
-Description=muster: what the newest snapshot of this node found, for Prometheus
-After=network.target
-StartLimitIntervalSec=0
-
-[Service]
-Type=exec
-ExecStart=@EXPORTER@ --listen {listen}
-# It ends when another version is in use, and that one is started.
-Restart=always
-RestartSec=2
-TimeoutStopSec=10
-
-# The agent's result is root's; this runs as an unprivileged user, who may read it and change nothing.
-DynamicUser=yes
-AmbientCapabilities=CAP_DAC_READ_SEARCH
-CapabilityBoundingSet=CAP_DAC_READ_SEARCH
-
-Nice=10
-CPUWeight=10
-CPUQuota=50%
-MemoryMax=256M
-TasksMax=32
-OOMScoreAdjust=500
-
-UMask=0077
-NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=yes
-InaccessiblePaths=-/etc/shadow -/etc/ssh -/root
-PrivateTmp=yes
-PrivateDevices=yes
-ProtectClock=yes
-ProtectHostname=yes
-ProtectKernelTunables=yes
-ProtectKernelModules=yes
-ProtectKernelLogs=yes
-ProtectControlGroups=yes
-ProtectProc=invisible
-RestrictAddressFamilies=AF_INET AF_INET6
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
-MemoryDenyWriteExecute=yes
-KeyringMode=private
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-SystemCallFilter=~@privileged @resources
-SystemCallErrorNumber=EPERM
-
-[Install]
-WantedBy=multi-user.target
-"""
-
-_CRON = """# Made by muster agent install.
-SHELL=/bin/sh
-PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-{when} root sleep @DELAY@; timeout -k 5 {limit} @COMMAND@ >/dev/null 2>&1
-"""
+def _text(path: str) -> str:
+    """What is written there, from the file of that name in `systemd`."""
+    return (Path(__file__).parent / "systemd" / Path(path).name).read_text()
 
 
 def units(period: float) -> dict[str, str]:
     """The service's and the timer's text by path; @COMMAND@ stands for what is started."""
-    service = _SERVICE.format(limit=LIMIT_S, memory=MEMORY, capabilities=" ".join(_CAPABILITIES))
-    return {SERVICE: service, TIMER: _TIMER.format(
+    service = _text(SERVICE).format(limit=LIMIT_S, memory=MEMORY, capabilities=" ".join(_CAPABILITIES))
+    return {SERVICE: service, TIMER: _text(TIMER).format(
         period=period, first=min(10.0, period / 10), spread=period / 5, accuracy=min(10.0, period / 10))}
 
 
 def exporter(listen: str) -> str:
-    """The text of the unit that serves there; @EXPORTER@ stands for what is started. Raises UsageError for
-    what no unit can serve."""
+    """The unit that serves there, @EXPORTER@ for what is started. Raises UsageError for a bad place."""
     host, port = where(listen, "--exporter")
     if not _PLAIN.fullmatch(listen):
         raise UsageError(f"--exporter {listen}: the host {host} cannot stand in a unit; name an address")
     if port < _UNPRIVILEGED:
         raise UsageError(f"--exporter {listen}: the unit runs as an unprivileged user, who may only listen "
                          f"on ports from {_UNPRIVILEGED}")
-    return _EXPORTER.format(listen=listen)
+    return _text(EXPORTER).format(listen=listen)
 
 
 def cron(period: float) -> str:
-    """The line for cron, of the longest of its periods that is not over this one; @DELAY@ stands for a node's
-    own delay."""
+    """The line for cron, of its longest period within this one; @DELAY@ is for a node's own delay."""
     minutes = max(1, int(period // 60))
     most = max(number for number in (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30) if number <= minutes)
     hours = max((number for number in (1, 2, 3, 4, 6, 8, 12) if number * 60 <= minutes), default=0)
-    return _CRON.format(when=f"0 */{hours} * * *" if hours else f"*/{most} * * * *", limit=LIMIT_S)
+    return _text(CRON).format(when=f"0 */{hours} * * *" if hours else f"*/{most} * * * *", limit=LIMIT_S)
 
 
 def delay(node: str, period: float) -> int:
-    """How many seconds after cron's minute this node looks: its own for good, within a fifth of the
-    period."""
+    """Seconds after cron's minute when this node looks: its own, within a fifth of the period."""
     number = int.from_bytes(hashlib.sha256(node.encode()).digest()[:4], "big")
     return number % max(1, min(300, int(period / 5)))

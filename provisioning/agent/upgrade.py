@@ -1,8 +1,5 @@
-"""Upgrades agents ring by ring: the next ring begins only if the one before did not get worse.
-
-Nothing is kept on the head: nodes that have the new version are in no ring, so that an upgrade that was
-stopped or killed goes on by being started again, with its first ring first.
-"""
+"""Upgrades agents ring by ring: the next ring begins only if the one before did not get worse. Nothing is
+kept on the head: nodes that have the new version are in no ring."""
 
 from __future__ import annotations
 
@@ -35,8 +32,7 @@ class RingOutcome:
 
     @property
     def good(self) -> bool:
-        """Whether the next ring may begin: some node was upgraded, none got worse, and not all are silent, as
-        from such a ring nothing is learned."""
+        """Whether the next ring may begin: some were upgraded, none got worse, and not all are silent."""
         return not self.worse and self.upgraded and set(self.states) != {SILENT}
 
     @property
@@ -50,12 +46,9 @@ def upgrade_rings(
     began: Callable[[int, Sequence[str]], None] = lambda number, ring: None,
     clock: Callable[[], float] = time.monotonic, pause: Callable[[float], None] = time.sleep,
 ) -> Iterator[RingOutcome]:
-    """Upgrades ring after ring, and yields what became of each; ends after one that is not good.
-
-    `ask` gets the agents' status and has an agent without a result of its version run; `upgrade` upgrades.
-    The first results are awaited for `wait_s` seconds per ring; with 0 nothing is awaited or compared.
-    `began` hears of each ring before it begins, by its number from 1.
-    """
+    """Upgrades ring after ring, and yields what became of each, up to one that is not good. `ask` gets
+    agents' status and has one without a result of its version run; `upgrade` upgrades. First results are
+    awaited `wait_s` seconds a ring; with 0 nothing is compared. `began` hears of each ring, from 1."""
     for number, ring in enumerate(rings, 1):
         began(number, ring)
         before = {one.node: sample(one) for one in ask(ring)} if wait_s else {}
@@ -73,8 +66,7 @@ def upgrade_rings(
 
 
 def wait_s(planned: Iterable[AgentResult]) -> float:
-    """How many seconds a first result is awaited, by what the nodes answered to a dry run: systemd is asked
-    for a run, and cron has its own time."""
+    """Seconds to await a first result, by the answers to a dry run: cron has its own time."""
     by_cron = [one.report.get("period") for one in planned if one.report.get("cron") is True]
     periods = [float(period) for period in by_cron if isinstance(period, (int, float))
                and 0 < period <= _LONGEST_S]

@@ -22,8 +22,7 @@ _LONGEST_CLOCK, _MOST_PARAMETERS, _LONGEST_VALUE = 3600, 64, 200
 
 @dataclass(frozen=True)
 class BaseSettings:
-    """Which items are wanted. `clock_seconds` None: the clock is not compared. `sysctl` is kernel parameters
-    by name."""
+    """Which items are wanted. `clock_seconds` None: not compared. `sysctl`: kernel parameters by name."""
 
     time: bool = True
     synchronised: bool = True
@@ -42,8 +41,7 @@ class BaseSettings:
 
 
 def desired(message: Mapping[str, Any]) -> BaseSettings:
-    """What this section says; a key that it lacks is as in `BaseSettings`. Raises RulesError, with the place
-    where the mapping knows it."""
+    """What this section says; missing keys are as in `BaseSettings`. Raises RulesError, with the place."""
     found: dict[str, Any] = {}
     for key, given in message.items():
         if key not in _KEYS:

@@ -23,11 +23,8 @@ _NO_NUMBER = re.compile(
 
 @dataclass(frozen=True)
 class NodeIdentity:
-    """`name` is its host name, `boot` names its boot; "" where it does not say. `unseen` says why serial and
-    uuid could not be read.
-
-    What makers leave where a number should be is no number.
-    """
+    """Host name and boot, "" where it does not say; `unseen` says why serial and uuid could not be read. What
+    makers leave in place of a number is none."""
 
     node: str
     name: str = ""

@@ -48,11 +48,8 @@ class ItemReport:
 
 @dataclass(frozen=True)
 class BaseReport:
-    """Everything that one check of a node showed. `stage` is how far we came where it did not answer, and
-    `message` then why.
-
-    `changed` are the items that were made so now, and `failed` why others could not be.
-    """
+    """What one check of a node showed. `stage` is how far it came without an answer, `message` then why.
+    `changed` items were made so now; `failed` says why others could not be."""
 
     node: str
     items: tuple[ItemReport, ...] = ()
@@ -84,8 +81,7 @@ class BaseReport:
 
 
 def read(reply: Reply, clock_seconds: float | None) -> BaseReport:
-    """What a node answered. Its clock is compared with ours: the answer was made between the two moments that
-    we know."""
+    """What a node answered, with its clock compared with ours within the two moments we know."""
     if reply.failure is not None:
         return BaseReport(
             reply.node, message=clean(reply.failure.reason, 300), stage=reply.failure.stage, ok=False)
@@ -116,8 +112,7 @@ def _item(message: Mapping[str, Any]) -> ItemReport:
 
 
 def _clock(now: float, reply: Reply, most: float | None, service: ItemReport) -> ItemReport:
-    """How far the node's clock is from ours at least. While a time service is about to set it, that is waited
-    for."""
+    """How far the clock is off at least; awaited while a time service is about to set it."""
     if most is None:
         return ItemReport(CLOCK, ItemState.OUT, "by base: of muster's rules")
     off = now - reply.received if now > reply.received else min(0.0, now - reply.started)

@@ -1,5 +1,4 @@
-"""Has nodes check or apply their base configuration, or report their identity: one program a node, over the
-usual transport."""
+"""Has nodes check or apply their base configuration, or report identity: one program a node."""
 
 from __future__ import annotations
 
@@ -30,11 +29,8 @@ def look(
     nodes: Sequence[Node], transport: Transport, desired: BaseSettings, *, fanout: int = 64,
     seconds: float | None = None, root: str = "", fixed: Collection[str] = (),
 ) -> Iterator[BaseReport]:
-    """How each node's base configuration stands; changes nothing. Of the `fixed` nodes the host name is not
-    to be changed.
-
-    `root` is another root folder on the nodes, for tests.
-    """
+    """How each node's base configuration stands; changes nothing. The host name of `fixed` nodes is not to be
+    changed; `root` is another root folder, for tests."""
     return _sent(nodes, transport, desired, False, _limits(nodes, _CHECK_S, fanout, seconds), root, fixed)
 
 
@@ -42,8 +38,7 @@ def make(
     nodes: Sequence[Node], transport: Transport, desired: BaseSettings, *, fanout: int = 64,
     seconds: float | None = None, root: str = "", fixed: Collection[str] = (),
 ) -> Iterator[BaseReport]:
-    """Makes so what differs, and tells how it stands afterwards. Whoever is cut off meanwhile has left whole
-    files."""
+    """Makes so what differs, and tells how it stands then. Who is cut off leaves whole files."""
     return _sent(nodes, transport, desired, True, _limits(nodes, _MAKE_S, fanout, seconds), root, fixed)
 
 

@@ -72,8 +72,7 @@ class AccountLogin(Protocol):
         """Sets the account's own password."""
 
     def make_operator(self, user: str, password: Hidden) -> None:
-        """Makes an operator's account of this name, or one that is there such an account, with this
-        password."""
+        """Makes an operator's account of this name, anew or of one that is there, with this password."""
 
     def close(self) -> None:
         """Logs out; never raises."""
@@ -91,8 +90,7 @@ class Accounts:
     opened: Open
 
     def lacking(self, node: Node) -> str:
-        """What is to be done, by what is kept alone: no one is asked. "" where nothing is. Raises BmcError
-        where it cannot be kept."""
+        """What is to be done by what is kept, "" for nothing. Raises BmcError where it cannot be kept."""
         store, entry = self._store(node)
         what = []
         if self.desired.random and store.get(entry) is None:
@@ -115,9 +113,8 @@ class Accounts:
             return "a new password, which it asks for" if first else ""
 
     def settle(self, node: Node, *, renew: bool = False) -> str:
-        """Makes it so; gives what was done, "" for nothing. With `renew` a password that works is replaced,
-        too. Raises BmcError, of which `done` is None where the controller may have been changed: then the
-        next call finds out."""
+        """Makes it so; gives what was done, "" for nothing. With `renew` a working password is replaced, too.
+        Raises BmcError; `done` is None where it may have changed: the next call finds out."""
         with self._alone(node):
             store, entry = self._store(node)
             done = []
@@ -253,8 +250,7 @@ class Accounts:
 
     @contextmanager
     def _alone(self, node: Node) -> Iterator[None]:
-        """One process at a time for one controller. Raises BmcError(BUSY), or NO_SECRET where that cannot be
-        made sure of."""
+        """One process at a time for one controller. Raises BmcError(BUSY), or NO_SECRET where unsure."""
         folder = self.state / FOLDER
         make_folder(folder, "locks of accounts")
         path = folder / f"{node.name}.lock"

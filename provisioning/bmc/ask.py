@@ -1,5 +1,4 @@
-"""Asks the controllers of many nodes at once; each answer comes when it is there, and a sick controller
-delays no one."""
+"""Asks the controllers of many nodes at once; answers come as they are there, and none waits."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ def connector(folder: Path, seconds: float) -> Connect:
 def ask_controllers(
     nodes: Sequence[Node], reach: Connect, question: Callable[[Controller], T], fanout: int,
 ) -> Iterator[tuple[Node, T | BmcError]]:
-    """What each controller says, or why it does not, in the order in which they have answered. Each is logged
-    out of again."""
+    """What each controller says, or why it does not, as they answer. Each is logged out of again."""
     def one(node: Node) -> T | BmcError:
         try:
             found = reach(node)

@@ -41,10 +41,8 @@ class BmcErrorReason(Enum):
 
 
 class BmcError(Exception):
-    """A controller did not do what it was asked. `message` is one line without any secret in it.
-
-    `done` is None where it is not known whether a change was made: the request went out, and no answer came.
-    """
+    """A controller did not do what it was asked. `message` is one line without any secret; `done` is None
+    where the request went out, and no answer came."""
 
     def __init__(self, wrong: BmcErrorReason, message: str, done: bool | None = False) -> None:
         super().__init__(f"{wrong.value}: {message}")
@@ -62,8 +60,7 @@ class PowerState(Enum):
 
 
 class PowerAction(Enum):
-    """What is asked of the power. There is no restart: it is OFF and then ON, of which either shows
-    afterwards."""
+    """What is asked of the power. A restart is OFF and then ON, of which either shows afterwards."""
 
     ON = "on"
     OFF = "off"                 # at once
@@ -82,8 +79,7 @@ class BootTarget(Enum):
 
 @dataclass(frozen=True)
 class MachineIdentity:
-    """What a controller says the machine and it are. `name` is the host name that it knows of the operating
-    system, mostly empty."""
+    """What a controller says that machine and it are; `name` is the system's host name, mostly empty."""
 
     vendor: str | Missing
     model: str | Missing
@@ -97,11 +93,8 @@ class MachineIdentity:
 
 @dataclass(frozen=True)
 class BootOverride:
-    """The override of the boot order: from what the next boot is, and whether only the next one.
-
-    `progress` is how far the present boot has come, in the controller's own word (Redfish:
-    BootProgress.LastState).
-    """
+    """The override of the boot order, and whether only for the next boot. `progress` is how far the present
+    boot has come, in the controller's own word (Redfish: BootProgress.LastState)."""
 
     target: BootTarget | Missing
     once: bool | Missing
@@ -129,13 +122,9 @@ class Media:
 
 @dataclass(frozen=True)
 class HardwarePart:
-    """One piece of hardware: `kind` is cpu, gpu, dimm, drive, nic, switch, psu or fan. `health` is OK,
-    Warning or Critical, as in Redfish.
-
-    `present` is False for a seat that the controller knows and that is empty. `amount` is bytes of a dimm or
-    drive, cores of a CPU, watts of a power supply; `address` is a PCI address, or the MAC addresses of a NIC
-    joined by commas.
-    """
+    """One piece of hardware: `kind` is cpu, gpu, dimm, drive, nic, switch, psu or fan, `health` OK, Warning
+    or Critical (Redfish). Without `present` the seat is empty. `amount` is bytes of a dimm or drive, cores of
+    a CPU, watts of a power supply; `address` is a PCI address, or a NIC's MAC addresses joined by commas."""
 
     kind: str
     slot: str
@@ -150,8 +139,7 @@ class HardwarePart:
 
 @dataclass(frozen=True)
 class HardwareInventory:
-    """All parts by kind. A kind that could not be read is `Unmeasured`, one that this controller does not
-    tell of `UNSUPPORTED`."""
+    """All parts by kind; what could not be read is `Unmeasured`, what it does not tell of `UNSUPPORTED`."""
 
     parts: Mapping[str, tuple[HardwarePart, ...] | Missing] = field(
         default_factory=lambda: MappingProxyType({}))
@@ -168,8 +156,7 @@ class FirmwareEntry:
 
 @dataclass(frozen=True)
 class LogReading:
-    """The events of a log that still hold, oldest first, and why `missing` ones may be among what was not
-    read; empty where all was."""
+    """The events of a log that still hold, oldest first, and why `missing` ones may be there, too."""
 
     log: BmcLog
     missing: str = ""
@@ -209,19 +196,15 @@ class EarlierChange:
 
 class Controller(Protocol):
     """One controller, logged in to as late as can be. Each method raises BmcError, and ends within the
-    seconds it was made with.
-
-    Methods that change give what the controller said of it when it was accepted, mostly nothing; whether it
-    came true is for a later reading to show. One that goes on for longer than the method has raises TIMEOUT
-    with `done` None; `earlier` asks about it, and no other change is begun meanwhile (BUSY).
-    """
+    seconds it was made with. Changes give what the controller said when it accepted them, mostly nothing; a
+    later reading shows whether it came true. One that takes longer raises TIMEOUT with `done` None; `earlier`
+    asks about it, and no other change begins meanwhile (BUSY)."""
 
     kind: str       # redfish or ipmi
     node: str
 
     def reachable(self) -> str:
-        """Answers without credentials: what it says it is, a line. Raises UNREACHABLE, TLS, TIMEOUT or
-        BROKEN."""
+        """Says what it is without credentials, a line. Raises UNREACHABLE, TLS, TIMEOUT or BROKEN."""
 
     def identity(self) -> MachineIdentity: ...
     def power(self) -> PowerState: ...

@@ -47,8 +47,7 @@ _MORE = 1.1
 
 @dataclass(frozen=True)
 class PartsComparison:
-    """What someone has to repair, and what could not be said: `unreported` by nature, `unread` for what may
-    be read the next time."""
+    """What someone has to repair, what is `unreported` by nature, and what may be read the next time."""
 
     troubles: tuple[Trouble, ...]
     unreported: tuple[str, ...]
@@ -64,12 +63,8 @@ def compare(
     hardware: HardwareInventory, numbers: Mapping[str, Any], *, powered: bool, lists: bool = True,
     may_be_empty: Collection[str] = (), place: str = "its rack",
 ) -> PartsComparison:
-    """What differs. `numbers` are a SKU's, None where it does not judge; `powered` says whether the machine
-    is on.
-
-    Without `lists` the controller tells of sensors and not of parts (IPMI): one may stand for several, and
-    none reads without power.
-    """
+    """What differs. `numbers` are a SKU's, None where it does not judge; `powered`: the machine is on.
+    Without `lists` the controller tells of sensors (IPMI): one may stand for several parts."""
     numbers = numbers if lists else {}
     troubles: list[Trouble] = []
     unreported: list[str] = []
@@ -130,8 +125,7 @@ def _count(
 
 
 def _ports(adapters: Sequence[HardwarePart]) -> int | Unmeasured:
-    """Ports by their MAC addresses; an adapter that tells none has at least one, and how many is not
-    known."""
+    """Ports by their MAC addresses; an adapter that tells none has at least one, number unknown."""
     number = 0
     for part in adapters:
         if not isinstance(part.address, str) or part.address.count(":") < 5:
@@ -141,8 +135,7 @@ def _ports(adapters: Sequence[HardwarePart]) -> int | Unmeasured:
 
 
 def _lacking(parts: Sequence[HardwarePart], wanted: int) -> list[str]:
-    """Seats known to be empty; else the numbers that are left out where the names of all the others differ in
-    the number alone, from 0 or 1 on."""
+    """Seats known to be empty; else missing numbers where names differ in it alone, from 0 or 1 on."""
     empty = [part.slot for part in parts if not part.present]
     matches = [_NUMBERED.fullmatch(part.slot) for part in parts]
     if empty or not parts or not all(

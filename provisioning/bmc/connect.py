@@ -1,5 +1,4 @@
-"""The one way to a node's management controller, whatever it speaks; nothing is asked, and no password read,
-before its first use."""
+"""The one way to a node's controller, whatever it speaks; no password is read before its use."""
 
 from __future__ import annotations
 
@@ -23,11 +22,9 @@ def controller(
     node: Node, *, folder: Path, seconds: float = 30.0, answer_s: float | None = None,
     kept: KeptDocuments | None = None,
 ) -> Controller:
-    """The node's controller; `folder` is the state folder with the pinned certificates, `seconds` are for
-    each call, and `answer_s` for each answer in it (None: as many); `kept` as for a RedfishController.
-
-    Raises UsageError for a node of which the inventory names none, MusterError for pins that cannot be read.
-    """
+    """The node's controller; `folder` is the state folder with pins, `seconds` are for each call, `answer_s`
+    for each answer in it (None: as many); `kept` as for a RedfishController. Raises UsageError where the
+    inventory names none, MusterError for unreadable pins."""
     bmc = node.bmc
     if bmc is None:
         raise UsageError(

@@ -1,9 +1,6 @@
-"""Passwords of management controllers: read as late as can be from where the inventory says they are, and
-shown nowhere.
-
-What a password's command prints, and what a file holds, is in no error, log or repr. Whoever needs the text
-asks for it by name, `Hidden.text`, at the one place that hands it to the controller.
-"""
+"""Passwords of management controllers: read late from where the inventory says, shown nowhere. What a
+password's command prints, and what a file holds, is in no error, log or repr. Whoever needs the text asks for
+it by name, `Hidden.text`, at the one place that hands it to the controller."""
 
 from __future__ import annotations
 
@@ -26,8 +23,7 @@ _MOST = 4096        # bytes; no controller takes as many
 
 
 class Hidden:
-    """Text that does not show itself: not by str, repr or format, nor in a traceback's locals; `text` is
-    it."""
+    """Text that does not show itself: not by str, repr or format, nor in tracebacks; `text` is it."""
 
     __slots__ = ("text",)
 
@@ -63,8 +59,7 @@ _TAKING = threading.Lock()
 
 
 def login(node: Node) -> tuple[str, Hidden]:
-    """The user and the password for a node's controller. Raises BmcError(NO_SECRET), in one line that says
-    what to do."""
+    """The user and password for a node's controller. Raises BmcError(NO_SECRET), which says what to do."""
     bmc = node.bmc
     if bmc is None or bmc.user is None:
         raise BmcError(
@@ -87,8 +82,7 @@ def supplier(node: Node) -> Callable[[], tuple[str, str]]:
 
 
 def secret(where: Secret, node: str) -> Hidden:
-    """The password: the first line of the file, the variable, or the first line that the command prints.
-    Raises BmcError(NO_SECRET)."""
+    """The password: the variable, or the first line of file or program. Raises BmcError(NO_SECRET)."""
     words = tuple(word.replace("{node}", node) for word in where.words)
     if where.source is SecretFrom.ENV:
         name = where.words[0].replace("{node}", re.sub(r"[-.]", "_", node))
@@ -110,8 +104,7 @@ def _password(data: bytes, what: str) -> Hidden:
 
 
 def _variable(name: str) -> bytes:
-    """What a variable holds. It is taken out of our environment, so that no program that we start from now on
-    gets it."""
+    """What a variable holds. It leaves our environment, so that no program that we start gets it."""
     with _TAKING:
         if name in os.environ:
             _TAKEN[name] = Hidden(os.environ.pop(name))

@@ -1,5 +1,4 @@
-"""The steps of pinning controllers' certificates: what each shows, what is to be done about it, and doing
-it."""
+"""The steps of pinning controllers' certificates: what each shows, what to do about it, doing it."""
 
 from __future__ import annotations
 
@@ -40,8 +39,7 @@ class PinOutcome(Enum):
 
 @dataclass(frozen=True)
 class ControllerEnrolment:
-    """One node: what its controller shows, what is pinned, and what is decided. `vouched` says that a list
-    names the fingerprint."""
+    """What a node's controller shows, what is pinned and decided; `vouched`: a list names the fingerprint."""
 
     node: str
     outcome: PinOutcome
@@ -98,8 +96,7 @@ def written(folder: Path, subjects: Iterable[ControllerEnrolment]) -> None:
 
 
 def shared(subjects: Iterable[ControllerEnrolment]) -> dict[str, tuple[str, ...]]:
-    """The certificates that several controllers show, with the nodes: whoever has the key of one can pose as
-    the others."""
+    """The certificates that several show, with the nodes: whoever has the key can pose as all of them."""
     found: dict[str, list[str]] = {}
     for one in subjects:
         if one.shown:

@@ -1,5 +1,4 @@
-"""Judges what a controller says of itself by the rules that judge what the node sees of it
-(`rules/bmc.yaml`)."""
+"""Judges what a controller says of itself by the rules for the node's own look (`rules/bmc.yaml`)."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ def rules_of(rules: Iterable[Rule]) -> list[Rule]:
 
 
 def facts(controller: Controller, now: float, days: float = LOG_DAYS) -> Facts:
-    """Log of so many days, its use and sensors; each that cannot be read says why. Raises BmcError where the
-    controller cannot be asked at all."""
+    """Log of so many days, its use, and sensors, or why not. Raises BmcError where it cannot be asked."""
     nothing: Any = UNSUPPORTED
     return {
         "bmc_log": _log(_read(lambda: controller.log(days),
@@ -71,8 +69,7 @@ def judged(node: Node, rules: Iterable[Rule], found: Facts | BmcError) -> NodeRe
 
 
 def _judged(rule: Rule, found: Facts) -> Result:
-    """One rule. What the controller calls critical and no rule has words for keeps the log's rule from
-    passing."""
+    """One rule. What is critical and no rule has words for keeps the log's from passing."""
     log = found.get("bmc_log")
     log = log.value if isinstance(log, Partial) else log
     if rule.checked.name == "bmc.sel_critical" and isinstance(log, BmcLog) and (

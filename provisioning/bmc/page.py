@@ -1,8 +1,5 @@
-"""What controllers have said, as lines for people and as values for JSON (`muster.bmc/1`).
-
-In JSON what was not measured is {"unmeasured": REASON}, and what a controller does not have {"unsupported":
-true}; in lines ? and -.
-"""
+"""What controllers said, as lines and as JSON (`muster.bmc/1`). There what was not measured is {"unmeasured":
+REASON}, and what a controller does not have {"unsupported": true}; in lines ? and -."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""Passwords that muster makes for controllers, and where they are kept: a file for each machine that only its
-owner may read, or the site's keyring, by a program that is given the password over its standard input.
-
-A new password has a place of its own, beside the one that works, until the controller has been seen to take
-it: so whoever is killed anywhere has lost neither.
-"""
+"""Passwords that muster makes for controllers, and where they are kept: a file for each machine, its owner's
+alone, or the site's keyring, by a program that reads it on standard input. A new password has a place of its
+own, beside the one that works, until the controller has been seen to take it."""
 
 from __future__ import annotations
 
@@ -65,8 +62,7 @@ class PasswordStore(Protocol):
     """Passwords by entry: a node's name, or that with NEXT, OPERATOR behind it."""
 
     def get(self, entry: str) -> Hidden | None:
-        """The password; None where there is none. Raises BmcError for one that is there and cannot be
-        read."""
+        """The password; None where there is none. Raises BmcError for one that cannot be read."""
 
     def put(self, entry: str, password: Hidden) -> None:
         """Keeps it, beyond a crash. Raises BmcError(NO_SECRET)."""

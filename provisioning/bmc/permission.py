@@ -17,11 +17,9 @@ _AWAY = frozenset({LifecycleState.RMA, LifecycleState.RETIRED})
 
 
 def why_not(inventory: Inventory, nodes: Sequence[Node], *, off: bool) -> dict[str, str]:
-    """Why not, by node; those that may are not in it. `off` is for what ends whatever runs there.
-
-    A node in service must be cordoned in our name. What is turned off must have no job: the back end says so;
-    where a site has none, lifecycle planned or bringup, rma or retired is the word that no one uses it.
-    """
+    """Why not, by node; those that may are not in it. `off` is for what ends whatever runs there: then the
+    back end must say that no job does; where a site has none, lifecycle planned, bringup, rma or retired
+    does. A node in service must be cordoned in our name."""
     affected = [node for node in nodes if off or node.in_service]
     if inventory.cordon is None:
         affected = [node for node in affected if node.lifecycle.state not in _OURS]

@@ -1,9 +1,5 @@
-"""Which certificate each node's controller has: fingerprints that a person or a delivery list has vouched
-for, in one file.
-
-A fingerprint is SHA-256 of the certificate as it is sent (DER), in hexadecimal. The file is replaced whole,
-under a lock.
-"""
+"""Fingerprints of controllers' certificates that a person or a delivery list vouched for, in one file. A
+fingerprint is SHA-256 of the certificate as it is sent (DER), in hexadecimal. It is replaced whole."""
 
 from __future__ import annotations
 
@@ -55,11 +51,8 @@ def _parsed(data: bytes, path: Path) -> dict[str, str]:
 
 
 def write(folder: Path, changes: Mapping[str, str], replacing: Mapping[str, str]) -> None:
-    """Pins these fingerprints; `replacing` names the old one of each node that may change. Raises MusterError
-    and changes nothing.
-
-    A node that has come to have another pin meanwhile is not overwritten.
-    """
+    """Pins these fingerprints; `replacing` names the old one of each node that may change: another pin that
+    came meanwhile is not overwritten. Raises MusterError and changes nothing."""
     make_folder(folder, "pinned certificates")
     path = folder / NAME
     try:
@@ -70,17 +63,13 @@ def write(folder: Path, changes: Mapping[str, str], replacing: Mapping[str, str]
                 if held not in (fingerprint, replacing.get(node)):
                     raise MusterError(f"the certificate of {node} in {path} changed while this command ran; "
                                       "nothing was written; run it again")
-            pins |= changes
-            write_whole(
-                path,
-                (json.dumps({"schema": SCHEMA, "pins": pins}, indent=1, sort_keys=True) + "\n").encode())
+            _write(path, {**pins, **changes})
     except OSError as problem:
         raise MusterError(f"{path} cannot be written: {problem.strerror}") from None
 
 
 def rename(folder: Path, old: str, new: str) -> bool:
-    """The pin of the old name is the new one's; whether there was any. Raises MusterError where the new name
-    has another one, and changes nothing."""
+    """Gives the old name's pin to the new one; whether there was any. MusterError where that has another."""
     path = folder / NAME
     if old not in read(folder):
         return False
@@ -93,12 +82,15 @@ def rename(folder: Path, old: str, new: str) -> bool:
             if pins.setdefault(new, fingerprint) != fingerprint:
                 raise MusterError(f"{path}: {old} and {new} have different certificates pinned: one of them "
                                   "is another machine; see: muster bmc enroll")
-            write_whole(
-                path,
-                (json.dumps({"schema": SCHEMA, "pins": pins}, indent=1, sort_keys=True) + "\n").encode())
+            _write(path, pins)
     except OSError as problem:
         raise MusterError(f"{path} cannot be written: {problem.strerror}") from None
     return True
+
+
+def _write(path: Path, pins: Mapping[str, str]) -> None:
+    text = json.dumps({"schema": SCHEMA, "pins": pins}, indent=1, sort_keys=True)
+    write_whole(path, f"{text}\n".encode())
 
 
 def shown(fingerprint: str) -> str:
@@ -107,8 +99,7 @@ def shown(fingerprint: str) -> str:
 
 
 def expected(path: Path) -> dict[str, str]:
-    """What a list says the certificates are: lines `NODE FINGERPRINT`, with or without colons; # begins a
-    comment. Raises UsageError."""
+    """Lines `NODE FINGERPRINT` of a list, with or without colons; # begins a comment. Raises UsageError."""
     try:
         with open(path, "rb") as file:
             text = file.read(_MOST).decode("utf-8", "replace")

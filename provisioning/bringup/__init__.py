@@ -1,5 +1,2 @@
-"""Takes machines from power-off to service through stated steps, many at once, resumable at any point.
-
-`engine` advances them, `policy` says what is wanted, `steps` do the work on machines, `pages` show it.
-`engine.run.run` is where a bring-up begins.
-"""
+"""Takes machines from power-off to service through steps, many at once, resumable anywhere. `engine` advances
+them, `policy` says what is wanted, `steps` do the work on machines, `pages` show it."""

@@ -1,2 +1,1 @@
-"""The commands that change machines or start the demo, a module for each or for a part of one: parse, call,
-print."""
+"""The commands that change machines or start the demo: parse, call, print."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.agentrun import run
+from healthcheck.cli.options import check_sku
 from inventory.cli.confirm import YES_MANY, confirm
 from inventory.cli.folded import echo_folded
 from inventory.cli.formatted import as_json as format_option
 from inventory.cli.limits import FANOUT, LIMIT, announce
 from inventory.cli.span import span
-from inventory.errors import UsageError
+from inventory.cli.stacked import stacked
 from provisioning.cli.agentmanifest import manifest
 
 EXPORTER = "127.0.0.1:9847"
@@ -50,35 +51,25 @@ agent.add_command(run)
 agent.add_command(manifest)
 
 
-def _common(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        FANOUT, LIMIT,
-        click.option("--timeout", metavar="SPAN", callback=span(1, 86400),
-                     help="Time limit for the whole command. [2m a node]"),
-        click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says."),
-        format_option("json: one JSON document of all nodes."),
-        click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")):
-        command = option(command)
-    return command
-
-
-def _sent(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        click.option(
-            "--period", metavar="SPAN", callback=span(10, 86400), help="Time between two checks. [5m]"),
-        click.option("--profile", metavar="NAME", help="The profile of each check. [timer]"),
-        click.option("--textfile", metavar="DIR",
-                     help="node_exporter's folder on the nodes, or `none`. [the customary one]"),
-        click.option("--exporter", metavar="[HOST:PORT]", is_flag=False, flag_value=EXPORTER,
-                     help="Have each node serve its result to Prometheus there, or `none`. Without a value: "
-                          f"{EXPORTER}."),
-        click.option("--rules", metavar="DIR", help="Site rules, as for muster check."),
-        click.option("--sku", metavar="NAME", shell_complete=completing.sku,
-                     help="SKU of nodes that name none."),
-        click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing."),
-        YES_MANY):
-        command = option(command)
-    return _common(command)
+_common = stacked(
+    click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check."),
+    format_option("json: one JSON document of all nodes."),
+    click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says."),
+    click.option("--timeout", metavar="SPAN", callback=span(1, 86400),
+                 help="Time limit for the whole command. [2m a node]"),
+    LIMIT, FANOUT)
+_sent = stacked(
+    _common, YES_MANY,
+    click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing."),
+    click.option("--sku", metavar="NAME", shell_complete=completing.sku, help="SKU of nodes that name none."),
+    click.option("--rules", metavar="DIR", help="Site rules, as for muster check."),
+    click.option("--exporter", metavar="[HOST:PORT]", is_flag=False, flag_value=EXPORTER,
+                 help="Have each node serve its result to Prometheus there, or `none`. Without a value: "
+                      f"{EXPORTER}."),
+    click.option("--textfile", metavar="DIR",
+                 help="node_exporter's folder on the nodes, or `none`. [the customary one]"),
+    click.option("--profile", metavar="NAME", help="The profile of each check. [timer]"),
+    click.option("--period", metavar="SPAN", callback=span(10, 86400), help="Time between two checks. [5m]"))
 
 
 @agent.command(short_help="Put the agent on nodes.")
@@ -215,8 +206,7 @@ def _act(
     timeout: float | None, fanout: int, yes: bool = False, rules: str | None = None,
     given: tuple[str, ...] = (), sizes: Sequence[RingSize] = (), wait: float | None = None,
 ) -> int:
-    """Runs the request and prints each node's result as soon as it is known, or one JSON document at the
-    end."""
+    """Runs the request and prints each node's result as it is known, or one document at the end."""
     from dataclasses import replace
     from importlib import metadata
 
@@ -228,9 +218,7 @@ def _act(
     from provisioning.agent.reinstall import act_keeping
 
     ruleset = ruleset_of(rules)
-    if desired.default_sku not in (None, *ruleset.skus):
-        raise UsageError(
-            f"--sku {desired.default_sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    check_sku(desired.default_sku, ruleset)
     ruleset.named(desired.occasion)
     chosen: list[Node] = list(choose(nodes, inventory, False, False, ruleset, desired.default_sku))
     helped = [node for node in chosen if node.privilege is Privilege.HELPER]
@@ -288,8 +276,7 @@ def _act(
 
 
 def _sudoers(users: set[str | None]) -> None:
-    """Prints the sudoers line that lets checks run the installed helper; the node's administrator decides on
-    it."""
+    """Prints the sudoers line for checks by the installed helper; the node's administrator decides."""
     from healthcheck.collector import helper
 
     for user in sorted(user or "muster" for user in users):

@@ -9,31 +9,29 @@ from typing import TYPE_CHECKING
 
 import click
 
-from healthcheck.cli import completing
 from inventory.cli.chosen import who
 from inventory.cli.confirm import YES_MANY, confirm
 from inventory.cli.folded import echo_folded
 from inventory.errors import MusterError, UsageError
 from inventory.model import Node
 from inventory.text import clean
-from provisioning.cli.bmccommon import SECONDS, as_json, chosen, document, folder, options
+from provisioning.cli.bmccommon import JSON, NODES, BmcOptions, document, options
 
 if TYPE_CHECKING:
     from provisioning.bmc.base import BmcError
 
 
 @click.command()
-@click.argument("nodes", shell_complete=completing.node_set)
+@NODES
 @click.option("--apply", is_flag=True, help="Set them. Without this, only show what would be done.")
 @click.option("--renew", is_flag=True, help="Replace passwords that work, too.")
 @click.option("--rules", metavar="DIR",
               help="A folder of site rules; `accounts:` of its bringup.yaml overrides the packaged one.")
 @YES_MANY
-@as_json
+@JSON
 @options
 def accounts(
-    nodes: str, apply: bool, renew: bool, rules: str | None, yes: bool, as_json: bool, file: str | None,
-    state: str | None, timeout: float | None, fanout: int,
+    nodes: str, apply: bool, renew: bool, rules: str | None, yes: bool, as_json: bool, bmc: BmcOptions,
 ) -> int:
     """Give the controllers of NODES the accounts that `accounts:` of bringup.yaml wants: a random password
     for each, and an operator's account.
@@ -55,13 +53,13 @@ def accounts(
     from provisioning.bmc.connect import accounts_of
     from provisioning.bringup.policy.load import load
 
-    named, _ = chosen(nodes, file)
+    named, _ = bmc.chosen(nodes)
     desired = load(folders(rules)).accounts
     if not desired.wanted:
         raise UsageError("bringup.yaml wants nothing of accounts; say there: accounts: {password: random, "
                          "store: {folder: DIR}} (muster help bmc)")
-    at = folder(state)
-    setting: Accounts = accounts_of(desired, at, timeout or SECONDS)
+    at = bmc.folder
+    setting: Accounts = accounts_of(desired, at, bmc.seconds)
     if apply:
         confirm("set accounts", [node.name for node in named], stops=False, yes=yes)
 
@@ -70,7 +68,7 @@ def accounts(
             setting.plan(node) or ("a new password" if renew else ""))
 
     found: dict[str, dict[str, object]] = {}
-    for node, answer in _asked(named, one, at if apply else None, fanout):
+    for node, answer in _asked(named, one, at if apply else None, bmc.fanout):
         if isinstance(answer, BmcError):
             unsure = apply and answer.done is None
             found[node.name] = {"state": "not known" if unsure else "refused",

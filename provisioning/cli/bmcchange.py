@@ -3,47 +3,58 @@ change enters the ledger before it."""
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from healthcheck.cli import completing
 from inventory.cli.chosen import who
 from inventory.cli.confirm import confirm, yes_or
 from inventory.cli.folded import echo_folded
+from inventory.cli.stacked import stacked
 from inventory.errors import UsageError
-from inventory.model import Inventory, Node
+from inventory.model import Node
 from inventory.nodeset import fold
 from inventory.text import clean
-from provisioning.cli.bmccommon import SECONDS, chosen, folder, options
+from provisioning.cli.bmccommon import NODES, BmcOptions, options
 
 if TYPE_CHECKING:
     from provisioning.bmc.base import Controller
 
 ControllerAction = Callable[["Controller"], Any]
+_HOW = stacked(
+    click.option("--reason", metavar="TEXT", default="by hand", show_default=True, help="For the ledger."),
+    yes_or("--apply"),
+    click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing."))
+
+
+@dataclass(frozen=True)
+class _How:
+    """What the options say of any change, whichever it is."""
+
+    bmc: BmcOptions
+    dry_run: bool
+    yes: bool
+    reason: str
 
 
 def _changing(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing."),
-        yes_or("--apply"),
-        click.option(
-            "--reason", metavar="TEXT", default="by hand", show_default=True, help="For the ledger.")):
-        command = option(command)
-    return options(command)
+    """The options of any change, as the parameter `how`."""
+    @functools.wraps(command)
+    def with_how(*args: Any, bmc: BmcOptions, dry_run: bool, yes: bool, reason: str, **others: Any) -> Any:
+        return command(*args, how=_How(bmc, dry_run, yes, reason), **others)
+
+    return _HOW(options(with_how))
 
 
-def _change(
-    named: Sequence[Node], inventory: Inventory, what: str, action: ControllerAction, *, off: bool,
-    dry_run: bool, yes: bool, reason: str, state: str | None, timeout: float | None, fanout: int,
-) -> int:
+def _change(nodes: str, what: str, action: ControllerAction, how: _How, *, off: bool = False) -> int:
     """Makes the change where it is allowed; the ledger entry is written before it, the outcome after it."""
     from healthcheck.store import ledger
     from healthcheck.store.file import opened
-    from provisioning.bmc.ask import ask_controllers, connector
     from provisioning.bmc.base import BmcError
     from provisioning.bmc.permission import why_not
 
@@ -52,24 +63,24 @@ def _change(
         echo_folded((name, f"not done: {why}") for name, why in refused.items())
         return [node for node in nodes if node.name not in refused]
 
+    named, inventory = how.bmc.chosen(nodes)
     affected = allowed(named)
-    if dry_run:
+    if how.dry_run:
         if affected:
             click.echo(f"{fold(node.name for node in affected)}: would do: {what}. Nothing changed.")
         return int(len(affected) < len(named))
-    if confirm(what, [node.name for node in affected], stops=off, yes=yes):
+    if confirm(what, [node.name for node in affected], stops=off, yes=how.yes):
         affected = allowed(affected)        # a job may have come while the person thought
     code = int(len(affected) < len(named))
-    at = folder(state)
-    with opened(at, make=True) if affected else nullcontext() as store:
+    with opened(how.bmc.folder, make=True) if affected else nullcontext() as store:
         lines: dict[str, int] = {}
         done: list[tuple[str, str]] = []
         if store is not None:
             with store.writing() as db:
                 lines = {
                     node.name: ledger.begin(db, time.time(), who(), f"bmc {what}", node.name,
-                                            clean(reason.strip())) for node in affected}
-        for node, found in ask_controllers(affected, connector(at, timeout or SECONDS), action, fanout):
+                                            clean(how.reason.strip())) for node in affected}
+        for node, found in how.bmc.ask(affected, action):
             message = clean(f"accepted: {found}", 300) if isinstance(found, str) and found else "accepted"
             if isinstance(found, BmcError):
                 code = 1
@@ -87,13 +98,10 @@ def _change(
 
 
 @click.command()
-@click.argument("nodes", shell_complete=completing.node_set)
+@NODES
 @click.argument("action", type=click.Choice(("on", "off", "shutdown")))
 @_changing
-def power(
-    nodes: str, action: str, dry_run: bool, yes: bool, reason: str, file: str | None,
-    state: str | None, timeout: float | None, fanout: int,
-) -> int:
+def power(nodes: str, action: str, how: _How) -> int:
     """Turn the machines of NODES on, turn them off at once, or shut down their operating system.
 
     Off is refused for a node in service unless muster holds a cordon on it, and wherever a job runs or may
@@ -107,24 +115,18 @@ def power(
     """
     from provisioning.bmc.base import PowerAction
 
-    named, inventory = chosen(nodes, file)
     wanted = PowerAction(action)
-    return _change(
-        named, inventory, f"power {action}", lambda controller: controller.set_power(wanted),
-        off=action != "on", dry_run=dry_run, yes=yes, reason=reason, state=state, timeout=timeout,
-        fanout=fanout)
+    return _change(nodes, f"power {action}", lambda controller: controller.set_power(wanted), how,
+                   off=action != "on")
 
 
 @click.command()
-@click.argument("nodes", shell_complete=completing.node_set)
+@NODES
 @click.argument("target", type=click.Choice(("none", "pxe", "disk", "cd", "bios")))
 @click.option(
     "--always", is_flag=True, help="For every boot from now on. Without this, only for the next one.")
 @_changing
-def boot(
-    nodes: str, target: str, always: bool, dry_run: bool, yes: bool, reason: str, file: str | None,
-    state: str | None, timeout: float | None, fanout: int,
-) -> int:
+def boot(nodes: str, target: str, always: bool, how: _How) -> int:
     """Set what the machines of NODES boot from next; `none` clears it. This resets nothing.
 
     \b
@@ -134,23 +136,18 @@ def boot(
     """
     from provisioning.bmc.base import BootTarget
 
-    named, inventory = chosen(nodes, file)
-    return _change(named, inventory, f"boot {target}{' always' if always else ''}",
-                   lambda controller: controller.set_boot(BootTarget(target), not always), off=False,
-                   dry_run=dry_run, yes=yes, reason=reason, state=state, timeout=timeout, fanout=fanout)
+    return _change(nodes, f"boot {target}{' always' if always else ''}",
+                   lambda controller: controller.set_boot(BootTarget(target), not always), how)
 
 
 @click.command()
-@click.argument("nodes", shell_complete=completing.node_set)
+@NODES
 @click.argument("action", type=click.Choice(("show", "insert", "eject")))
 @click.argument("image", required=False)
 @click.option("--drive", metavar="NAME",
               help="Which virtual drive, as `media NODES show` calls it. Default: the first that takes a CD.")
 @_changing
-def media(
-    nodes: str, action: str, image: str | None, drive: str | None, dry_run: bool, yes: bool, reason: str,
-    file: str | None, state: str | None, timeout: float | None, fanout: int,
-) -> int:
+def media(nodes: str, action: str, image: str | None, drive: str | None, how: _How) -> int:
     """Insert the IMAGE at an http(s) address into the virtual drives of NODES, eject it, or show what is in
     them.
 
@@ -172,15 +169,12 @@ def media(
     if action == "show":
         from provisioning.cli.bmcshow import media_lines
 
-        return media_lines(nodes, file, state, timeout, fanout)
+        return media_lines(nodes, how.bmc)
     from provisioning.bmc.redfish.media import cd_drive
-
-    named, inventory = chosen(nodes, file)
 
     def change(controller: Controller) -> str:
         name = drive or cd_drive(controller.media()).name
         return controller.insert(name, image) if image is not None else controller.eject(name)
 
     what = f"media insert {clean(image, 200)}" if image is not None else "media eject"
-    return _change(named, inventory, what, change, off=False, dry_run=dry_run, yes=yes, reason=reason,
-                   state=state, timeout=timeout, fanout=fanout)
+    return _change(nodes, what, change, how)

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.options import STATE
+from inventory.cli.chosen import needed
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
+from inventory.locate import state_dir
 from inventory.times import second
-from provisioning.cli.bmccommon import folder as state_folder
+from provisioning.cli.bmccommon import NO_INVENTORY
 
 if TYPE_CHECKING:
     from healthcheck.baseline.catalogue import Catalogue
@@ -31,8 +34,7 @@ _LOOK_S = 0.5
 @click.option("--lines", metavar="N", type=click.IntRange(1, 2000), default=200, show_default=True,
               help="Saved lines to print, the newest.")
 @click.option("--rules", metavar="DIR", help="A folder of site rules over the packaged catalogue.")
-@click.option("--state", metavar="DIR",
-              help="Where it is saved. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@STATE
 @click.option("--inventory", "-i", "file", metavar="FILE",
               help="Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
 @format_option("json: one JSON document (muster.console/1) of the saved lines.")
@@ -55,28 +57,17 @@ def console(
     """
     if follow and as_json:
         raise UsageError("--format json prints one document, and --follow goes on: leave one out")
-    nodes = _nodes(node, file)
+    nodes, _ = needed(node, file, NO_INVENTORY)     # what is saved is shown without a controller, too
     if len(nodes) != 1:
         raise UsageError(f"NODE names {len(nodes)} nodes; a console is shown of one")
     return _followed(nodes[0], state) if follow else _saved(nodes[0], state, rules, lines, as_json)
-
-
-def _nodes(node: str, file: str | None) -> list[Node]:
-    """What is saved is shown of a node without a controller, too."""
-    from inventory.load import load_inventory
-    from inventory.locate import needed_inventory
-    from inventory.select import select
-
-    path = needed_inventory(file, "no inventory was found, and only it says where controllers are: see "
-                            "muster bmc --help")
-    return list(select(load_inventory(path), node))
 
 
 def _saved(node: Node, state: str | None, rules: str | None, most: int, as_json: bool) -> int:
     from provisioning.console.log import captured, tail
     from provisioning.console.verdict import judged
 
-    folder = state_folder(state)
+    folder = state_dir(state)
     found = tail(folder, node.name, most=most)
     text = [one.text for one in found if one.mark is None]
     known = _catalogue(rules) if text else None
@@ -116,7 +107,7 @@ def _followed(node: Node, state: str | None) -> int:
     from provisioning.console.capture import ConsoleCapture
     from provisioning.console.log import ConsoleFollow, captured
 
-    folder, stop = state_folder(state), threading.Event()
+    folder, stop = state_dir(state), threading.Event()
     follow = ConsoleFollow(folder, node.name)
     others = captured(folder, node.name)
     capture = ConsoleCapture(node, folder)

@@ -10,30 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from healthcheck.cli import completing
 from inventory.cli.folded import echo_folded
 from inventory.errors import UsageError
 from inventory.nodeset import fold
 from inventory.text import clean
-from provisioning.cli.bmccommon import SECONDS, as_json, chosen, folder, options
+from provisioning.cli.bmccommon import JSON, NODES, BmcOptions, options
 
 if TYPE_CHECKING:
     from provisioning.bmc.enroll import ControllerEnrolment
 
 
 @click.command()
-@click.argument("nodes", shell_complete=completing.node_set)
+@NODES
 @click.option("--fingerprints", metavar="FILE",
               help="Pin only what this list names: lines NODE SHA256, as the vendor delivers it.")
 @click.option("--yes", is_flag=True, help="Pin what controllers show without asking: trust on first use.")
 @click.option("--replace", "replacing", metavar="NODES",
               help="For these nodes, replace a certificate that has changed.")
 @click.option("--dry-run", is_flag=True, help="Show what would be pinned and write nothing.")
-@as_json
+@JSON
 @options
 def enroll(
     nodes: str, fingerprints: str | None, yes: bool, replacing: str | None, dry_run: bool, as_json: bool,
-    file: str | None, state: str | None, timeout: float | None, fanout: int,
+    bmc: BmcOptions,
 ) -> int:
     """Pin the certificates of the controllers of NODES, so that passwords go to nothing else.
 
@@ -55,17 +54,17 @@ def enroll(
 
     if yes and fingerprints is not None:
         raise UsageError("--yes and --fingerprints exclude each other: give one")
-    named, _ = chosen(nodes, file)
+    named, _ = bmc.chosen(nodes)
     looking = [node for node in named if node.bmc is not None and node.bmc.speaks is Speaks.REDFISH]
     if left := [node.name for node in named if node not in looking]:
         click.echo(f"muster: {fold(left)}: IPMI has no certificates", err=True)
-    to_replace = {node.name for node in chosen(replacing, file)[0]} if replacing is not None else set()
+    to_replace = {node.name for node in bmc.chosen(replacing)[0]} if replacing is not None else set()
     if others := to_replace - {node.name for node in looking}:
         raise UsageError(
             f"--replace names {fold(others)}, which {'is' if len(others) == 1 else 'are'} not among {nodes}")
-    at = folder(state)
+    at = bmc.folder
     expected = pins.expected(Path(fingerprints).expanduser()) if fingerprints is not None else None
-    found = list(steps.decided(steps.looked(looking, timeout or SECONDS, fanout) if looking else {},
+    found = list(steps.decided(steps.looked(looking, bmc.seconds, bmc.fanout) if looking else {},
                                pins.read(at), expected, to_replace))
     for shown, names in steps.shared(found).items():
         click.echo(f"muster: warning: {fold(names)} show the same certificate {pins.shown(shown)}: a holder "

@@ -1,5 +1,4 @@
-"""`muster bmc show|hardware|firmware|bios|log|sensors|check`: what controllers report, and what the rules say
-about it."""
+"""`muster bmc show|hardware|firmware|bios|log|sensors|check`: what controllers report, and rules on it."""
 
 from __future__ import annotations
 
@@ -9,12 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from healthcheck.cli import completing
 from inventory.model import Node
 from inventory.reasons import fold_reasons
-from provisioning.cli.bmccommon import SECONDS, as_json, chosen, document, folder, options, print_lines
+from provisioning.cli.bmccommon import (
+    JSON,
+    NODES,
+    BmcOptions,
+    document,
+    options,
+    print_lines,
+    question,
+)
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from healthcheck.store.parts import ControllerPart
     from provisioning.bmc.base import Controller, HardwarePart
 
@@ -22,20 +30,18 @@ _KEPT = ("psu", "dimm", "cpu", "switch")       # GPUs, drives and adapters are k
 
 
 def _request(
-    nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, json: bool,
-    question: Callable[[Controller], Any], lines: Callable[[Any], Iterable[str]], *, one_line: bool = False,
+    nodes: str, bmc: BmcOptions, json: bool, ask: Callable[[Controller], Any],
+    lines: Callable[[Any], Iterable[str]], *, one_line: bool = False,
     keep: Callable[[Node, Any], None] | None = None,
 ) -> int:
-    """Asks all controllers, prints answers as they come and then why others gave none, and returns the exit
-    code."""
-    from provisioning.bmc.ask import ask_controllers, connector
+    """Asks all controllers, prints answers as they come, then why others gave none; the exit code."""
     from provisioning.bmc.base import BmcError
     from provisioning.bmc.page import value
 
-    named, _ = chosen(nodes, file)
+    named, _ = bmc.chosen(nodes)
     reported: dict[str, Any] = {}
     wrong: dict[str, str] = {}
-    for node, found in ask_controllers(named, connector(folder(state), timeout or SECONDS), question, fanout):
+    for node, found in bmc.ask(named, ask):
         if isinstance(found, BmcError):
             wrong[node.name] = f"{found.wrong.value}: {found.message}"
             reported[node.name] = {"error": {"wrong": found.wrong.value, "said": found.message}}
@@ -59,13 +65,8 @@ def _print_folded(reasons: Iterable[tuple[str, str]]) -> None:
         print_lines(each.names, [each.text], one_line=True)
 
 
-@click.command()
-@click.argument("nodes", shell_complete=completing.node_set)
-@as_json
-@options
-def show(
-    nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool,
-) -> int:
+@question
+def show(nodes: str, bmc: BmcOptions, as_json: bool) -> int:
     """Show each machine's identity, power state, firmware and next boot device; a line each, as they answer.
 
     \b
@@ -77,7 +78,7 @@ def show(
     from provisioning.bmc import page
     from provisioning.bmc.base import BmcError
 
-    def question(controller: Controller) -> Any:
+    def asked(controller: Controller) -> Any:
         def try_(ask: Callable[[], Any]) -> Any:
             try:
                 return ask()
@@ -92,27 +93,23 @@ def show(
         yield page.summary((message["identity"], message["power"], message["boot"]))
         yield from page.changes(message.get("changes", ()))
 
-    return _request(nodes, file, state, timeout, fanout, as_json, question, shown, one_line=True)
+    return _request(nodes, bmc, as_json, asked, shown, one_line=True)
 
 
-def media_lines(nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int) -> int:
+def media_lines(nodes: str, bmc: BmcOptions) -> int:
     """Prints what is in the virtual drives; for `muster bmc media NODES show`."""
     from provisioning.bmc import page
 
-    return _request(
-        nodes, file, state, timeout, fanout, False, lambda controller: controller.media(), page.media)
+    return _request(nodes, bmc, False, lambda controller: controller.media(), page.media)
 
 
 @click.command()
-@click.argument("nodes", shell_complete=completing.node_set)
+@NODES
 @click.option("--store", "keep", is_flag=True,
               help="Keep in the store where power supplies, memory modules, processors and switches sit.")
-@as_json
+@JSON
 @options
-def hardware(
-    nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool,
-    keep: bool,
-) -> int:
+def hardware(nodes: str, bmc: BmcOptions, as_json: bool, keep: bool) -> int:
     """Show what each controller of NODES reports: processors, GPUs, memory, drives, network, power supplies,
     fans.
 
@@ -128,12 +125,12 @@ def hardware(
     """
     from provisioning.bmc import page
 
-    return _request(nodes, file, state, timeout, fanout, as_json,
-                    lambda controller: {"hardware": controller.hardware().parts},
-                    lambda message: page.hardware(message["hardware"]), keep=_keeper(state) if keep else None)
+    return _request(nodes, bmc, as_json, lambda controller: {"hardware": controller.hardware().parts},
+                    lambda message: page.hardware(message["hardware"]),
+                    keep=_keeper(bmc.folder) if keep else None)
 
 
-def _keeper(state: str | None) -> Callable[[Node, Any], None]:
+def _keeper(folder: Path) -> Callable[[Node, Any], None]:
     """What writes the parts of one node into the store."""
     from healthcheck.store import parts
     from healthcheck.store.file import opened
@@ -141,7 +138,7 @@ def _keeper(state: str | None) -> Callable[[Node, Any], None]:
     def keep(node: Node, message: Any) -> None:
         found = [one for kind in _KEPT if isinstance(listed := message["hardware"].get(kind), tuple)
                  for part in listed if (one := _kept(kind, part)) is not None]
-        with opened(folder(state), make=True) as store:
+        with opened(folder, make=True) as store:
             parts.by_controller(store, node.name, found, time.time())
     return keep
 
@@ -160,13 +157,8 @@ def _kept(kind: str, part: HardwarePart) -> ControllerPart | None:
     return ControllerPart(kind, clean(slot, 64), serial)
 
 
-@click.command()
-@click.argument("nodes", shell_complete=completing.node_set)
-@as_json
-@options
-def firmware(
-    nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool,
-) -> int:
+@question
+def firmware(nodes: str, bmc: BmcOptions, as_json: bool) -> int:
     """Show the firmware versions in use in each machine of NODES.
 
     \b
@@ -176,18 +168,12 @@ def firmware(
     """
     from provisioning.bmc import page
 
-    return _request(
-        nodes, file, state, timeout, fanout, as_json, lambda controller: {"firmware": controller.firmware()},
-        lambda message: page.firmware(message["firmware"]))
+    return _request(nodes, bmc, as_json, lambda controller: {"firmware": controller.firmware()},
+                    lambda message: page.firmware(message["firmware"]))
 
 
-@click.command()
-@click.argument("nodes", shell_complete=completing.node_set)
-@as_json
-@options
-def bios(
-    nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool,
-) -> int:
+@question
+def bios(nodes: str, bmc: BmcOptions, as_json: bool) -> int:
     """Show the BIOS settings of each machine of NODES, and those pending until the next reset.
 
     \b
@@ -197,18 +183,12 @@ def bios(
     """
     from provisioning.bmc import page
 
-    return _request(
-        nodes, file, state, timeout, fanout, as_json, lambda controller: {"bios": controller.bios()},
-        lambda message: page.bios(message["bios"]))
+    return _request(nodes, bmc, as_json, lambda controller: {"bios": controller.bios()},
+                    lambda message: page.bios(message["bios"]))
 
 
-@click.command()
-@click.argument("nodes", shell_complete=completing.node_set)
-@as_json
-@options
-def log(
-    nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool,
-) -> int:
+@question
+def log(nodes: str, bmc: BmcOptions, as_json: bool) -> int:
     """Show the active events of each controller's log, oldest first. Nothing is ever cleared.
 
     \b
@@ -219,7 +199,7 @@ def log(
     from provisioning.bmc import page
     from provisioning.bmc.base import BmcError, LogReading
 
-    def question(controller: Controller) -> Any:
+    def asked(controller: Controller) -> Any:
         found = controller.log()
         read = {"log": found.log, **({"missing": found.missing} if found.missing else {})}
         try:
@@ -227,18 +207,13 @@ def log(
         except BmcError as problem:
             return {**read, "use": problem}
 
-    return _request(nodes, file, state, timeout, fanout, as_json, question,
+    return _request(nodes, bmc, as_json, asked,
                     lambda message: page.log(LogReading(message["log"], message.get("missing", "")),
                                              message["use"]))
 
 
-@click.command()
-@click.argument("nodes", shell_complete=completing.node_set)
-@as_json
-@options
-def sensors(
-    nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool,
-) -> int:
+@question
+def sensors(nodes: str, bmc: BmcOptions, as_json: bool) -> int:
     """Show the sensors of each machine of NODES, those beyond a threshold first.
 
     \b
@@ -248,20 +223,16 @@ def sensors(
     """
     from provisioning.bmc import page
 
-    return _request(nodes, file, state, timeout, fanout, as_json,
-                    lambda controller: {"sensors": controller.sensors().sensors},
+    return _request(nodes, bmc, as_json, lambda controller: {"sensors": controller.sensors().sensors},
                     lambda message: page.sensors(message["sensors"]))
 
 
 @click.command()
-@click.argument("nodes", shell_complete=completing.node_set)
+@NODES
 @click.option("--rules", metavar="DIR", help="A folder of site rules that override the packaged ones by id.")
-@as_json
+@JSON
 @options
-def check(
-    nodes: str, rules: str | None, file: str | None, state: str | None, timeout: float | None, fanout: int,
-    as_json: bool,
-) -> int:
+def check(nodes: str, rules: str | None, bmc: BmcOptions, as_json: bool) -> int:
     """Judge event log and sensors of NODES out of band, by the rules that `muster check` judges them by on
     the node.
 
@@ -274,19 +245,17 @@ def check(
     from healthcheck.model.outcome import NodeState
     from healthcheck.report.document import node as report_document
     from healthcheck.ruleset.ruleset import ruleset_of
-    from provisioning.bmc.ask import ask_controllers, connector
     from provisioning.bmc.judge import facts, judged, lines, log_days, rules_of
 
     used = rules_of(ruleset_of(rules).rules)
     days = log_days(used)
-    named, _ = chosen(nodes, file)
+    named, _ = bmc.chosen(nodes)
     reported: dict[str, Any] = {}
     states: set[NodeState] = set()
     counted: list[Node] = []
     unasked: list[tuple[str, str]] = []
     order = {node.name: number for number, node in enumerate(named)}
-    for node, found in ask_controllers(named, connector(folder(state), timeout or SECONDS),
-                                       lambda controller: facts(controller, time.time(), days), fanout):
+    for node, found in bmc.ask(named, lambda controller: facts(controller, time.time(), days)):
         report = judged(node, used, found)
         if node.in_service:
             counted.append(node)

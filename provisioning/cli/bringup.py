@@ -1,47 +1,38 @@
-"""`muster bringup`: takes machines from power-off to service, step by step, hundreds at once; it can resume
-anywhere."""
+"""`muster bringup`: takes machines from power-off to service, step by step, resumable anywhere."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import time
-from collections.abc import Callable
-from typing import Any, TypeVar
 
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.options import STATE
 from inventory.cli.chosen import chosen as chosen_names
 from inventory.cli.chosen import who
 from inventory.cli.confirm import YES_MANY, confirm
 from inventory.cli.folded import echo_folded
 from inventory.cli.formatted import as_json as format_option
 from inventory.cli.limits import FANOUT, LIMIT
+from inventory.cli.stacked import stacked
 from inventory.errors import UsageError
 from provisioning.bringup.engine.model import ORDER
 from provisioning.cli.base import base
 from provisioning.cli.bringupshow import report, status
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def work(function: _F) -> _F:
-    """The options of what brings machines up."""
-    for option in reversed(
-        (click.option("--until", metavar="STEP", type=click.Choice(ORDER),
-                      help="Stop when each machine has passed this step."),
-         click.option("--sku", metavar="NAME", shell_complete=completing.sku,
-                      help="SKU of machines that name none, such as hgx-h100."),
-         LIMIT, FANOUT,
-         click.option("--quiet", is_flag=True, help="Show no progress."),
-         click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check."),
-         click.option("--rules", metavar="DIR",
-                      help="A folder of site rules; its bringup.yaml overrides the packaged one."),
-         click.option("--state", metavar="DIR",
-                      help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster."))):
-        function = option(function)
-    return function
+_INVENTORY = click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
+_RULES = click.option("--rules", metavar="DIR",
+                      help="A folder of site rules; its bringup.yaml overrides the packaged one.")
+_WORK = stacked(
+    click.option("--until", metavar="STEP", type=click.Choice(ORDER),
+                 help="Stop when each machine has passed this step."),
+    click.option("--sku", metavar="NAME", shell_complete=completing.sku,
+                 help="SKU of machines that name none, such as hgx-h100."),
+    LIMIT, FANOUT,
+    click.option("--quiet", is_flag=True, help="Show no progress."),
+    _INVENTORY, _RULES, STATE)
 
 
 @click.group()
@@ -72,11 +63,9 @@ bringup.add_command(base)
 
 @bringup.command(short_help="Show which steps machines still have to pass; touches nothing.")
 @click.argument("nodes", shell_complete=completing.node_set)
-@click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
-@click.option(
-    "--rules", metavar="DIR", help="A folder of site rules; its bringup.yaml overrides the packaged one.")
-@click.option(
-    "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@_INVENTORY
+@_RULES
+@STATE
 @format_option("json: the document (muster.bringup-plan/1), with every machine.")
 def plan(
     nodes: str, inventory: str | None, rules: str | None, state: str | None, as_json: bool,
@@ -111,7 +100,7 @@ def plan(
 @click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--apply", "act", is_flag=True,
               help="Change what differs, and go on until all are through or in trouble.")
-@work
+@_WORK
 def run(
     nodes: str, act: bool, until: str | None, sku: str | None, fanout: int, quiet: bool,
     inventory: str | None, rules: str | None, state: str | None,
@@ -141,7 +130,7 @@ def run(
 
 
 @bringup.command(short_help="Continue with all machines in bring-up.")
-@work
+@_WORK
 def resume(
     until: str | None, sku: str | None, fanout: int, quiet: bool, inventory: str | None, rules: str | None,
     state: str | None,
@@ -168,11 +157,10 @@ def resume(
 @click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
 @YES_MANY
-@click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
+@_INVENTORY
 @click.option(
     "--rules", metavar="DIR", help="A folder of site rules; it is checked, and named for `resume`.")
-@click.option(
-    "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@STATE
 def retry(
     nodes: str, dry_run: bool, yes: bool, inventory: str | None, rules: str | None, state: str | None,
 ) -> int:
@@ -199,12 +187,12 @@ def retry(
     with begun(folder) as store:
         troubled = {one.node for one in bringups.progress(store, names) if one.stand == "trouble"}
         if dry_run:
-            _print({name: "would start its step again" if name in troubled else "is not in trouble"
-                    for name in names})
+            echo_folded((name, "would start its step again" if name in troubled else "is not in trouble")
+                        for name in names)
             return 0 if troubled else 3
         confirm("bringup retry", names, stops=False, yes=yes)
         results = bringups.retry(store, names, who(), time.time())
-    _print(results)
+    echo_folded(results.items())
     if troubled and not locked(folder / LOCK):
         given_rules = f" --rules {shlex.quote(rules)}" if rules is not None else ""
         click.echo(f"then: muster bringup resume{given_rules}", err=True)
@@ -218,9 +206,8 @@ def retry(
 @click.option("--reason", required=True, metavar="TEXT", help="Why, for the ledger and the plan.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
 @YES_MANY
-@click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
-@click.option(
-    "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@_INVENTORY
+@STATE
 def skip(
     nodes: str, steps: tuple[str, ...], reason: str, dry_run: bool, yes: bool, inventory: str | None,
     state: str | None,
@@ -240,14 +227,10 @@ def skip(
         raise UsageError("--reason is empty: the ledger keeps why the step may be skipped")
     names, _ = chosen_names(nodes, inventory)
     if dry_run:
-        _print(dict.fromkeys(names, f"would skip {', '.join(dict.fromkeys(steps))}"))
+        echo_folded((name, f"would skip {', '.join(dict.fromkeys(steps))}") for name in names)
         return
     confirm(f"skip {', '.join(dict.fromkeys(steps))} on", names, stops=False, yes=yes)
     with opened(state_dir(state), make=True) as store:
         for step in steps:
-            _print(bringups.skip(store, names, step, who(), reason.strip(), time.time(), order=ORDER))
-
-
-def _print(results: dict[str, str]) -> None:
-    """Prints the result for each machine, equal ones on one line."""
-    echo_folded(results.items())
+            skipped = bringups.skip(store, names, step, who(), reason.strip(), time.time(), order=ORDER)
+            echo_folded(skipped.items())

@@ -1,5 +1,4 @@
-"""What machines that are stuck in a step which starts them wrote to their consoles, for the pages of a
-bring-up."""
+"""What machines stuck in a step that starts them wrote to their consoles, for bring-up's pages."""
 
 from __future__ import annotations
 
@@ -23,8 +22,7 @@ def no_consoles(found: BringupStatus) -> BringupStatus:
 
 
 def stuck_consoles(folder: Path, rules: Iterable[Path]) -> Callable[[BringupStatus], BringupStatus]:
-    """Adds them to a status; `folder` is the state folder. The catalogue of these folders is loaded once it
-    is needed."""
+    """Adds them to a status; `folder` is the state folder. The folders' catalogue is loaded once needed."""
     from provisioning.bringup.steps.console import STEPS
     from provisioning.console.view import view
 

@@ -1,5 +1,4 @@
-"""What `muster bringup run` and `resume` do: a dry run that only checks, or the real run, with progress and a
-summary."""
+"""What `muster bringup run` and `resume` do: a dry run, or the real one, with a summary."""
 
 from __future__ import annotations
 
@@ -176,8 +175,7 @@ def _begun(site: Surroundings, nodes: Sequence[Node]) -> None:
 def _prepared(
     site: Surroundings, nodes: Sequence[Node], policy: BringupPolicy, fanout: int, *, dry: bool,
 ) -> Callable[[_OnEvent], BringupOutcome]:
-    """The run, to be started with its event handler. Errors in the setup are raised now, before anything
-    changes."""
+    """The run, to be started with its event handler; a wrong setup raises now, before any change."""
     from inventory.transport.remote import RemoteTransport
     from provisioning.bringup.engine.idle import idle
     from provisioning.bringup.engine.run import run

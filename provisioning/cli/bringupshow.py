@@ -1,5 +1,4 @@
-"""`muster bringup status` and `muster bringup report`: the state of a bring-up, and who has to repair what;
-from the store alone."""
+"""`muster bringup status` and `report`: how machines stand, and who repairs what; from the store."""
 
 from __future__ import annotations
 
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.options import STATE
 from inventory.cli.formatted import as_json as format_option
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
@@ -39,8 +39,7 @@ _COLOURS = {"trouble": "red", "waiting": "yellow"}
     help="Refresh every two seconds until you interrupt it; in a log, print a line for each change.")
 @click.option("--rules", metavar="DIR", help="A folder of site rules; its bringup.yaml says who owns a step.")
 @click.option("--inventory", "-i", metavar="FILE", help="For groups in NODES. Default: as for muster check.")
-@click.option(
-    "--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@STATE
 def status(
     nodes: str | None, as_json: bool, watch: bool, rules: str | None, inventory: str | None,
     state: str | None,
@@ -103,8 +102,7 @@ def status(
               help="Written whole; - for standard output.")
 @click.option(
     "--inventory", "-i", metavar="FILE", help="Has the racks of machines. Default: as for muster check.")
-@click.option(
-    "--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@STATE
 def report(owner: str | None, fmt: str, output: str, inventory: str | None, state: str | None) -> None:
     """Print what has to be repaired so that machines come up: for the data centre, the vendor, the network
     team and us.
@@ -187,8 +185,7 @@ def known(store: Store, text: str | None, option: str | None) -> Collection[str]
 
 
 def progress_of(folder: Path, names: Collection[str] | None, owners: Mapping[str, Owner]) -> BringupStatus:
-    """The state of these machines in the store now, None for all; `owners` are those of the steps. Raises
-    StoreError."""
+    """The state of these machines in the store, None for all, with the steps' `owners`. Raises StoreError."""
     from healthcheck.store import bringups
     from healthcheck.store.file import opened
     from provisioning.bringup.engine.site import LOCK

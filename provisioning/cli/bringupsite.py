@@ -1,5 +1,4 @@
-"""What the bring-up commands need: inventory, rules, policy, store; and which of the chosen machines may be
-brought up."""
+"""What bring-up commands need: inventory, rules, policy, store; and who may be brought up."""
 
 from __future__ import annotations
 
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.options import check_sku
 from inventory.cli.limits import given
 from inventory.errors import RulesError, UsageError
 from inventory.text import clean, short
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """`path` is the inventory file, `rules` the folders of rules in their order, `folder` where state is
-    kept."""
+    """`path` is the inventory file, `rules` the rules folders in order, `folder` where state is kept."""
 
     path: Path
     inventory: Inventory
@@ -50,8 +49,7 @@ def surroundings(
 
     folders = tuple(rulesfolder.folders(rules))
     ruleset = load_ruleset(folders)
-    if sku is not None and sku not in ruleset.skus:
-        raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    check_sku(sku, ruleset)
     path = needed_inventory(inventory, "no inventory was found, and only it says which machines are in "
                             "bring-up: see muster inventory --help")
     there = limited_inventory(load_inventory(path, ruleset.skus, ruleset.profiles), ruleset.skus, sku,
@@ -63,8 +61,7 @@ def surroundings(
 
 
 def unknown(policy: BringupPolicy, ruleset: Ruleset) -> str:
-    """What the policy names that the rules do not have, "" where there is nothing: a setting for no machine
-    would do nothing."""
+    """What the policy names that the rules do not have, or "": a setting for no machine does nothing."""
     desired: list[DesiredBios | DesiredFirmware] = [*policy.bios, *policy.firmware]
     for entry in desired:
         if gone := [sku for sku in entry.of.skus if sku not in ruleset.skus]:
@@ -112,8 +109,7 @@ def on_their_way(site: Surroundings) -> tuple[list[str], bool]:
 def sorted_out(
     site: Surroundings, nodes: str | Iterable[str],
 ) -> tuple[MachineSelection, Mapping[tuple[str, str], str]]:
-    """Which of these machines may be brought up, and by machine and step why it is skipped; raises
-    InventoryError."""
+    """Which of these may be brought up, and by machine and step why it is skipped; raises InventoryError."""
     from healthcheck.store import bringups
     from healthcheck.store.file import NAME, opened
     from inventory.select import select

@@ -1,23 +1,24 @@
-"""`muster burnin`: the last gate before training. It measures GPUs, nodes and the paths between them, and
-names the faulty ones."""
+"""`muster burnin`: the last gate before training; it names faulty GPUs, nodes and paths."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.options import check_sku
 from inventory.cli.chosen import who
 from inventory.cli.formatted import as_json as format_option
 from inventory.cli.limits import FANOUT, LIMIT, given
 from inventory.cli.renamed import RenamedOption
 from inventory.cli.span import span
+from inventory.cli.stacked import stacked
 from inventory.errors import UsageError
 from inventory.text import many
 from inventory.times import millisecond
@@ -36,42 +37,29 @@ if TYPE_CHECKING:
 
 _LENGTHS = ("quick", "standard", "soak")
 _STAGES = ("node", "rail", "leaf-pairs", "cross-pairs", "fabric", "all", "train", "soak")
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def _work(function: _F) -> _F:
-    """The options that say what is run with which nodes."""
-    for option in reversed(
-        (click.argument("nodes", shell_complete=completing.node_set),
-         click.option(
-             "--length", type=click.Choice(_LENGTHS), default="quick", show_default=True,
-             help="quick: minutes; standard: 45 minutes a node; soak: hours, on all nodes at the end."),
-         click.option("--stages", metavar="LIST",
-                      help=f"Only these, separated by commas: {', '.join(_STAGES)}.  [all of the length, but "
-                           "for fabric]"),
-         click.option(
-             "--max-kw", type=click.FloatRange(0, min_open=True), metavar="KW",
-             help="Power limit of all active nodes together.  [burnin: {max_kw: ...} of the inventory]"),
-         click.option("--domain-kw", type=click.FloatRange(0, min_open=True), metavar="KW",
-                      help="Power limit of one power domain.  [burnin: {domain_kw: ...}]"),
-         click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check."),
-         click.option("--sku", metavar="NAME", shell_complete=completing.sku,
-                      help="SKU of nodes that name none, such as hgx-h100."),
-         click.option("--rules", metavar="DIR",
-                      help="A folder of site rules, SKUs and floors that override the packaged ones."))):
-        function = option(function)
-    return function
-
-
-def _pages(function: _F) -> _F:
-    """The options that say what is printed of a burn-in."""
-    for option in reversed(
-        (format_option("json: the document (muster.burnin/1) instead of the page.", json_flag=False),
-         click.option("--output", "-o", metavar="FILE", cls=RenamedOption, old="--json",
-                      help="Also write the JSON document to FILE."),
-         click.option("--svg", metavar="FILE", help="Draw the matrix of pairs."))):
-        function = option(function)
-    return function
+_STATE = click.option("--state", metavar="DIR",
+                      help="Folder of the documents. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+_WORK = stacked(        # what is run with which nodes
+    click.argument("nodes", shell_complete=completing.node_set),
+    click.option("--length", type=click.Choice(_LENGTHS), default="quick", show_default=True,
+                 help="quick: minutes; standard: 45 minutes a node; soak: hours, on all nodes at the end."),
+    click.option("--stages", metavar="LIST",
+                 help=f"Only these, separated by commas: {', '.join(_STAGES)}.  [all of the length, but for "
+                      "fabric]"),
+    click.option("--max-kw", type=click.FloatRange(0, min_open=True), metavar="KW",
+                 help="Power limit of all active nodes together.  [burnin: {max_kw: ...} of the inventory]"),
+    click.option("--domain-kw", type=click.FloatRange(0, min_open=True), metavar="KW",
+                 help="Power limit of one power domain.  [burnin: {domain_kw: ...}]"),
+    click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check."),
+    click.option("--sku", metavar="NAME", shell_complete=completing.sku,
+                 help="SKU of nodes that name none, such as hgx-h100."),
+    click.option("--rules", metavar="DIR",
+                 help="A folder of site rules, SKUs and floors that override the packaged ones."))
+_PAGES = stacked(       # what is printed
+    format_option("json: the document (muster.burnin/1) instead of the page.", json_flag=False),
+    click.option("--output", "-o", metavar="FILE", cls=RenamedOption, old="--json",
+                 help="Also write the JSON document to FILE."),
+    click.option("--svg", metavar="FILE", help="Draw the matrix of pairs."))
 
 
 @click.group()
@@ -97,7 +85,7 @@ burnin.add_command(screen)
 
 
 @burnin.command(short_help="Show what would run, for how long, at how many kW.")
-@_work
+@_WORK
 @burninfabric.planning
 @click.option("--state", metavar="DIR",
               help="For the stage fabric: the folder of what sweeps stored of adapters. Default: "
@@ -133,10 +121,10 @@ def plan(
 
 
 @burnin.command(short_help="Lease nodes, measure them, and name the faulty ones.")
-@_work
+@_WORK
 @burninfabric.planning
 @burninfabric.reading
-@_pages
+@_PAGES
 @click.option("--launcher", type=click.Choice(("ssh", "slurm", "local")), default="ssh", show_default=True,
               help="How the program gets to nodes: over SSH, by srun within the lease's reservation, or all "
                    "on this machine, as a trial that still has its consequences.")
@@ -158,8 +146,7 @@ def plan(
 @click.option("--wait", metavar="SPAN", callback=span(5, 3600),
               help="How long to wait for PyTorch on all nodes.  [240s]")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
-@click.option(
-    "--state", metavar="DIR", help="Folder of the documents. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@_STATE
 def run(
     nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None,
     inventory: str | None, sku: str | None, rules: str | None, fabric: str | None, share: int,
@@ -258,10 +245,9 @@ def run(
 
 @burnin.command(short_help="Show a stored burn-in.")
 @click.argument("which", metavar="[RUN]", required=False)
-@_pages
+@_PAGES
 @click.option("--list", "list_", is_flag=True, help="List the stored burn-ins, newest first, a line each.")
-@click.option(
-    "--state", metavar="DIR", help="Folder of the documents. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@_STATE
 def show(
     which: str | None, as_json: bool, output: str | None, svg: str | None, list_: bool, state: str | None,
 ) -> int:
@@ -304,8 +290,7 @@ def show(
 @click.option("--output", "-o", metavar="FILE", default="-", show_default=True,
               help="The file for the proposed floors.")
 @click.option("--rules", metavar="DIR", help="A folder of site rules that override the packaged ones.")
-@click.option(
-    "--state", metavar="DIR", help="Folder of the documents. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@_STATE
 def learn(runs: tuple[str, ...], output: str, rules: str | None, state: str | None) -> None:
     """Propose floors from what sound nodes reached in stored burn-ins (all, or RUNs). A person reads and
     approves them.
@@ -384,8 +369,7 @@ def _request(
 
     folders = rulesfolder.folders(rules)
     ruleset = load_ruleset(folders)
-    if sku is not None and sku not in ruleset.skus:
-        raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    check_sku(sku, ruleset)
     chosen, found = _chosen(nodes, inventory, ruleset, sku)
     if fabric.engine == PERFTEST and fabric.source is None:
         raise UsageError("--engine perftest runs the stage fabric: give --stages fabric and --fabric DIR")

@@ -1,16 +1,16 @@
-"""The options of a link burn within a burn-in, and what they stand for: the plan's fabric, and a node that
-reads its counters."""
+"""The options of a link burn within a burn-in: the plan's fabric, and a node that reads its counters."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from healthcheck.cli import completing
+from inventory.cli.stacked import stacked
 from inventory.errors import UsageError
 from inventory.text import clean
 
@@ -19,35 +19,24 @@ if TYPE_CHECKING:
     from healthcheck.subnet.model import PortCounters
     from inventory.model import Inventory, Node
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 STAGE = "fabric"
 _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-def planning(function: _F) -> _F:
-    """The options that a link burn is planned by."""
-    for option in reversed((
-        click.option("--fabric", "fabric", metavar="DIR",
-                     help="For the stage fabric: saved outputs of the fabric's tools and its forwarding "
-                          "tables, a folder in it for each plane."),
-        click.option("--share", type=click.IntRange(1, 100), default=90, show_default=True,
-                     help="Percent of its rate to which the stage fabric is to load each link, each way."),
-        click.option("--adaptive", is_flag=True,
-                     help="Switches choose the way of each packet: expect an even spread, not the tables."))):
-        function = option(function)
-    return function
-
-
-def reading(function: _F) -> _F:
-    """The options that say who reads the fabric's counters."""
-    for option in reversed((
-        click.option("--fabric-node", metavar="NODE", shell_complete=completing.node_set,
-                     help="A node with infiniband-diags: it reads the counters of the fabric before and "
-                          "after the stage fabric."),
-        click.option("--via", "devices", metavar="DEVICE", multiple=True,
-                     help="Through this RDMA device of it (mlx5_0); repeatable, one for each plane."))):
-        function = option(function)
-    return function
+planning = stacked(
+    click.option("--fabric", "fabric", metavar="DIR",
+                 help="For the stage fabric: saved outputs of the fabric's tools and its forwarding tables, "
+                      "a folder in it for each plane."),
+    click.option("--share", type=click.IntRange(1, 100), default=90, show_default=True,
+                 help="Percent of its rate to which the stage fabric is to load each link, each way."),
+    click.option("--adaptive", is_flag=True,
+                 help="Switches choose the way of each packet: expect an even spread, not the tables."))
+reading = stacked(      # who reads the fabric's counters
+    click.option("--fabric-node", metavar="NODE", shell_complete=completing.node_set,
+                 help="A node with infiniband-diags: it reads the counters of the fabric before and after "
+                      "the stage fabric."),
+    click.option("--via", "devices", metavar="DEVICE", multiple=True,
+                 help="Through this RDMA device of it (mlx5_0); repeatable, one for each plane."))
 
 
 def work(source: str | None, share: int, adaptive: bool, means: FabricMeans, stages: str | None,

@@ -1,5 +1,4 @@
-"""What `muster burnin run` and `muster burnin screen` share: a run under a lease over the launcher's
-transport, and its exit code."""
+"""What `muster burnin run` and `screen` share: a run under a lease, and its exit code."""
 
 from __future__ import annotations
 
@@ -35,11 +34,8 @@ def options(request: BurnInRequest, launcher: str) -> dict[str, Option]:
 def carried_out(
     request: BurnInRequest, record: BurnInRecord, launcher: str, lease: Lease, act: Act, *, quiet: bool,
 ) -> tuple[Burnin, int]:
-    """The stored burn-in and the exit code of its command.
-
-    `lease` gets the launcher's transport and, if that needs the lease's reservation, a function that makes it
-    for the lease's name.
-    """
+    """The stored burn-in and its exit code. `lease` gets the launcher's transport and, if that needs the
+    lease's reservation, a function that makes it for the lease's name."""
     from inventory.transport.choose import transport_of
     from provisioning.burnin import run as running
     from provisioning.burnin.progress import progress_report

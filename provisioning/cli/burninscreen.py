@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.options import check_sku
 from inventory.cli.chosen import who
 from inventory.cli.formatted import formats
 from inventory.cli.limits import LIMIT, given
@@ -116,8 +117,7 @@ def screen(
                             "service: see muster inventory --help")
     folders = rulesfolder.folders(rules)
     ruleset = load_ruleset(folders)
-    if sku is not None and sku not in ruleset.skus:
-        raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    check_sku(sku, ruleset)
     there = limited_inventory(load_inventory(path, ruleset.skus, ruleset.profiles), ruleset.skus, sku,
                               given())
     of = list(select(there, nodes)) if nodes is not None else list(there)

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 
 def show(burnt: Burnin, data: bytes, as_json: bool, output: str | None, svg: str | None) -> None:
-    """Prints the page of a burn-in, or `data`, its document, and writes the requested files. The document is
-    printed for the output - too."""
+    """Prints a burn-in's page, or `data`, its document (for the output -, too); writes asked files."""
     from inventory.nodeset import fold
 
     if svg is not None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.options import STATE
 from inventory.cli.chosen import chosen, who
 from inventory.cli.confirm import YES_MANY, confirm
 from inventory.cli.formatted import as_json as format_option
+from inventory.cli.stacked import stacked
 from inventory.errors import StoreError, StoreMoved, UsageError
 from inventory.text import clean, short
 
@@ -25,19 +27,16 @@ if TYPE_CHECKING:
     from provisioning.actions.cordon import CordonResult
 
 
-def _common(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        click.option("--state", metavar="DIR",
-                     help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster."),
-        click.option("--inventory", "-i", metavar="FILE",
-                     help="For groups in NODES, and `cordon:`. Default: as for muster check."),
-        click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing."), YES_MANY,
-        click.option("--golden", metavar="FILE",
-                     help="A file of the nodes that launch scripts may use, instead of what `cordon:` says."),
-        click.option("--hostfile", metavar="FILE",
-                     help="A file of hosts that launch scripts leave out, instead of what `cordon:` says.")):
-        command = option(command)
-    return command
+_common = stacked(
+    click.option("--hostfile", metavar="FILE",
+                 help="A file of hosts that launch scripts leave out, instead of what `cordon:` says."),
+    click.option("--golden", metavar="FILE",
+                 help="A file of the nodes that launch scripts may use, instead of what `cordon:` says."),
+    YES_MANY,
+    click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing."),
+    click.option("--inventory", "-i", metavar="FILE",
+                 help="For groups in NODES, and `cordon:`. Default: as for muster check."),
+    STATE)
 
 
 @click.command()

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Stored:
-    """What the store says: open cordons, its names in marks, and renames that were cut short; `broken` is why
-    it cannot be read."""
+    """The store's open cordons, its names in marks, renames cut short; `broken`: why it cannot be read."""
 
     cordons: tuple[Cordon, ...] = ()
     names: frozenset[str] = frozenset()
@@ -63,8 +62,7 @@ class _Row:
 
 @dataclass
 class _Shown:
-    """What the back end shows, as far as it could be asked; `trouble` is why not, and `code` the exit code
-    for that."""
+    """What the back end shows, as far as it could be asked; else `trouble` says why, `code` the exit code."""
 
     there: Inventory | None = None
     backend: Backend | None = None
@@ -77,9 +75,8 @@ def listed(
     folder: Path, option: str | None, options: Options, given: str, elsewhere: str, *, as_json: bool,
 ) -> int:
     """Prints the list, or its document (muster.cordons/1); makes no store. `given` are the options that the
-    next command needs, too, and `elsewhere` those of them that it needs for a cordon in another back end.
-    Gives the exit code: 3 where the back end could not be asked. Raises StoreError after the list of what it
-    shows."""
+    next command needs, too, `elsewhere` those for a cordon in another back end. Gives the exit code: 3 where
+    the back end could not be asked. Raises StoreError after the list."""
     from healthcheck.store.waiting import waiting_cordons
     from provisioning.actions.base import unlisted
 
@@ -190,8 +187,7 @@ def _waiting(one: WaitingCordon) -> _Row:
 
 
 def _strays(stored: _Stored, shown: _Shown, given: str, waiting: Collection[str]) -> Iterator[_Row]:
-    """A row for each mark of none of our open cordons, and of none that waits. What a person wrote beside
-    one of ours stands in its own line."""
+    """A row for each mark without an open or waiting cordon; words beside ours are in its line."""
     from healthcheck.store.strays import StrayKind
     from provisioning.actions.ownership import strays
 

@@ -1,5 +1,4 @@
-"""`muster demo`: starts a loopback fleet with planted faults, sweeps it, and compares what it found with what
-was planted."""
+"""`muster demo`: a loopback fleet with planted faults, swept, and compared with what was planted."""
 
 from __future__ import annotations
 
@@ -72,8 +71,7 @@ def demo(nodes: int, seed: int, keep: bool) -> int:
 
 
 def verdict(planted: Mapping[str, tuple[str, ...]], wrong: list[str]) -> str:
-    """Compares what was planted with what was found, in words; `wrong` is the result of
-    `expected.compare`."""
+    """Compares what was planted with what was found; `wrong` is `expected.compare`'s result."""
     sick = sum(1 for faults in planted.values() if faults)
     head = f"Planted: {many(sick, 'fault')}, one to a node; {many(len(planted) - sick, 'node')} healthy."
     if not wrong:

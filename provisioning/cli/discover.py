@@ -15,7 +15,6 @@ from inventory.cli.formatted import as_json as format_option
 from inventory.cli.propose import dry_run_option, propose, yes_option
 from inventory.cli.show import _file, _known_skus
 from inventory.errors import UsageError
-from inventory.text import short
 from inventory.times import day
 
 if TYPE_CHECKING:
@@ -136,15 +135,10 @@ def _leases(path: str) -> tuple[DhcpLease, ...]:
 
 
 def _rows(path: str, pairs: tuple[str, ...]) -> tuple[Delivered, ...]:
-    from inventory.importers.base import decode, read
+    from inventory.importers.base import columns, decode, read
     from provisioning.discover.deliverylist import parse
 
-    mapping: dict[str, str] = {}
-    for pair in pairs:
-        header, equals, key = pair.rpartition("=")
-        if not equals or not header or not key:
-            raise UsageError(f"--map is {short(pair)}, expected HEADER=KEY")
-        mapping[header] = key
+    mapping = columns(pairs)
     return parse(decode(read(path), path), path, mapping)
 
 

@@ -13,7 +13,7 @@ import click
 from healthcheck.cli import completing
 from inventory.cli.formatted import as_json as format_option
 from inventory.cli.span import span
-from provisioning.cli.bmccommon import SECONDS
+from provisioning.cli.bmccommon import BmcOptions
 from provisioning.cli.bmccommon import options as bmc_options
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @bmc_options
 def status(
     nodes: str | None, read: bool, tools: bool, max_age: float | None, every: bool, rules: str | None,
-    sku: str | None, as_json: bool, file: str | None, state: str | None, timeout: float | None, fanout: int,
+    sku: str | None, as_json: bool, bmc: BmcOptions,
 ) -> int:
     """Compare the firmware of NODES (default: all but retired ones) with what bringup.yaml wants of it.
 
@@ -67,7 +67,7 @@ def status(
     from provisioning.firmware.page import FirmwareReport, document, lines, reported
     from provisioning.firmware.read import read_now
 
-    site = surroundings(file, rules, state, sku)
+    site = surroundings(bmc.file, rules, bmc.state, sku)
     named = (select(site.inventory, nodes) if nodes is not None else [
         one for one in site.inventory.nodes.values() if one.lifecycle.state is not LifecycleState.RETIRED])
     unanswered: dict[str, str] = {}
@@ -75,9 +75,9 @@ def status(
     there = asks or (site.folder / NAME).exists()
     with opened(site.folder, make=asks) if there else nullcontext() as store:
         if read and store is not None:
-            unanswered = read_now(store, named, connector(site.folder, timeout or SECONDS), fanout)
+            unanswered = read_now(store, named, connector(site.folder, bmc.seconds), bmc.fanout)
         if tools and store is not None:
-            for name, why in read_tools(store, named, RemoteTransport(), fanout).items():
+            for name, why in read_tools(store, named, RemoteTransport(), bmc.fanout).items():
                 unanswered[name] = f"{unanswered[name]}; {why}" if name in unanswered else why
         machines = fleet(site, named, store)
     now = time.time()
@@ -99,8 +99,7 @@ def status(
 
 
 def fleet(site: Surroundings, named: Sequence[Node], store: Store | None) -> list[FleetMachine]:
-    """These machines with what the store knows of them: by the inventory's SKU, else the one that their
-    newest sweep took them for."""
+    """These machines as the store knows them: by the inventory's SKU, else that of their newest sweep."""
     from healthcheck.model.firmware import MachineFirmware
     from healthcheck.store.firmware import known_firmware, recognised_skus
     from healthcheck.store.hardware import new_since

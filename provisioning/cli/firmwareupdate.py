@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.options import STATE
 from inventory.cli.chosen import who
 from inventory.cli.folded import echo_folded
 from inventory.cli.span import span
@@ -40,7 +41,7 @@ _AGAIN_S = 10.0
 @click.option("--sku", metavar="NAME", help="Take nodes for this SKU where the inventory does not say.")
 @click.option("--timeout", metavar="SPAN", callback=span(1, 86400),
               help="Time limit to send an image and for its task. [30m]")
-@click.option("--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib.")
+@STATE
 @click.option("--inventory", "-i", "file", metavar="FILE", help="Default: as for muster check.")
 def update(
     nodes: str, component: str, apply: bool, again: bool, rules: str | None, sku: str | None,

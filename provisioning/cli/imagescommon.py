@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from inventory.cli.limits import FANOUT, LIMIT
 from inventory.cli.span import span
+from inventory.cli.stacked import stacked
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,27 +18,21 @@ if TYPE_CHECKING:
     from provisioning.images.wanted import WantedImage
 
 
-def options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Which images, which runtime, and how nodes are reached."""
-    for option in reversed((
-        click.option("--image", "references", metavar="NAME@DIGEST", multiple=True,
-                     help="An image that the nodes are to have, in place of images.yaml; repeatable."),
-        click.option("--rules", metavar="DIR",
-                     help="A folder of site rules whose images.yaml says what is wanted."),
-        click.option("--runtime", type=click.Choice(("auto", "docker", "containerd", "cri")), default="auto",
-                     show_default=True, help="The runtime to ask; auto: the one that each node uses."),
-        click.option("--address", metavar="PATH",
-                     help="The socket of the runtime's daemon. [the usual ones]"),
-        click.option("--namespace", metavar="NAME",
-                     help="containerd's namespace. [k8s.io where it is there, else default]"),
-        click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says."),
-        LIMIT, FANOUT,
-        click.option("--timeout", metavar="SPAN", callback=span(1, 7 * 86400),
-                     help="Time limit for the whole command. [by nodes and limits]"),
-        click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check."),
-    )):
-        command = option(command)
-    return command
+options = stacked(      # which images, which runtime, and how nodes are reached
+    click.option("--image", "references", metavar="NAME@DIGEST", multiple=True,
+                 help="An image that the nodes are to have, in place of images.yaml; repeatable."),
+    click.option("--rules", metavar="DIR",
+                 help="A folder of site rules whose images.yaml says what is wanted."),
+    click.option("--runtime", type=click.Choice(("auto", "docker", "containerd", "cri")), default="auto",
+                 show_default=True, help="The runtime to ask; auto: the one that each node uses."),
+    click.option("--address", metavar="PATH", help="The socket of the runtime's daemon. [the usual ones]"),
+    click.option("--namespace", metavar="NAME",
+                 help="containerd's namespace. [k8s.io where it is there, else default]"),
+    click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says."),
+    LIMIT, FANOUT,
+    click.option("--timeout", metavar="SPAN", callback=span(1, 7 * 86400),
+                 help="Time limit for the whole command. [by nodes and limits]"),
+    click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check."))
 
 
 def wanted_of(
@@ -65,8 +59,7 @@ def wanted_of(
 
 
 def choice_of(runtime: str, address: str | None, namespace: str | None) -> RuntimeChoice:
-    """The runtime that the options name; raises UsageError for an address without a runtime, and for words
-    that are no path or name."""
+    """The runtime of the options; raises UsageError for an address without one, and for no path or name."""
     import re
 
     from inventory.text import short

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.options import STATE
 from inventory.cli.confirm import YES_MANY, confirm
 from inventory.cli.folded import echo_folded
 from inventory.cli.formatted import as_json as format_option
@@ -40,8 +41,7 @@ _SECONDS = 1800.0
 @click.option("--dry-run", is_flag=True, help="Show what would be pulled where; ask no node.")
 @YES_MANY
 @format_option("json: muster.images/1, as status prints it.")
-@click.option(
-    "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@STATE
 @options
 def pull(
     nodes: str, in_place: int, image_timeout: float | None, keep_free: int, beside_jobs: bool, dry_run: bool,

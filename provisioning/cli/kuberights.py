@@ -1,5 +1,4 @@
-"""`muster privilege kubernetes`: prints the rights that an administrator grants so that muster can cordon
-nodes."""
+"""`muster privilege kubernetes`: the rights that an administrator grants so that muster cordons."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`muster inventory labels`: proposes racks, leaves and leaves of ports from LLDP and from MAAS, and writes
-them."""
+"""`muster inventory labels`: proposes racks, leaves and ports' leaves from LLDP and MAAS."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import time
 
 import click
 
+from healthcheck.cli.options import STATE
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
 from inventory.text import short
@@ -29,8 +30,7 @@ def lease() -> None:
 
 
 @lease.command("list")
-@click.option(
-    "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@STATE
 @format_option("json: muster.leases/1.")
 def list_(state: str | None, as_json: bool) -> int:
     """List open leases: who holds which nodes for what, until when, and whether that process is alive.
@@ -64,8 +64,7 @@ def list_(state: str | None, as_json: bool) -> int:
 
 @lease.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option(
-    "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@STATE
 @click.option(
     "--inventory", "-i", metavar="FILE", help="Names the back end (`cordon:`). Default: as for muster check.")
 @click.option("--hostfile", metavar="FILE",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.options import STATE
 from inventory.cli.chosen import who
 from inventory.cli.confirm import YES, confirm
 from inventory.errors import UsageError
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 @YES
 @click.option("--rules", metavar="DIR", help="A folder of site rules, whose bringup.yaml names the MAAS.")
 @click.option("--inventory", "-i", "file", metavar="FILE", help="Default: as for muster check.")
-@click.option("--state", metavar="DIR",
-              help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@STATE
 def release(
     node: str, reason: str, dry_run: bool, yes: bool, rules: str | None, file: str | None, state: str | None,
 ) -> int:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import click
 
 from healthcheck.cli import completing
+from inventory.cli.chosen import needed
 from inventory.cli.folded import echo_folded
 from inventory.errors import UsageError
 from inventory.model import LifecycleState
@@ -36,23 +37,20 @@ def render(nodes: str, output: str, rules: str | None, file: str | None) -> int:
     """
     from healthcheck.config.files import make_folder, write_whole
     from healthcheck.config.rulesfolder import folders
-    from inventory.load import load_inventory
-    from inventory.locate import needed_inventory
-    from inventory.select import select
     from provisioning.osinstall.pxe import settings
     from provisioning.osinstall.pxe.machines import machine
     from provisioning.osinstall.pxe.render import files
 
-    path = needed_inventory(file, "no inventory was found, which says what machines there are: --inventory "
-                            "FILE")
-    found = [node for node in select(load_inventory(path), nodes)
-             if node.lifecycle.state is not LifecycleState.RETIRED]
+    named, inventory = needed(nodes, file, "no inventory was found, which says what machines there are: "
+                              "--inventory FILE")
+    found = [node for node in named if node.lifecycle.state is not LifecycleState.RETIRED]
     echo_folded((node.name, "left out: the inventory has no boot_mac for it") for node in found
                 if not node.boot_mac)
     options = settings.load(folders(rules))
     machines = [machine(node, options) for node in found if node.boot_mac]
     if not machines:
-        raise UsageError(f"none of these nodes has a boot_mac; add to {path}: boot_mac: HARDWARE-ADDRESS")
+        raise UsageError(f"none of these nodes has a boot_mac; add to {inventory.source}: boot_mac: "
+                         "HARDWARE-ADDRESS")
     folder = Path(output).absolute()
     muster = shutil.which(sys.argv[0]) or shutil.which("muster") or "muster"
     words = f" --rules {shlex.quote(str(Path(rules).absolute()))}" if rules is not None else ""

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from healthcheck.cli import completing
+from inventory.cli.chosen import needed
 from inventory.cli.confirm import YES_MANY, confirm
 from inventory.cli.folded import echo_folded
 from inventory.cli.formatted import as_json as format_option
 
 if TYPE_CHECKING:
-    from inventory.model import Node
     from provisioning.osinstall.base import OsReport
     from provisioning.osinstall.pxe.record import Installation
 
+_NO_INVENTORY = "no inventory was found, and only it says which nodes there are: --inventory FILE"
 _INVENTORY = click.option("--inventory", "-i", "file", metavar="FILE", help="Default: as for muster check.")
 _STATE = click.option("--state", metavar="DIR",
                       help="Folder of the installations. Default: MUSTER_STATE, XDG, /var/lib/muster.")
@@ -45,7 +46,7 @@ def status(nodes: str, as_json: bool, state: str | None, file: str | None) -> in
     records, now = InstallationRecords(state_dir(state)), time.time()
     found: list[tuple[str, Installation | None, OsReport]] = []
     unread: list[tuple[str, str]] = []
-    for node in _chosen(nodes, file):
+    for node in needed(nodes, file, _NO_INVENTORY)[0]:
         try:
             record = records.read(node.name)
         except OsError as problem:
@@ -106,7 +107,7 @@ def disarm(nodes: str, again: bool, dry_run: bool, yes: bool, state: str | None,
     from provisioning.osinstall.pxe import record
     from provisioning.osinstall.pxe.records import InstallationRecords
 
-    records, named = InstallationRecords(state_dir(state)), _chosen(nodes, file)
+    records, (named, _) = InstallationRecords(state_dir(state)), needed(nodes, file, _NO_INVENTORY)
     ends = record.forgotten if again else record.disarmed
     held = {node.name: records.read(node.name) for node in named}
     going = [name for name, one in held.items() if one is not None and ends(one, 0.0) != one]
@@ -123,13 +124,3 @@ def disarm(nodes: str, again: bool, dry_run: bool, yes: bool, state: str | None,
             done.append((node.name, "its installation is ended"))
     echo_folded(done)
     return 0
-
-
-def _chosen(nodes: str, file: str | None) -> list[Node]:
-    from inventory.load import load_inventory
-    from inventory.locate import needed_inventory
-    from inventory.select import select
-
-    path = needed_inventory(file, "no inventory was found, and only it says which nodes there are: "
-                            "--inventory FILE")
-    return list(select(load_inventory(path), nodes))

@@ -59,8 +59,7 @@ class PlannedPorts:
 
 
 def planned(wanted: PortsWanted, site: PortSite, route: PortRoute | None) -> PlannedPorts:
-    """Looks, and judges: by UFM where there is a `route` through it, and then only counters are asked of the
-    node. Raises MusterError."""
+    """Looks, by UFM where there is a `route` (nodes give counters only), and judges. Raises MusterError."""
     from healthcheck.store.file import NAME, opened
     from healthcheck.store.portdisables import open_ports
     from provisioning.fabric.disable import room

@@ -8,6 +8,7 @@ import time
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.options import STATE
 from inventory.cli.chosen import chosen, who
 from inventory.cli.confirm import YES, confirm
 from inventory.cli.formatted import as_json as format_option
@@ -21,8 +22,7 @@ from inventory.errors import UsageError
 @YES
 @format_option("json: the document (muster.outcomes/1), with a message for each node.")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
-@click.option(
-    "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@STATE
 def reboot(
     nodes: str | None, reason: str | None, dry_run: bool, yes: bool, as_json: bool,
     inventory: str | None, state: str | None,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.options import STATE
 from inventory.cli.chosen import who
 from inventory.cli.formatted import as_json as format_option
 from inventory.cli.limits import LIMIT, given
@@ -49,8 +50,7 @@ _STEPS = ("restart-fabric-manager", "restart-persistenced", "restart-docker", "r
 @LIMIT
 @format_option("json: the plan (muster.remediation/1), or with --apply its outcomes (muster.outcomes/1).")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
-@click.option(
-    "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@STATE
 def remediate(
     nodes: str | None, step: str | None, act: bool, become: bool, lease: str | None, hostfile: str | None,
     golden: str | None, rules: str | None, as_json: bool, inventory: str | None, state: str | None,

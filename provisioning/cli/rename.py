@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.options import STATE
 from inventory.cli.chosen import who
 from inventory.cli.propose import dry_run_option, propose, yes_option
 from inventory.errors import UsageError
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
               help="A file of good nodes that holds cordons beside what `cordon:` says; may be given again.")
 @click.option("--rules", metavar="DIR", help="A folder of site rules, whose baselines name nodes.")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
-@click.option("--state", metavar="DIR",
-              help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@STATE
 @click.pass_context
 def rename(
     ctx: click.Context, old: str, new: str, reason: str, yes: bool, dry_run: bool, hostfile: tuple[str, ...],

@@ -7,14 +7,16 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.options import STATE
 from inventory.cli.chosen import who
 from inventory.cli.formatted import formats
 from inventory.cli.propose import dry_run_option, yes_option
+from inventory.cli.stacked import stacked
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,13 +26,18 @@ if TYPE_CHECKING:
 _UNTIL = "28d"
 
 
-def _state(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--state", metavar="DIR",
-                        help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")(command)
-
-
-_inventory = click.option(
-    "--inventory", "-i", metavar="FILE", help="The file to change. Default: as for muster check.")
+_GPU = click.option("--gpu", metavar="N", type=click.IntRange(0, 255),
+                    help="The GPU with this number in NVML and nvidia-smi.")
+_CHASSIS = click.option("--chassis", is_flag=True, help="The whole node.")
+_REFERENCE = click.option("--reference", metavar="TEXT", default="", help="The vendor's case number.")
+_HELD_BY = click.option("--held-by", metavar="WHO",
+                        help="Who keeps jobs away if we do not: a person's drain, or that the node is off.")
+_WHICH = click.argument("which", metavar="ID|NODE", shell_complete=completing.node)
+_CHANGING = stacked(
+    yes_option, dry_run_option,
+    click.option("--inventory", "-i", metavar="FILE",
+                 help="The file to change. Default: as for muster check."),
+    STATE, click.pass_context)
 
 
 @click.group()
@@ -55,23 +62,17 @@ def rma() -> None:
 @click.argument("node", shell_complete=completing.node)
 @click.option(
     "--slot", metavar="SLOT", help="Where the part sits: a PCI address, a drive, or any place with --serial.")
-@click.option("--gpu", metavar="N", type=click.IntRange(0, 255),
-              help="The GPU with this number in NVML and nvidia-smi.")
-@click.option("--chassis", is_flag=True, help="The whole node.")
+@_GPU
+@_CHASSIS
 @click.option("--serial", metavar="TEXT", help="Its serial number, if the store does not know it.")
 @click.option("--reason", metavar="TEXT", required=True, help="What is wrong with it.")
-@click.option("--reference", metavar="TEXT", default="", help="The vendor's case number.")
+@_REFERENCE
 @click.option("--evidence", metavar="PATH",
               help="The evidence to store. Default: the newest of `muster evidence` since it began.")
 @click.option("--until", metavar="DATE",
               help=f"When it should be back, for the inventory: 2026-12-24, or 14d. Default: {_UNTIL}.")
-@click.option("--held-by", metavar="WHO",
-              help="Who keeps jobs away if we do not: a person's drain, or that the node is off.")
-@yes_option
-@dry_run_option
-@_inventory
-@_state
-@click.pass_context
+@_HELD_BY
+@_CHANGING
 def open_(
     ctx: click.Context, node: str, slot: str | None, gpu: int | None, chassis: bool, serial: str | None,
     reason: str, reference: str, evidence: str | None, until: str | None, held_by: str | None, yes: bool,
@@ -131,8 +132,8 @@ def open_(
 
 
 @rma.command()
-@click.argument("which", metavar="ID|NODE", shell_complete=completing.node)
-@_state
+@_WHICH
+@STATE
 def ship(which: str, state: str | None) -> None:
     """Record that a part is on its way to the vendor.
 
@@ -153,14 +154,10 @@ def ship(which: str, state: str | None) -> None:
 
 
 @rma.command("return")
-@click.argument("which", metavar="ID|NODE", shell_complete=completing.node)
+@_WHICH
 @click.option("--serial", metavar="NEW", default="", help="The serial number of the replacement.")
 @click.option("--same", is_flag=True, help="The same part came back repaired, with its old serial number.")
-@yes_option
-@dry_run_option
-@_inventory
-@_state
-@click.pass_context
+@_CHANGING
 def return_(
     ctx: click.Context, which: str, serial: str, same: bool, yes: bool, dry_run: bool, inventory: str | None,
     state: str | None,
@@ -215,23 +212,17 @@ def return_(
 
 
 @rma.command()
-@click.argument("which", metavar="ID|NODE", shell_complete=completing.node)
+@_WHICH
 @click.option("--slot", metavar="SLOT", help="Where the part sat: a PCI address, a drive, or any place.")
-@click.option("--gpu", metavar="N", type=click.IntRange(0, 255),
-              help="The GPU with this number in NVML and nvidia-smi.")
-@click.option("--chassis", is_flag=True, help="The whole node.")
+@_GPU
+@_CHASSIS
 @click.option("--serial", metavar="NEW", required=True, help="The serial number of what sits there now.")
 @click.option("--old", metavar="TEXT", help="The serial number of what was taken out, if the store does not "
               "know it.")
 @click.option("--reason", metavar="TEXT", help="What was wrong with it, where no RMA of it is open.")
-@click.option("--reference", metavar="TEXT", default="", help="The vendor's case number.")
-@click.option("--held-by", metavar="WHO",
-              help="Who keeps jobs away if we do not: a person's drain, or that the node is off.")
-@yes_option
-@dry_run_option
-@_inventory
-@_state
-@click.pass_context
+@_REFERENCE
+@_HELD_BY
+@_CHANGING
 def exchange(
     ctx: click.Context, which: str, slot: str | None, gpu: int | None, chassis: bool, serial: str,
     old: str | None, reason: str | None, reference: str, held_by: str | None, yes: bool, dry_run: bool,
@@ -313,13 +304,9 @@ def exchange(
 
 
 @rma.command()
-@click.argument("which", metavar="ID|NODE", shell_complete=completing.node)
+@_WHICH
 @click.option("--reason", metavar="TEXT", required=True, help="Why nothing more is to be done about it.")
-@yes_option
-@dry_run_option
-@_inventory
-@_state
-@click.pass_context
+@_CHANGING
 def close(
     ctx: click.Context, which: str, reason: str, yes: bool, dry_run: bool, inventory: str | None,
     state: str | None,
@@ -375,7 +362,7 @@ def _others_away(found: Sequence[Rma], node: str, but: int | None) -> list[int]:
 @rma.command("list")
 @click.option("--all", "every", is_flag=True, help="Also those that are back.")
 @formats()
-@_state
+@STATE
 def list_(every: bool, fmt: str, state: str | None) -> None:
     """List what is away, and what came back different from what was announced.
 

@@ -42,11 +42,8 @@ class InventoryEdit:
         self, name: str, wanted: Lifecycle, action: Callable[[Callable[[], str]], None], remark: str, *,
         yes: bool, dry_run: bool,
     ) -> bool:
-        """Shows what changes in the file, asks, and runs `action`, which gets the function that writes the
-        file. Returns whether it ran.
-
-        `remark` describes the rest of the operation.
-        """
+        """Shows what changes in the file, asks, and runs `action`, which gets the function that writes it;
+        returns whether it ran. `remark` describes the rest of the operation."""
         source = str(self.given.path)
         same = self.loaded.inventory.nodes[name].lifecycle == wanted
         after = self.given.text if same else edited(self.given, self.loaded, {name: wanted}, self.skus)

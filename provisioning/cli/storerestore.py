@@ -1,17 +1,16 @@
-"""`muster store restore` and `muster store reconcile`: put a copy of the store back, and bring it and the
-back ends together."""
+"""`muster store restore` and `reconcile`: a copy of the store back, and back ends beside it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from healthcheck.cli.options import STATE
 from inventory.cli.chosen import who
+from inventory.cli.stacked import stacked
 from inventory.errors import MusterError, UsageError
 from inventory.times import minute
 
@@ -22,24 +21,21 @@ if TYPE_CHECKING:
     from provisioning.actions.reconcile import Reconciled
 
 
-def _backends(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        STATE,
-        click.option("--inventory", "-i", metavar="FILE",
-                     help="For its nodes and `cordon:`. Default: as for muster check."),
-        click.option("--golden", metavar="FILE", multiple=True,
-                     help="Also a file of the nodes that launch scripts may use; repeatable."),
-        click.option("--hostfile", metavar="FILE", multiple=True,
-                     help="Also a file of hosts that launch scripts leave out; repeatable.")):
-        command = option(command)
-    return command
+_BACKENDS = stacked(
+    click.option("--hostfile", metavar="FILE", multiple=True,
+                 help="Also a file of hosts that launch scripts leave out; repeatable."),
+    click.option("--golden", metavar="FILE", multiple=True,
+                 help="Also a file of the nodes that launch scripts may use; repeatable."),
+    click.option("--inventory", "-i", metavar="FILE",
+                 help="For its nodes and `cordon:`. Default: as for muster check."),
+    STATE)
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--replace", is_flag=True,
               help="Keep an existing store under another name, and restore the copy.")
-@_backends
+@_BACKENDS
 def restore(
     file: Path, replace: bool, hostfile: tuple[str, ...], golden: tuple[str, ...], inventory: str | None,
     state: str | None,
@@ -88,7 +84,7 @@ def restore(
 
 
 @click.command()
-@_backends
+@_BACKENDS
 def reconcile(
     hostfile: tuple[str, ...], golden: tuple[str, ...], inventory: str | None, state: str | None,
 ) -> int:

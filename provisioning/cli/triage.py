@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli.deliveries import DELIVERY, delivered
+from healthcheck.cli.options import STATE
 from healthcheck.cli.wrapping import echo
 from inventory.cli.chosen import who
 from inventory.cli.formatted import formats
@@ -63,8 +64,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rules", metavar="DIR", help="A folder of site rules and policy that override the packaged ones.")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
-@click.option(
-    "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@STATE
 @DELIVERY
 def triage(
     act: bool, at_most: int | None, close_breaker: bool, reason: str | None, undo_since: str | None,
@@ -231,8 +231,7 @@ def _fleet(
     store: Store, there: Inventory, policy: TriagePolicy, through: Backend | None,
     lots: Mapping[str, PartLot], *, keep: bool = False,
 ) -> tuple[FleetHistory, list[Silence], BackendView | None]:
-    """What is known now, the silences that hold or held until lately, and what the back end shows; `keep`
-    stores that for `muster nodes`."""
+    """What is known, the silences now and of late, and what the back end shows; `keep` stores that."""
     from healthcheck.report.silences import SOON_S
     from healthcheck.store import strays
     from healthcheck.store.silences import silenced as whose
@@ -257,8 +256,7 @@ def _fleet(
 
 
 def _beside(seen: BackendView | None, through: Backend | None) -> None:
-    """Prints marks on nodes that no cordon of this store accounts for, and cordons that the controller
-    lost."""
+    """Prints marks that no cordon of this store accounts for, and cordons that the controller lost."""
     from healthcheck.report.strays import lines
     from inventory.nodeset import fold
 
@@ -273,8 +271,7 @@ def _beside(seen: BackendView | None, through: Backend | None) -> None:
 
 
 def _by_name(store: Store, there: Inventory) -> None:
-    """Prints cordons of nodes that the inventory does not have, which no plan releases, and renames that were
-    cut short."""
+    """Prints cordons of nodes not in the inventory, which no plan releases, and renames cut short."""
     from healthcheck.store.cordons import open_cordons
     from healthcheck.store.renaming import unfinished
     from inventory.nodeset import fold
@@ -288,8 +285,7 @@ def _by_name(store: Store, there: Inventory) -> None:
 
 
 def _changes(store: Store) -> Iterator[SiteChange]:
-    """The changes of `muster change` beside this store; one that cannot be read explains nothing, and is
-    named."""
+    """The changes beside this store; one that cannot be read is named, and explains nothing."""
     from healthcheck.change.keep import every
     from healthcheck.change.model import SiteChange
 

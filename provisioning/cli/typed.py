@@ -9,8 +9,7 @@ from click.core import ParameterSource
 
 
 def again(*more: str) -> str:
-    """The running command with the arguments and options that it was given, and `more`, as a shell takes
-    it."""
+    """The running command with the arguments and options given, and `more`, as a shell takes it."""
     context = click.get_current_context()
     names = []
     above: click.Context | None = context

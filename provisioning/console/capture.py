@@ -1,8 +1,6 @@
-"""Captures the consoles of machines, each in a thread of its own, for as long as someone wants it.
-
-A session that is lost is begun again, with growing pauses, and the gap is written down; what cannot be
-captured is said once for each reason. A controller that refused the login is not asked again: accounts lock.
-"""
+"""Captures the consoles of machines, each in a thread of its own, for as long as someone wants it. A lost
+session is begun again, with growing pauses and a note; why not is said once a reason. A controller that
+refused the login is not asked again: accounts lock."""
 
 from __future__ import annotations
 
@@ -142,8 +140,7 @@ class ConsoleCapture:
 
 
 class ConsoleCaptures:
-    """Those of a run, at most so many at a time; whoever comes when all places are taken is said to be
-    missing."""
+    """Those of a run, at most so many at a time; whoever finds no place is said to be missing."""
 
     def __init__(self, folder: Path, at_once: int, *, open_source: Open = opened) -> None:
         self._folder, self._at_once, self._open = folder, at_once, open_source

@@ -1,9 +1,6 @@
-"""Bytes of a serial console -> lines that are safe to keep and to show. Pure.
-
-Firmware paints menus with escape sequences and moves the cursor; kernels end lines with CR LF; a line may
-come in many pieces, or never end. Sequences (ECMA-48, 5.4: CSI; 8.3.89: OSC) are left out, a CR alone ends a
-line as an LF does, and what else a terminal could act on is escaped.
-"""
+"""A serial console's bytes as safe lines. Pure. Firmware paints menus with escape sequences and moves the
+cursor; kernels end lines with CR LF; a line may come in many pieces, or never end. Sequences (ECMA-48, 5.4:
+CSI; 8.3.89: OSC) are left out, a CR alone ends a line as an LF does, and the rest is escaped."""
 
 from __future__ import annotations
 

@@ -38,11 +38,8 @@ _MOST_ERR = 4096
 
 
 class SolSession:
-    """A running ipmitool that has, or asks for, the console. `opened` makes one; `ours` is kept up to date
-    once it is set.
-
-    A controller may give the console to another and say nothing of it: `still_ours` asks it, in silence.
-    """
+    """A running ipmitool that has, or asks for, the console; `opened` makes one. A controller may give the
+    console away silently: `still_ours` asks it."""
 
     way = "serial over LAN"
 

@@ -6,8 +6,7 @@ from typing import Protocol
 
 
 class ConsoleUnavailable(Exception):
-    """The console cannot be captured now; `passing` where it may be another time. One line without a secret.
-    """
+    """The console cannot be captured; `passing`: it may be another time. One line without a secret."""
 
     def __init__(self, message: str, *, passing: bool = True) -> None:
         super().__init__(message)
@@ -21,8 +20,7 @@ class ConsoleSource(Protocol):
     way: str
 
     def read(self, seconds: float) -> bytes:
-        """What came within so many seconds, empty where nothing did. Raises ConsoleUnavailable when it is
-        lost."""
+        """What came within so many seconds, or empty. Raises ConsoleUnavailable when it is lost."""
 
     def close(self) -> None:
         """Ends it, with whatever session it has at the controller; never raises."""

@@ -1,9 +1,5 @@
-"""Judges the lines of a console by the kernel catalogue: of the kernel, of systemd in the initramfs and
-after, and whatever else the catalogue knows. Pure.
-
-A console shows what anyone writes to it, so a line proves less than the kernel's own log: it says where to
-look, and decides nothing.
-"""
+"""Judges the lines of a console by the kernel catalogue: whatever that knows. Pure. A console shows what
+anyone writes to it, so a line proves less than the kernel's own log, and decides nothing."""
 
 from __future__ import annotations
 
@@ -25,8 +21,7 @@ MOST = 8
 
 @dataclass(frozen=True)
 class ConsoleFinding:
-    """What an entry of the catalogue knows of lines of the console: the first of them, and how many there
-    are."""
+    """What the catalogue knows of lines of the console: the first of them, and how many."""
 
     entry: CatalogueEntry
     line: str

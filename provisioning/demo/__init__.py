@@ -1,5 +1,2 @@
-"""The loopback fleet: real sshd, simulated hardware at the lowest seam, planted faults.
-
-Entry points: `fleet.DemoFleet` runs it, `faults` plants, `expected` compares what was found with what was
-planted.
-"""
+"""The loopback fleet: real sshd, simulated hardware, planted faults. Entry points: `fleet.DemoFleet` runs it,
+`faults` plants, `expected` compares what was found with what was planted."""

@@ -42,11 +42,8 @@ def cache_folder() -> Path:
 
 
 def build(cache: Path | None = None) -> Libraries:
-    """The libraries, compiled now unless this source was compiled before with this compiler.
-
-    Builds that run at the same time do not disturb each other: the folder appears whole, by a rename. Raises
-    MusterError when there is no C compiler, or when the compiler refuses.
-    """
+    """The libraries, compiled unless this source was with this compiler; the folder appears whole, by a
+    rename, so builds do not disturb each other. Raises MusterError without a compiler, or when it refuses."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         raise MusterError("the demo needs a C compiler; type: apt-get install -y gcc libc6-dev")

@@ -1,5 +1,4 @@
-"""What a simulated node's Docker client says, and the files that give GPUs and Slurm's jobs their
-containers."""
+"""What a simulated node's Docker client says, and files that give GPUs and jobs containers."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ _LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
 
 def install(machine: DemoMachine, info: dict[str, object], gpus: int, driver: str) -> None:
-    """Gives the node a Docker daemon that says this of itself, an exporter that runs in it, two images, CDI,
-    pyxis and enroot."""
+    """A Docker daemon that says this of itself, its exporter, two images, CDI, pyxis and enroot."""
     machine.tools["docker"] = _DOCKER
     machine.files[INFO] = _line(info)
     machine.files[PS] = container(machine.name, "dcgm-exporter", ":".join(EXPORTER), "running", "Up 5 weeks")

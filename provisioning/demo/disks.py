@@ -1,5 +1,4 @@
-"""What a simulated node says of its disks: sysfs of NVMe drives and of an md array, smartctl's JSON, and
-fstab."""
+"""A simulated node's disks: sysfs of NVMe drives and an md array, smartctl's JSON, fstab."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ def install(
     machine: DemoMachine, drives: Sequence[str], data: Sequence[str], folder: Callable[[str], str],
     rng: random.Random,
 ) -> None:
-    """Gives the node NVMe drives at these PCI addresses, those of `data` as one striped array; `folder` says
-    where sysfs has a device."""
+    """NVMe drives at these PCI addresses, those of `data` as one striped array; `folder` is sysfs's."""
     for index, address in enumerate(drives):
         at = f"{folder(address)}/nvme/nvme{index}"
         serial = f"S64FNE0R{rng.randrange(10**6):06d}"

@@ -1,5 +1,4 @@
-"""Defines what a sweep must find for each planted fault, by fault name alone, independent of how faults are
-planted."""
+"""What a sweep must find for each planted fault, by its name alone, however faults are planted."""
 
 from __future__ import annotations
 
@@ -10,8 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ExpectedResult:
-    """One result that must be there: the rule, its status, and a text in the subject, the observation or the
-    reason."""
+    """One result that must be there: rule, status, and a text in subject, observation or reason."""
 
     rule: str
     about: str
@@ -20,11 +18,8 @@ class ExpectedResult:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a sweep must say of a node with one fault: its state, and either results or the stage at which it
-    could not be reached.
-
-    `later` holds what shows only once time has passed between two sweeps; until then the node is healthy.
-    """
+    """What a sweep must say of a node with one fault: its state, and results or the stage at which it was not
+    reached. `later`: healthy until time has passed between two sweeps."""
 
     state: str
     message: tuple[ExpectedResult, ...] = ()
@@ -79,12 +74,9 @@ HEALTHY = Expectation("healthy")
 def compare(
     report: Mapping[str, Any], planted: Mapping[str, Sequence[str]], *, later: bool = False,
 ) -> list[str]:
-    """What a muster.check document misses of what was planted, and what it says beyond that: one line each,
-    none if it is right.
-
-    `planted` holds every node of the fleet with its faults (none or one). `later`: this sweep is the second
-    one, and time has passed in between. Raises KeyError for a fault that is not known here.
-    """
+    """What a muster.check document misses of what was planted (every node with its faults, none or one), and
+    what it says beyond that: a line each. `later`: this is the second sweep, after some time. Raises KeyError
+    for an unknown fault."""
     wrong: list[str] = []
     nodes: dict[str, Mapping[str, Any]] = {}
     for node in report["nodes"]:

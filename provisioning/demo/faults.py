@@ -1,10 +1,6 @@
-"""Plants faults: each breaks one simulated node in one way. What a sweep must say of them is in another file,
-on purpose.
-
-A fault is a function that changes a healthy `DemoMachine` before it is written; its name with dashes is the
-fault's name, its docstring what is wrong with the node. `rng` picks the GPU, port or text where the fault
-does not name one.
-"""
+"""Plants faults: each breaks a simulated node in one way; what a sweep must say is in another file. A fault
+is a function that changes a healthy `DemoMachine` before it is written; its name with dashes is the fault's
+name, its docstring what is wrong with the node. `rng` picks the GPU, port or text."""
 
 from __future__ import annotations
 
@@ -32,11 +28,8 @@ def _fault(plant: Fault) -> Fault:
 
 
 def plan(nodes: Sequence[str], seed: int) -> dict[str, tuple[str, ...]]:
-    """For every node, in order, the faults to plant: none or one. Equal arguments give an equal plan.
-
-    Every kind is planted once where that leaves seven healthy nodes (32 are enough); with fewer nodes a
-    choice of kinds, so that at least half of the nodes stay healthy.
-    """
+    """For every node, in order, the faults to plant, none or one; equal arguments, equal plan. Every kind
+    once where that leaves seven healthy nodes (32 are enough), else a choice that leaves half healthy."""
     rng = random.Random(f"plan {seed}")     # noqa: S311  (a repeatable choice, no secret)
     kinds = [name for name in FAULTS if name not in _COMPARED or len(nodes) >= _TO_COMPARE]
     if len(nodes) < len(kinds) + _HEALTHY_LEFT:
@@ -148,8 +141,7 @@ def port_slow(machine: DemoMachine, rng: random.Random) -> None:
 
 @_fault
 def link_flapping(machine: DemoMachine, rng: random.Random) -> None:
-    """One port loses its link three times between two looks and is up at both. Nothing is to be seen before
-    `advance`."""
+    """One port loses its link three times between two looks, at `advance`, and is up at both."""
 
 
 # ---- file systems
@@ -217,8 +209,7 @@ def driver_drift(machine: DemoMachine, rng: random.Random) -> None:
 
 @_fault
 def clock_unsynchronised(machine: DemoMachine, rng: random.Random) -> None:
-    """No time service disciplines the clock: adjtimex(2) returns TIME_ERROR, and the status has
-    STA_UNSYNC."""
+    """No time service disciplines the clock: adjtimex(2) gives TIME_ERROR, with STA_UNSYNC."""
     machine.clock |= {"state": 5, "status": 0x40, "offset": 0, "maxerror": 16_000_000, "esterror": 16_000_000}
 
 
@@ -255,16 +246,14 @@ def docker_down(machine: DemoMachine, rng: random.Random) -> None:
 
 @_fault
 def docker_hangs(machine: DemoMachine, rng: random.Random) -> None:
-    """The Docker daemon takes the request and never answers; the client ignores a polite signal and has a
-    child."""
+    """The Docker daemon never answers; the client ignores a polite signal and has a child."""
     machine.tools["docker"] = "trap '' TERM HUP INT\nwhile :; do sleep 3600; done\n"
 
 
 @_fault
 def hostile_bytes(machine: DemoMachine, rng: random.Random) -> None:
-    """What the node prints attacks whoever shows it: escape codes, terminal titles, rich markup, NUL, bytes
-    that are not UTF-8, bidirectional overrides, and lines that imitate our own framing, from the login shell,
-    the kernel log and Docker's client."""
+    """What the node prints attacks whoever shows it: escape codes, titles, markup, NUL, bytes that are not
+    UTF-8, bidirectional overrides, and imitations of our framing, from shell, kernel log and Docker."""
     attack = (b"\x1b[2J\x1b[31mowned\x1b]0;owned\x07 [bold red]owned[/] "
               b"[link=http://example.invalid]x[/link] \x00\xff\xfe\xc3( "
               b"\xe2\x80\xae\x9b31m {{7*7}} $(touch /tmp/owned) muster:0000000000000000:frame 4 ")

@@ -1,5 +1,4 @@
-"""Starts a fleet of simulated nodes behind real sshd on loopback, and leaves nothing behind, however it
-ends."""
+"""A fleet of simulated nodes behind real sshd on loopback, which leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -43,17 +42,11 @@ class DemoNode:
 
 
 class DemoFleet:
-    """`with Fleet(nodes=32, seed=1) as fleet:` holds running nodes gpu001 and on; afterwards they and their
-    files are gone.
-
-    `folder` holds everything, `inventory` is the muster.yaml to sweep them by, `planted` says which faults
-    each node has. All belongs to the calling user, and only loopback is listened on. `base` is where the
-    folder is made (default: the system's folder for temporary files); `planted` overrides the seed's plan. A
-    process of its own (keeper.py) holds sockets and folder, so that the end of this process, by KILL too, is
-    the end of the fleet.
-
-    Raises MusterError when sshd or a C compiler is not installed, or when sshd refuses its configuration.
-    """
+    """`with DemoFleet(nodes=32, seed=1) as fleet:` holds running nodes gpu001 and on, which are gone with
+    their files afterwards. `folder` (made in `base`) holds everything, `inventory` is the muster.yaml to
+    sweep them by, `planted` each node's faults, by the seed unless given. All is the calling user's and on
+    loopback. A process of its own (keeper.py) holds sockets and folder, so that the end of this one, by KILL
+    too, is the end of the fleet. Raises MusterError without sshd or a C compiler, or when sshd refuses."""
 
     folder: Path
     inventory: Path
@@ -165,8 +158,7 @@ def names(nodes: int) -> tuple[str, ...]:
 
 
 def find_sshd() -> str:
-    """The absolute path of sshd, which wants to be called by it; raises MusterError with what to type where
-    there is none."""
+    """The absolute path of sshd, by which it wants to be called; raises MusterError with what to type."""
     path = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin:/sbin")
     if path is None:
         raise MusterError("the demo needs OpenSSH's server; type: apt-get install -y openssh-server")
@@ -220,8 +212,7 @@ def _is_locked() -> bool:
 
 
 def _try_config(sshd: str, config: Path) -> None:
-    """Raises MusterError with sshd's own word if it would refuse; otherwise every login would just be cut
-    off."""
+    """Raises MusterError with sshd's own word if it would refuse; else every login would be cut off."""
     if os.geteuid() == 0 and not _SEPARATION.exists():
         # A root's sshd locks its unprivileged half into this folder; the service's own start would have made
         # it.

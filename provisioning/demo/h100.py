@@ -1,9 +1,6 @@
-"""A healthy HGX H100 node with eight GPUs: what its kernel, driver and tools say, in the forms that they
-document.
-
-Addresses on the PCI bus are those of an NVIDIA DGX H100. Serial numbers, GUIDs, times and the like differ
-from node to node by `rng`; everything else is equal, as on nodes that were installed together.
-"""
+"""A healthy HGX H100 node with eight GPUs: what kernel, driver and tools say. Addresses on the PCI bus are
+those of an NVIDIA DGX H100. Serial numbers, GUIDs, times and the like differ from node to node by `rng`;
+everything else is equal, as on nodes that were installed together."""
 
 from __future__ import annotations
 
@@ -64,7 +61,7 @@ def healthy(name: str, rng: random.Random) -> DemoMachine:
     containers.install(machine, _docker_info(name, rng), len(GPUS), DRIVER)
     disks.install(machine, BOOT_NVMES + NVMES, NVMES, device_folder, rng)
     machine.log.extend(
-        bootlog.records(bootlog.healthy(rng, kernel=KERNEL, driver=DRIVER, memory_kb=MEMORY_KB, gpus=GPUS,
+        bootlog.records(bootlog.healthy(kernel=KERNEL, driver=DRIVER, memory_kb=MEMORY_KB, gpus=GPUS,
                                         hcas=HCAS, nvmes=BOOT_NVMES + NVMES, nvswitches=NVSWITCHES),
                         bootlog.service(GPUS, rng), UP_SECONDS, rng))
     return machine
@@ -121,8 +118,7 @@ def meminfo(total_kb: int, rng: random.Random) -> str:
 
 
 def device_folder(address: str) -> str:
-    """Where sysfs keeps a PCI device: below the root port of its bus; a GPU and the adapter beside it below
-    two ports of one switch."""
+    """Where sysfs keeps a PCI device: below a root port; a GPU and its adapter below one switch."""
     for adapter, gpu in zip(HCAS, GPUS, strict=True):
         if address in (adapter, gpu):
             root, up, down = (f"0000:{int(adapter[5:7], 16) - above:02x}" for above in (3, 2, 1))

@@ -1,9 +1,6 @@
-"""What the kernel of a healthy HGX H100 node says of its CPUs, NUMA nodes, memory controllers, processes and
-PCI Express links.
-
-Two packages of 56 cores with two threads each; the first half of the devices sits beside the first. Counters
-are not all at zero: a corrected memory error and a few corrected errors of links belong to a healthy node.
-"""
+"""What a healthy HGX H100 node's kernel says of CPUs, NUMA, memory, processes and PCIe links. Two packages of
+56 cores with two threads each; the first half of the devices sits beside the first. Counters are not all at
+zero: a corrected memory error and a few corrected errors of links belong to a healthy node."""
 
 from __future__ import annotations
 
@@ -30,8 +27,7 @@ LIMITS = {2210: ("unlimited", 131072), 2304: ("8388608", 1048576), 2388: ("83886
 def install(
     machine: DemoMachine, memory_kb: int, devices: Sequence[tuple[str, str]], folder: Callable[[str], str],
 ) -> None:
-    """Adds them to the machine. `devices` are drivers and PCI addresses, `folder` says where sysfs keeps a
-    device."""
+    """Adds them. `devices` are drivers and PCI addresses, `folder` says where sysfs keeps one."""
     # Of its own: others get the numbers that they always had.
     rng = random.Random(f"host {machine.name}")     # noqa: S311  (repeatable on purpose, no secret)
     machine.files.update(_cpus())

@@ -11,8 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A private key in OpenSSH's format, and the public key as in known_hosts and authorized_keys:
-    "ssh-ed25519 AAAA..."."""
+    """A private key in OpenSSH's format, and the public one as in known_hosts: "ssh-ed25519 AAAA..."."""
 
     private: bytes
     public: str

@@ -1,5 +1,4 @@
-"""One simulated node as data: its files, mounts, tools and raw GPU values, and how they are written out as a
-tree."""
+"""One simulated node as data: files, mounts, tools and raw GPU values; written out as a tree."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ class Mount:
             self, figures=(bsize, frsize, blocks, bfree, bavail, files, ffree, favail, flag, namemax))
 
     def read_only(self) -> Mount:
-        """The same mount after the kernel made its file system read-only: the super block's options say so,
-        and statvfs."""
+        """The mount after the kernel made it read-only, by the super block's options and statvfs."""
         before, _, after = self.line.partition(" - ")
         fstype, source, options = after.split(" ")
         options = ",".join(["ro", *options.split(",")[1:]])
@@ -68,13 +66,10 @@ class Mount:
 
 @dataclass
 class DemoMachine:
-    """One node before it is written. Paths are as on the node, from the root.
-
-    `files` holds contents, `blobs` those that are no text, `links` the targets of symbolic links, `tools` the
-    shell scripts in /usr/bin, `scenario` and `clock` the raw values of NVML and adjtimex(2), `log` the
-    records of /dev/kmsg. `login` is shell text that runs before the command of whoever logs in. `programs`
-    are this machine's programs that the node has, by name.
-    """
+    """One node before it is written; paths are as on it. `files` holds contents, `blobs` those that are no
+    text, `links` targets, `tools` scripts of /usr/bin, `scenario` and `clock` raw values of NVML and
+    adjtimex(2), `log` the records of /dev/kmsg. `login` is shell text before the command of whoever logs in;
+    `programs` are this machine's that the node has."""
 
     name: str
     files: dict[str, str] = field(default_factory=dict)
@@ -102,8 +97,7 @@ class DemoMachine:
         self.mounts[self.mounts.index(self.mount(changed.point))] = changed
 
     def say(self, text: bytes | str, priority: int = 6) -> None:
-        """Adds a record to the kernel's log, 1.7 s after the last one. Text is put in raw, as a broken kernel
-        module would."""
+        """Adds a record to the kernel's log, 1.7 s after the last one; raw, as a broken module would."""
         sequence, stamp = 0, 0
         for record in reversed(self.log):
             words = record.partition(b";")[0].split(b",")
@@ -114,8 +108,7 @@ class DemoMachine:
 
 
 def write(machine: DemoMachine, tree: Path, programs: dict[str, str]) -> None:
-    """Writes the machine as a tree below `tree`, a folder that does not exist yet. `programs` says where this
-    machine has them."""
+    """Writes the machine below `tree`, a new folder; `programs` says where this machine has them."""
     made: set[str] = set()
 
     def place(path: str) -> str:
@@ -153,8 +146,7 @@ def write(machine: DemoMachine, tree: Path, programs: dict[str, str]) -> None:
 
 
 def login_script(machine: DemoMachine, tree: Path, libraries: Path, syscalls: Path) -> str:
-    """What sshd runs for every login: makes this process believe that it is on the node, then runs what the
-    client asked for."""
+    """What sshd runs for a login: the process believes that it is on the node, and runs the command."""
     environment = {
         "MUSTER_ROOT": tree, "MUSTER_NVML_SCENARIO": tree / OWN / "nvml", "PATH": tree / "usr/bin",
         "LD_LIBRARY_PATH": libraries, "LD_PRELOAD": syscalls,

@@ -13,8 +13,7 @@ _FIGURES = ("bytes", "packets", "errs", "drop", "fifo", "frame", "compressed", "
 
 
 def install(machine: DemoMachine, folders: tuple[str, ...], adapters: tuple[str, ...]) -> None:
-    """Adds interfaces to these folders of PCI devices, their bond, and two sensors to each adapter's
-    folder."""
+    """Adds interfaces to these PCI devices, their bond, and two sensors to each adapter."""
     rng = random.Random(f"{machine.name} network")  # noqa: S311  (looks, not secrets)
     macs = [f"3c:ec:ef:19:{rng.randrange(256):02x}:{rng.randrange(256):02x}" for _ in folders]
     for name, folder, mac in zip(INTERFACES, folders, macs, strict=True):

@@ -16,9 +16,8 @@ def space(
     kind: int, ident: str, number: int, *, buses: tuple[int, int, int] = (0, 0, 0), payload: int = 512,
     read_request: int = 512, acs: int = 0,
 ) -> bytes:
-    """One function's space. `ident` is vendor:device, `number` the class of 24 bits, `buses` those of a port:
-    its own, the first and the last below it. Every one could take payloads of 512 bytes; a port that looks
-    down has ACS with all that Linux sets."""
+    """One function's space: `ident` is vendor:device, `number` the class, `buses` a port's own, first and
+    last below it. Payloads of 512 bytes are possible; a port that looks down has ACS as Linux sets it."""
     made = bytearray(SIZE)
 
     def put(at: int, size: int, value: int) -> None:
@@ -52,8 +51,7 @@ def _code(size: int) -> int:
 
 
 def install(machine: DemoMachine, folder: str, ident: str, number: int) -> None:
-    """Adds the device in this folder and every port above it, each once: at the top a root port, then ports
-    of a switch by turns."""
+    """The device in this folder and every port above it, once: a root port, then a switch's by turns."""
     machine.blobs[f"{folder}/config"] = space(ENDPOINT, ident, number, read_request=4096)
     parts = folder.split("/")
     ports = [at for at in range(1, len(parts) - 1) if parts[at].count(":") == 2]

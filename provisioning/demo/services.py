@@ -1,7 +1,8 @@
-"""What a simulated node says of NVIDIA's kernel modules and services: the files below /sys/module, systemctl
-and journalctl."""
+"""What a simulated node says of modules and services: /sys/module, systemctl, journalctl."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from provisioning.demo.machine import DemoMachine
 
@@ -9,15 +10,7 @@ UNITS = ("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-imex", "nvidia-d
 JOURNAL = "/.muster/fabricmanager.journal"
 
 # What a fault changes is a file of the node: that of a service, or the journal.
-_SYSTEMCTL = """\
-[ "$1" = list-units ] && exec cat "$MUSTER_ROOT/.muster/units"
-[ "$1" = show ] || { echo "systemctl: only show and list-units are simulated" >&2; exit 1; }
-gap=
-for unit in "$@"; do
-    case "$unit" in *.service) printf %s "$gap"; cat "$MUSTER_ROOT/.muster/${unit%.service}.unit"; gap='
-';; esac
-done
-"""
+_SYSTEMCTL = Path(__file__).with_name("systemctl.sh").read_text()
 _JOURNALCTL = f"""\
 exec cat "$MUSTER_ROOT{JOURNAL}"
 """

@@ -1,9 +1,5 @@
-"""Asks addresses whether a controller is there, without logging in: so many a second, each within its time,
-whatever answers.
-
-Over TLS the certificate is not verified, since nothing secret is sent; its fingerprint is shown. No redirect
-is followed.
-"""
+"""Asks addresses for a controller, without a login: so many a second, each within its time. Over TLS the
+certificate is not verified, since nothing secret is sent; its fingerprint is shown."""
 
 from __future__ import annotations
 
@@ -27,8 +23,7 @@ WIDTH = 128         # addresses asked at a time
 
 @dataclass(frozen=True)
 class ScanSettings:
-    """Ports, and seconds: until a connection is there, until its answer is whole, until a datagram is
-    answered."""
+    """Ports, and seconds until a connection, until its whole answer, until a datagram's answer."""
 
     port: int = 443
     ipmi_port: int = rmcp.PORT
@@ -90,8 +85,7 @@ def _context() -> ssl.SSLContext:
 
 
 def _answer(link: ssl.SSLSocket, address: str, end: float) -> bytes:
-    """All that it sends, until it ends the connection, or the answer is whole by its own count. Raises
-    TimeoutError, NotRedfish."""
+    """All that it sends until its end, or its own count. Raises TimeoutError, NotRedfish."""
     link.sendall(serviceroot.request(address))
     data = bytearray()
     while not serviceroot.whole(data):
@@ -115,11 +109,8 @@ def sweep(
     on_progress: Callable[[int], None] = lambda begun: None,
     one: Callable[[str, ScanSettings], FoundController | None] = ask,
 ) -> Iterator[FoundController]:
-    """What answers, in the order of the addresses; at most `rate` addresses are begun in a second, and
-    `WIDTH` are asked at a time.
-
-    `on_progress` hears how many were begun. Whoever stops listening stops the asking.
-    """
+    """What answers, in the order of the addresses; at most `rate` begin in a second, `WIDTH` at a time.
+    `on_progress` hears how many began. Whoever stops listening stops it."""
     free = threading.Semaphore(WIDTH)
     begun: list[Future[FoundController | None]] = []
     with ThreadPoolExecutor(min(WIDTH, max(1, len(addresses))), thread_name_prefix="discover") as pool:

@@ -26,8 +26,7 @@ class DeliveryState(Enum):
 
 @dataclass(frozen=True)
 class DeliveryLine:
-    """A row, how it stands, where it is, and why. `at` is the address of its controller, "" where it was not
-    seen."""
+    """A row, how it stands, where, and why; `at` is its controller's address, "" where not seen."""
 
     row: Delivered
     state: DeliveryState
@@ -47,8 +46,7 @@ class DeliveryComparison:
 
 
 def places(found: Sequence[FoundController], inventory: Inventory | None) -> dict[str, Node]:
-    """The node of each address: the one whose controller has this address, else the one whose label has the
-    serial number found there."""
+    """The node of each address: by its controller's address, else by the serial number found there."""
     nodes = tuple(inventory) if inventory is not None else ()
     by_address = {_address(node.bmc.address): node for node in nodes if node.bmc is not None}
     by_serial = {number(node.labels.get("serial")): node for node in nodes}

@@ -1,5 +1,4 @@
-"""The list of what was delivered: a table with a header line, of which only the column of serial numbers has
-to be there."""
+"""The list of what was delivered: a table in which only serial numbers have to be."""
 
 from __future__ import annotations
 
@@ -28,11 +27,8 @@ _MOST = 100_000
 
 
 def parse(text: str, source: str, mapping: Mapping[str, str] | None = None) -> tuple[Delivered, ...]:
-    """Its rows; a column that is not ours is passed over. `mapping` says for a column's name which key it is,
-    or `-` for none.
-
-    Raises InventoryError with file and line for what is no such table, UsageError for a wrong mapping.
-    """
+    """Its rows; columns not ours are passed over. `mapping` gives a column's key, or `-` for none. Raises
+    InventoryError with file and line, UsageError for a wrong mapping."""
     check_size(text, source)
     rows = _rows(text.removeprefix("\ufeff"), source)
     line, header = next(rows, (1, []))

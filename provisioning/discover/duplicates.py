@@ -1,9 +1,6 @@
-"""What only one machine may have, and more than one has: address, host name, serial number, MAC, UUID, GUID;
-pure.
-
-Claims come from what was found now, from the inventory, from leases and from the newest looks that the store
-keeps; one machine is one `who`, wherever it was seen.
-"""
+"""What several machines have and only one may: address, host name, serial, MAC, UUID, GUID; pure. Claims come
+from what was found now, from the inventory, from leases and from the newest looks that the store keeps; one
+machine is one `who`, wherever it was seen."""
 
 from __future__ import annotations
 
@@ -63,8 +60,7 @@ def of_found(found: Iterable[FoundController], names: Mapping[str, str]) -> Iter
 
 
 def of_inventory(inventory: Inventory) -> Iterator[Claim]:
-    """What the inventory says of nodes that are not retired: addresses, and the labels serial, mac and
-    uuid."""
+    """Of nodes that are not retired: addresses, and the labels serial, mac and uuid."""
     for node in inventory:
         if node.lifecycle.state is LifecycleState.RETIRED:
             continue
@@ -78,8 +74,7 @@ def of_inventory(inventory: Inventory) -> Iterator[Claim]:
 
 
 def of_leases(leases: Iterable[DhcpLease]) -> Iterator[Claim]:
-    """Host names that several MAC addresses hold leases under. They are compared with each other only: a
-    machine has several ports."""
+    """Host names under which several MAC addresses hold leases; compared with each other only."""
     for lease in leases:
         if lease.held and lease.name and lease.name.partition(".")[0] not in _COMMON:
             yield Claim(HOST, lease.name, lease.mac or lease.address,
@@ -87,8 +82,7 @@ def of_leases(leases: Iterable[DhcpLease]) -> Iterator[Claim]:
 
 
 def of_hardware(hardware: Mapping[str, tuple[float, Now]], when: Mapping[str, str]) -> Iterator[Claim]:
-    """What the newest snapshot of each node read: the board's, GPUs' and adapters' numbers. `when` has the
-    time of a snapshot, for people."""
+    """The numbers of board, GPUs and adapters in each newest snapshot; `when` is its time for people."""
     for name, (_, seen) in hardware.items():
         where = f"the look of {when[name]}"
         for slot, part in seen.hardware.items():

@@ -1,5 +1,4 @@
-"""What was found, as entries for an inventory: planned nodes with the address of their controller and their
-serial number."""
+"""What was found, as entries: planned nodes with their controller's address and serial number."""
 
 from __future__ import annotations
 
@@ -16,13 +15,9 @@ def entries(
     found: Sequence[FoundController], at: Mapping[str, Node], rows: Sequence[Delivered],
     leases: Sequence[DhcpLease], spare: Sequence[str], *, ports: tuple[int | None, int | None] = (None, None),
 ) -> Imported:
-    """Entries for what answered and is a controller. A node that the inventory has keeps its name, and gets
-    what it lacks.
-
-    Others are called as the delivery list calls their serial number, else as the lease of their address says,
-    else by the next of the spare names. Who gets none is left out with a note. Raises InventoryError where
-    nothing is left.
-    """
+    """Entries for what answered and is a controller. A node of the inventory keeps its name, and gets what it
+    lacks; others are called as the delivery list or their lease says, else by a spare name, else left out
+    with a note. Raises InventoryError where nothing is left."""
     collected = Collected("what was found")
     listed = {row.serial: row for row in rows}
     leased = {lease.address: lease.name.partition(".")[0] for lease in leases if lease.held}

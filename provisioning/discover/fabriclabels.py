@@ -1,8 +1,6 @@
-"""Leaves, leaves of ports and pods of hosts as proposals for the inventory, from the fabric's cabling; pure.
-
-As with LLDP, nothing is proposed over a value that the inventory has, and a port gets its leaf only where the
-inventory or the SKU says what the port is for.
-"""
+"""Leaves and pods of hosts as proposals for the inventory, from the fabric's cabling; pure. As with LLDP,
+nothing is proposed over a value that the inventory has, and a port gets its leaf only where the inventory or
+the SKU says what the port is for."""
 
 from __future__ import annotations
 

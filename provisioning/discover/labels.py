@@ -38,10 +38,8 @@ class LabelState(Enum):
 
 @dataclass(frozen=True)
 class LabelEvidence:
-    """What was found of one node. `source` says where: "lldpctl", "MAAS"; `pci` has the address of an
-    interface. `racks` are names with the reason for each, `labels` values by key, each with its reason.
-    `unread` says what could not be read, a line each.
-    """
+    """What was found of one node. `source` is "lldpctl" or "MAAS"; `pci` has interfaces' addresses. `racks`
+    are names, `labels` values by key, each with its reason; `unread` says what could not be read."""
 
     node: str
     source: str
@@ -109,8 +107,7 @@ def propose(
 
 
 def entries(proposals: Sequence[LabelProposal], inventory: Inventory, source: str) -> Imported | None:
-    """The new values as entries for the inventory, None where there are none. A port's entry keeps what the
-    inventory says of it."""
+    """The new values as entries, None without any; a port's keeps what the inventory says of it."""
     values: dict[str, dict[str, Any]] = {}
     for one in proposals:
         if one.state is not LabelState.NEW:
@@ -274,8 +271,7 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def _starred(name: str, pattern: str) -> str:
-    """What stands in a name in the place of the pattern's star, "" where it does not fit: in the first part
-    of a full name, or else in all of it."""
+    """What stands in place of the pattern's star, in a full name's first part or all of it; or ""."""
     before, _, after = pattern.lower().partition("*")
     for spelt in (name.partition(".")[0], name):
         low = spelt.lower()

@@ -15,8 +15,7 @@ _MARKS = {LabelState.NEW: "+", LabelState.CONFLICT: "!", LabelState.UNCLEAR: "?"
 
 @dataclass(frozen=True)
 class FoundLabels:
-    """The evidence and what it comes to; `source` is the inventory. With `applied`, the new values are in
-    it."""
+    """The evidence and what it comes to; `source` is the inventory, in which it is once `applied`."""
 
     source: str
     evidence: tuple[LabelEvidence, ...]

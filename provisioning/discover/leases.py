@@ -40,8 +40,7 @@ class _Entry:
 
 
 def read(text: str, source: str, now: float) -> tuple[DhcpLease, ...]:
-    """The newest lease of each address, in the order of the file; which server's it is shows. Raises
-    InventoryError with file and line."""
+    """The newest lease of each address, in the file's order, of any of the servers. Raises InventoryError."""
     head = next((line for line in text.splitlines() if line.strip()), "")
     if head.startswith("address,"):
         entries = _kea(text, source, now)
@@ -93,8 +92,7 @@ def _isc(text: str, source: str, now: float) -> Iterator[_Entry]:
 
 
 def _statements(tokens: Iterator[tuple[str, int]], source: str, line: int) -> dict[str, str]:
-    """What stands within braces: `hardware`, `ends`, `binding state` and others, with the rest of their
-    line."""
+    """What stands within braces: `hardware`, `ends`, `binding state`, ..., with their line's rest."""
     found: dict[str, str] = {}
     words: list[str] = []
     depth = 1

@@ -1,9 +1,5 @@
-"""Reads who found controllers are, with the accounts that the inventory names; a password that is refused
-once is not tried again.
-
-An account that may be the same on many controllers, or in a directory behind them, is tried on one of them
-first: accounts lock.
-"""
+"""Who found controllers are, by the accounts that the inventory names; a refused password is not tried again.
+An account that may be one on many controllers, or of a directory, is tried on one first: accounts lock."""
 
 from __future__ import annotations
 
@@ -27,8 +23,7 @@ _Account = tuple[object, ...]
 
 
 def default_account(text: str, path: str) -> Bmc | None:
-    """What `defaults` of an inventory say of controllers, as for one that no entry names; None where they
-    name no password."""
+    """What `defaults` say of controllers, as for one without an entry; None without a password."""
     document = read_document(text, path)
     made = {"version": 1, "nodes": {"controller": {"bmc": {"address": "controller.invalid"}}}}
     if document.get("defaults"):
@@ -44,12 +39,9 @@ def read(
     found: Sequence[FoundController], at: Mapping[str, Node], account: Bmc | None, folder: Path,
     seconds: float, *, ports: tuple[int, int], trust: bool = False, nics: bool = False,
 ) -> tuple[FoundController, ...]:
-    """Each with what its controller said after a login, or why there was none.
-
-    `at` has the nodes of addresses, `account` is for the others. With `trust` a certificate that no one
-    pinned is believed, for this once; with `nics` the MAC addresses of adapters are read, too, which takes a
-    while.
-    """
+    """Each with what its controller said after a login, or why there was none. `at` has the nodes of
+    addresses, `account` is for others. `trust` believes unpinned certificates, for this once; `nics` reads
+    adapters' MAC addresses, too, which takes a while."""
     waiting: dict[_Account, list[tuple[int, Node]]] = {}
     done = list(found)
     for index, one in enumerate(found):

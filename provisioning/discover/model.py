@@ -1,5 +1,4 @@
-"""What discovery finds, as frozen values: controllers, leases, rows of a delivery list. Text is what others
-said, cleaned; "" is unsaid."""
+"""What discovery finds, as values: controllers, leases, rows of a delivery list. "" is unsaid."""
 
 from __future__ import annotations
 
@@ -20,12 +19,8 @@ _MAC = re.compile(r"[0-9a-f]{12}")
 
 @dataclass(frozen=True)
 class FoundController:
-    """A controller that answers at an address. `said` is what kept it from reporting more, `login` how the
-    account fared there.
-
-    `fingerprint` is SHA-256 of the certificate that it showed, which nothing vouches for. `host` is its own
-    host name.
-    """
+    """A controller at an address. `said` is what kept it from reporting more, `login` how the account fared,
+    `fingerprint` the SHA-256 of its certificate, which nothing vouches for, `host` its own name."""
 
     address: str
     speaks: tuple[str, ...]
@@ -44,8 +39,7 @@ class FoundController:
 
 @dataclass(frozen=True)
 class DhcpLease:
-    """The newest that a DHCP server knows of an address. `ends` is in epoch seconds, None for never; `held`
-    whether it is one still."""
+    """A DHCP server's newest of an address. `ends` is epoch seconds, None for never; `held`: still one."""
 
     address: str
     mac: str
@@ -69,8 +63,7 @@ class Delivered:
 
 
 def number(text: object) -> str:
-    """A serial number or UUID as it is compared: cleaned, in upper case; "" for what makers write where there
-    is none."""
+    """A serial number or UUID as compared: cleaned, upper case; "" for makers' words for none."""
     found = clean(text, 80).strip() if isinstance(text, str) else ""
     return "" if _NOTHING.fullmatch(found) else found.upper()
 

@@ -18,8 +18,7 @@ _MOST = 24      # letters of a column
 
 @dataclass(frozen=True)
 class Discovered:
-    """Everything that a run has come to know. `delivery` is the list's name; `login` whether controllers were
-    logged in to."""
+    """What a run has come to know. `delivery` is the list's name; `login`: controllers were logged in to."""
 
     asked: int
     found: tuple[FoundController, ...]

@@ -1,5 +1,4 @@
-"""Addresses that a person names: 10.1.0.0/24, 10.1.0.10-10.1.0.99, or one alone. Nothing is ever asked that
-was not named."""
+"""Addresses that a person names: 10.1.0.0/24, 10.1.0.10-10.1.0.99, or one; none else is asked."""
 
 from __future__ import annotations
 
@@ -14,8 +13,7 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def addresses(texts: Iterable[str]) -> tuple[str, ...]:
-    """Each address once, in the order named; of an IPv4 network those of hosts. Raises UsageError for what is
-    none, or over 65536."""
+    """Each address once, in order; of a network its hosts. Raises UsageError for none, or over 65536."""
     found: dict[str, None] = {}
     for text in texts:
         first, last = _ends(text.strip())

@@ -67,9 +67,8 @@ def decide(
     look: UpdateLook, steps: Sequence[FirmwareStep], node: str, times: UpdateTimes, now: float, *, own: bool,
     left_off: bool = False,
 ) -> UpdateDecision:
-    """The next thing for one machine and one version. `own`: it is the controller's own firmware, which takes
-    no reset of the machine. `left_off`: an update turned it off, for this target or one before, and has not
-    turned it on."""
+    """The next thing for one machine and version. `own`: the controller's firmware, which takes no reset.
+    `left_off`: an update turned the machine off and not on again."""
     send, off, on = (last_step(steps, name) for name in (SEND, OFF, ON))
     running = next((one for one in look.changes if one.end is ChangeEnd.RUNNING), None)
     if running is not None:
@@ -142,9 +141,8 @@ def _on(on: FirmwareStep | None, node: str, times: UpdateTimes, now: float, mess
 
 
 def ended_by(changes: Sequence[EarlierChange], what: str, since: float) -> tuple[bool, str] | None:
-    """What a send whose end was not known came to, by the changes that a controller tells of: whether it was
-    taken, and what was said; None where they do not tell. What was accepted before `since`, when the send was
-    begun, is another one."""
+    """What a send of unknown end came to, by the controller's changes: whether it was taken, and what was
+    said; None where they do not tell. Older than `since`, its beginning, is another one."""
     for one in changes:
         if one.began < since:
             continue

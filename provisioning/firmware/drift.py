@@ -106,8 +106,7 @@ def wanted(entries: Iterable[DesiredFirmware]) -> tuple[WantedFirmware, ...]:
 
 
 def judged(machine: FleetMachine, policy: BringupPolicy) -> JudgedMachine:
-    """One machine against all entries that are for it, or may be: whether one is cannot be known of a machine
-    whose SKU or maker is not."""
+    """One machine against all entries that are for it, or may be where its SKU or maker is not known."""
     known = _of_this_machine(machine)
     found: list[JudgedComponent] = []
     for entry in policy.firmware:
@@ -120,9 +119,8 @@ def judged(machine: FleetMachine, policy: BringupPolicy) -> JudgedMachine:
 
 
 def groups(machines: Iterable[JudgedMachine]) -> tuple[DriftGroup, ...]:
-    """Equal components together, by entry in the order of the policy, drift before unknown before as wanted;
-    as wanted is one group of an entry, whatever the versions are. A machine may be in several groups of an
-    entry."""
+    """Equal components together, by entry in the policy's order, drift before unknown before as wanted, which
+    is one group of an entry, whatever the versions. A machine may be in several."""
     order: dict[str, int] = {}
     members: dict[tuple[str, Drift, str | None, str], list[tuple[str, JudgedComponent]]] = defaultdict(list)
     for machine in machines:

@@ -15,8 +15,7 @@ from provisioning.bmc.components import controller_look
 
 
 def read_now(store: Store, nodes: Sequence[Node], reach: Connect, fanout: int) -> dict[str, str]:
-    """Asks all of them, and keeps each answer as it comes; gives by node why there was none. Raises
-    StoreError."""
+    """Asks all, and keeps answers as they come; gives by node why there was none. Raises StoreError."""
     without = {node.name: "the inventory names no controller for it (`bmc:`)" for node in nodes
                if node.bmc is None}
     wrong: dict[str, str] = {}
@@ -31,8 +30,7 @@ def read_now(store: Store, nodes: Sequence[Node], reach: Connect, fanout: int) -
 
 
 def look(controller: Controller) -> FirmwareLook:
-    """What one controller says of its machine; raises BmcError. One without an inventory of firmware (as over
-    IPMI) says at least its own version."""
+    """What a controller says of its machine, at least its own version (IPMI); raises BmcError."""
     identity = controller.identity()
     try:
         entries = controller.firmware()

@@ -1,5 +1,4 @@
-"""Which steps of an update still count of a machine: those that were made to parts that are no longer there
-do not."""
+"""Which steps of an update still count: those made to parts that are no longer there do not."""
 
 from __future__ import annotations
 

@@ -37,8 +37,7 @@ _MOST = 300
 
 @dataclass(frozen=True)
 class UpdateOutcome:
-    """How one machine's update to one version ended: `said` in words, and `hand` is what a person does next,
-    "" where all is well."""
+    """How an update ended: `said` in words; `hand` is what a person does next, or ""."""
 
     node: str
     entry: str
@@ -49,9 +48,8 @@ class UpdateOutcome:
 
 @dataclass(frozen=True)
 class UpdateTools:
-    """What updates need: how controllers are reached, whether a machine may be disturbed ("" where it may),
-    the images by entry, and clocks. `again_s` is between two looks. `band` is for entries whose version comes
-    by a tool of the machine."""
+    """What updates need: how controllers are reached, whether a machine may be disturbed ("": it may), images
+    by entry, clocks. `again_s` is between looks; `band` is for versions by the machine's tools."""
 
     folder: Path
     who: str

@@ -16,8 +16,7 @@ from provisioning.lease.jobs import jobs
 
 
 def in_use(inventory: Inventory | None, nodes: Sequence[Node], store: Store | None) -> dict[str, str]:
-    """Why, by node. Where no scheduler is known here, no job is; raises UsageError where one is and does not
-    answer."""
+    """Why, by node. Without a known scheduler there is no job; raises UsageError where one is silent."""
     names = [node.name for node in nodes]
     found: dict[str, str] = {}
     if inventory is not None and (inventory.cordon is not None or shutil.which("scontrol") is not None):

@@ -41,8 +41,7 @@ class NodeImage:
 
 @dataclass(frozen=True)
 class NodeImages:
-    """All wanted images of one node, by which runtime. `left` is why the node was left out of a pull, ""
-    where it was not."""
+    """All wanted images of one node, by which runtime; `left` is why a pull left it out, or ""."""
 
     node: str
     images: tuple[NodeImage, ...]

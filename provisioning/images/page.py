@@ -33,8 +33,7 @@ class ImageGroup:
 
 @dataclass(frozen=True)
 class ImagesReport:
-    """What is wanted, how it stands on the nodes at `now` (epoch seconds), and by node why it was left out of
-    the pull."""
+    """What is wanted, how it stands at `now` (epoch seconds), and by node why a pull left it out."""
 
     wanted: tuple[WantedImage, ...]
     nodes: tuple[NodeImages, ...]
@@ -43,8 +42,7 @@ class ImagesReport:
 
     @property
     def groups(self) -> tuple[ImageGroup, ...]:
-        """By wanted image, the worst state first, then by the first node; reasons that differ in addresses
-        only are one."""
+        """By image, the worst state first, then by first node; addresses in reasons make no difference."""
         found: dict[tuple[str, ImageState, tuple[str, ...]], list[tuple[str, str]]] = {}
         for node in self.nodes:
             for one in node.images:

@@ -35,9 +35,8 @@ _MOST_WHY, _MOST_OTHERS, _MOST_S = 300, 8, 1e7
 
 @dataclass(frozen=True)
 class RuntimeChoice:
-    """Which runtime is asked: `kind` is auto, docker, containerd or cri; "" of the others stands for what is
-    usual on the node: the daemon's socket, containerd's namespace and folder of mirrors, where programs are,
-    the file that is locked."""
+    """Which runtime is asked: `kind` is auto, docker, containerd or cri; of the others "" is what is usual on
+    the node: socket, containerd's namespace and mirrors, programs, the locked file."""
 
     kind: str = "auto"
     address: str = ""
@@ -49,8 +48,7 @@ class RuntimeChoice:
 
 @dataclass(frozen=True)
 class PullBounds:
-    """Seconds for one image on one node, per cent of the disk that stay free, and how many nodes pull at one
-    time: in all, and of one rack or leaf."""
+    """Seconds for an image on a node, per cent of disk kept free, nodes at a time: all, rack or leaf."""
 
     seconds: float = 1800.0
     keep_percent: int = 10

@@ -1,5 +1,4 @@
-"""Which container images nodes are to have: `images:` of images.yaml in the folders of rules, or references
-from the command line."""
+"""The images that nodes are to have: `images:` of images.yaml in rules folders, or typed references."""
 
 from __future__ import annotations
 
@@ -26,9 +25,8 @@ _HOW = ("a digest is shown by `docker buildx imagetools inspect NAME:TAG`, `skop
 
 @dataclass(frozen=True)
 class WantedImage:
-    """An image that nodes are to have. `repository` is its full name, `tag` "" where none was given; `size`
-    are the bytes that it takes on a disk, 0 where no one says. Of `skus`, `profiles` and `labels` the empty
-    ones hold for every node."""
+    """An image that nodes are to have. `repository` is its full name, `tag` "" for none; `size` its bytes on
+    a disk, 0 if unknown. Empty `skus`, `profiles` and `labels` hold for every node."""
 
     id: str
     repository: str
@@ -64,8 +62,7 @@ def from_words(references: Sequence[str]) -> tuple[WantedImage, ...]:
 
 
 def load(folders: Iterable[Path]) -> tuple[WantedImage, ...]:
-    """What images.yaml of all these folders want together, by id; raises RulesError. None is wanted where
-    there is no such file."""
+    """What images.yaml of these folders want, by id; nothing without one. Raises RulesError."""
     entries: dict[str, Entry] = {}
     for folder in folders:
         if (path := folder / FILE).is_file():

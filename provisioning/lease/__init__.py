@@ -1,6 +1,2 @@
-"""Leases: nodes held for disruptive work, proven idle, and given back whatever happens; and one run at a
-time.
-
-Entry points: `check.leased` is a context that holds nodes, `take.take` and `take.give_back` are its halves,
-`runlock.alone` lets one process act on a state folder.
-"""
+"""Leases: nodes held for disruptive work, proven idle, and given back whatever happens. `check.leased` holds
+nodes, `take.take` and `take.give_back` are its halves, `runlock.alone` lets one process act."""

@@ -10,11 +10,8 @@ from provisioning.actions.base import Backend
 
 
 class LeaseMethod(Protocol):
-    """One way to hold nodes. Each method raises ActionError where the back end cannot be asked or did not do
-    what was asked.
-
-    Reasons are by node, a phrase each; a node that is not in them is fine.
-    """
+    """One way to hold nodes. Methods raise ActionError where the back end cannot be asked or did not do it.
+    Reasons are phrases by node; a node without one is fine."""
 
     kind: str
     base: Backend

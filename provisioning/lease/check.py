@@ -43,9 +43,7 @@ def manager(
     kind: str | None, base: Backend, who: str, clock: Callable[[], float] = time.time, run: Run | None = None,
 ) -> MakeManager:
     """Makes lease managers of this kind for a store; by default reservations for Slurm, else cordons.
-
-    Raises UsageError for reservations of a back end that has none.
-    """
+    UsageError for a back end without reservations."""
     kind = kind or (Reservation.kind if base.name == "slurm" else Cordoned.kind)
     if kind == Reservation.kind and base.name != "slurm":
         raise UsageError(f"--lease reservation: {base.name} has no reservations; use --lease cordon")
@@ -61,15 +59,13 @@ def manager(
 def give_back_abandoned(
     store: Store, base: Backend, who: str, clock: Callable[[], float] = time.time, run: Run | None = None,
 ) -> list[str]:
-    """Releases leases of every kind of this back end whose process died or whose time is over; a line for
-    each."""
+    """Releases this back end's leases whose process died or whose time is over; a line for each."""
     kinds = (Reservation.kind, Cordoned.kind) if base.name == "slurm" else (Cordoned.kind,)
     return [message for kind in kinds for message in settle(manager(kind, base, who, clock, run)(store))]
 
 
 def backend(option: str | None, options: Options) -> Backend:
-    """The back end of this site, by the command line or by the inventory; raises UsageError where there is
-    none."""
+    """The site's back end, by command line or inventory; raises UsageError where there is none."""
     from inventory.load import usual_inventory
 
     return backend_of(usual_inventory(option), options)
@@ -77,8 +73,7 @@ def backend(option: str | None, options: Options) -> Backend:
 
 @dataclass(frozen=True)
 class SweepLeases:
-    """What the command line says of leases: of which kind, by which inventory's back end, in which state
-    folder, and the sweep's bounds."""
+    """What the command line says of leases: kind, back end's inventory, state folder, the sweep's bounds."""
 
     kind: str | None
     inventory: str | None
@@ -108,13 +103,10 @@ def leased(
     beat: float = BEAT_S, why: str = "muster check --disruptive",
     under: Callable[[str], Transport] | None = None, gives_way: GivesWay | None = None,
 ) -> Iterator[Granted]:
-    """Leases the plan's nodes for a sweep within these bounds, and gives them back. Nodes without a lease are
-    in `Lease.refused`.
-
-    With `under` what is sent goes over the transport that it makes for the lease's name: one that comes in
-    only under a reservation. With `gives_way` the lease is over as soon as that says why, and what runs under
-    it is ended; it stood until then. Raises ActionError, StoreError, UsageError before anything is sent.
-    """
+    """Leases the plan's nodes for a sweep within these bounds, and gives them back; nodes without one are in
+    `Lease.refused`. With `under` what is sent goes over the transport that it makes for the lease's name (a
+    reservation's). With `gives_way` the lease, which stood until then, ends as soon as that says why, with
+    what runs under it. Raises ActionError, StoreError, UsageError before anything is sent."""
     names = [node.name for node in plan.nodes]
     with opened(folder, make=True) as store:
         ours = made(store)

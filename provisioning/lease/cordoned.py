@@ -1,9 +1,5 @@
-"""A lease by a cordon of ours, for back ends that have no reservations: `muster cordon` with the lease's name
-in the reason.
-
-A node that is cordoned in our name already is joined: that cordon keeps jobs away as well, and stays when the
-lease is over.
-"""
+"""A lease by a cordon of ours, for back ends without reservations, with the lease's name in the reason. A
+node that is cordoned in our name is joined: that cordon stays when the lease is over."""
 
 from __future__ import annotations
 
@@ -32,8 +28,7 @@ class Cordoned:
         cordon(self._store, self.base, entry.nodes, f"{entry.name}: {entry.why}", entry.who, self._clock)
 
     def gone(self, entry: LeaseRecord) -> Mapping[str, str]:
-        """Nodes on which no cordon of ours is; one that was made for the lease shows its name, which no other
-        store can have given."""
+        """Nodes without a cordon of ours; a lease's shows its name, which no other store can have given."""
         known = {one.node: one for one in open_cordons(self._store, entry.nodes, self.base.name)}
         seen = self.base.held(entry.nodes)
         return {

@@ -1,5 +1,4 @@
-"""Decides when a lease gives way: as soon as a waiting job could use its nodes, or when its budget is used
-up."""
+"""When a lease gives way: a waiting job could use its nodes, or its budget is used up."""
 
 from __future__ import annotations
 
@@ -15,11 +14,8 @@ BEAT_S = 5.0
 
 @dataclass
 class GiveWay:
-    """Asked with the back end and a lease's nodes, it says why they are to be given back now, else "".
-
-    `until` is when the budget is used up, in epoch seconds. What it has said once it stays with, in `why`.
-    Raises ActionError where the queue cannot be read.
-    """
+    """Asked with the back end and a lease's nodes, says why they are to be given back now, else ""; it keeps
+    to what it said (`why`). `until` (epoch seconds) is when the budget is used up. Raises ActionError."""
 
     until: float
     clock: Callable[[], float] = time.time

@@ -1,9 +1,5 @@
-"""Which process holds a lease, so that another can tell whether it lives: the machine's boot, the process's
-number and its start.
-
-A number alone may be another process's by now (proc(5): field 22 of /proc/PID/stat is when it started, in
-ticks since the boot).
-"""
+"""Which process holds a lease, and whether it lives: the machine's boot, the process's number and its start,
+as the number may be another's by now (proc(5): field 22 of /proc/PID/stat, in ticks since the boot)."""
 
 from __future__ import annotations
 

@@ -23,8 +23,7 @@ SECONDS = 45.0      # of the collector; the NVML reader has 40 s at most
 
 @dataclass(frozen=True)
 class IdleReport:
-    """What a look showed: by node why it is not proven idle, and nodes that have no GPU, of which only the
-    scheduler can say anything."""
+    """By node why it is not proven idle, and nodes without a GPU, on which only the scheduler has a word."""
 
     refused: dict[str, str]
     without: frozenset[str]
@@ -68,8 +67,7 @@ def _why(recording: Recording, sku: Sku | None) -> str | None:
 
 
 def proof(loads: Any, presence: Any, sku: Sku | None) -> str | None:
-    """Why these facts do not prove that no process computes there; None where they do, `_NO_GPU` where there
-    is none on which one could."""
+    """Why these facts do not prove that no process computes; None if they do, `_NO_GPU` without a GPU."""
     none = sku is not None and "gpus" in sku.empty
     if isinstance(loads, (Unmeasured, Partial)):
         return _NO_GPU if none and isinstance(

@@ -1,8 +1,5 @@
-"""Whether a job runs on a node, by its scheduler: what Slurm shows of the node and what it shows of jobs must
-both say that none does. A back end that says by itself what runs (`SupportsRunning`) is believed.
-
-Where squeue (`inventory.jobnodes`) hides the jobs of others (PrivateData), the node's own state does not.
-"""
+"""Whether a job runs on a node: what Slurm shows of the node and of jobs must both say no. A back end that
+says what runs (`SupportsRunning`) is believed. squeue may hide jobs (PrivateData)."""
 
 from __future__ import annotations
 
@@ -44,10 +41,8 @@ def jobs(base: Backend, nodes: Collection[str], run: Run | None = None, ours: st
 
 
 def by_node(run: Run | None = None, ours: str = "", own: set[str] | None = None) -> dict[str, str]:
-    """The nodes that jobs have, each with the number and state of one of them; raises ActionError.
-
-    Nodes of jobs that are called `ours`, in a reservation that is called so, are put into `own` instead.
-    """
+    """The nodes of jobs, each with the number and state of one; raises ActionError. Those of jobs called
+    `ours`, in a reservation called so, go into `own`."""
     try:
         text = output((*SQUEUE[:-1], f"{SQUEUE[-1]}|%v|%j") if ours else SQUEUE, run).decode(
             "utf-8", "backslashreplace")

@@ -1,9 +1,6 @@
-"""A lease by a Slurm reservation: no job starts on its nodes, and Slurm itself ends it at its end.
-
-scontrol(1), "create reservation" (Slurm 22.05): IGNORE_JOBS lets it begin while a job still runs, of which
-another look must show that there is none. Not MAINT: that would let it overlap with others, and now Slurm
-itself says which of two that want a node at once has it.
-"""
+"""A lease by a Slurm reservation: no job starts on its nodes, and Slurm ends it in time. scontrol(1), "create
+reservation" (22.05): IGNORE_JOBS lets it begin while a job still runs, which another look must exclude. Not
+MAINT, which may overlap with others: so Slurm says which of two has a node."""
 
 from __future__ import annotations
 
@@ -27,8 +24,7 @@ _FIELD = re.compile(r"(?:^|\s)(ReservationName|StartTime|Nodes|State)=(\S*)")
 
 @dataclass(frozen=True)
 class SlurmReservation:
-    """One reservation: its nodes, whether it holds them now, and from when on it will (None where Slurm's
-    word is no time)."""
+    """A reservation's nodes, whether it holds them, and from when on (None: Slurm's word is no time)."""
 
     name: str
     nodes: frozenset[str]

@@ -1,8 +1,5 @@
-"""A lock in the state folder, so that one process acts at a time; it says who holds it, where, and since
-when.
-
-The lock is a flock, which goes with its process. What it says is in its file, for whoever finds it taken.
-"""
+"""A lock in the state folder: one process acts at a time, and its file says who, where, since when. It is a
+flock, which goes with its process."""
 
 from __future__ import annotations
 
@@ -26,8 +23,7 @@ _MOST_BYTES = 4096
 
 @dataclass(frozen=True)
 class LockHolder:
-    """Who is at work: the person, the machine, the process (`provisioning.lease.holder`) and since when
-    (epoch seconds)."""
+    """Who is at work: person, machine, process (`lease.holder`) and since when (epoch seconds)."""
 
     who: str
     host: str
@@ -58,10 +54,8 @@ def age(seconds: float) -> str:
 
 @contextmanager
 def alone(folder: Path, lock: str, what: str) -> Iterator[None]:
-    """Only one process of this machine (and of others, where the file system has locks) acts in a state
-    folder under a lock of this name; raises UsageError for the second, which says who the first is. The lock
-    goes with the process.
-    """
+    """One process of this machine (and of others, if the file system has locks) acts in a state folder under
+    this lock; UsageError says who is at work. The lock goes with the process."""
     path = folder / lock
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -92,8 +86,7 @@ def taken(path: Path, what: str) -> str:
 
 
 def locked(path: Path) -> bool | None:
-    """Whether a process holds this lock now, which it does while it lives; None where that cannot be
-    asked."""
+    """Whether a living process holds this lock; None where that cannot be asked."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

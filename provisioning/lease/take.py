@@ -1,9 +1,5 @@
-"""Takes and releases leases, also those of dead processes. The ledger entry comes before each operation, its
-outcome after a check.
-
-Nothing is leased that others hold, or on which a job may run; both are checked before the nodes are held and
-again afterwards.
-"""
+"""Takes and releases leases, also of dead processes, each operation in the ledger before. Nothing is leased
+that others hold, or on which a job may run: checked before the nodes are held and again afterwards."""
 
 from __future__ import annotations
 
@@ -30,8 +26,7 @@ Clock = Callable[[], float]
 
 @dataclass
 class LeaseManager:
-    """Who leases: the store, the way to hold nodes, the person behind the command, and the clock. `run` asks
-    Slurm."""
+    """Who leases: store, way to hold nodes, person, clock; `run` asks Slurm."""
 
     store: Store
     method: LeaseMethod
@@ -42,8 +37,7 @@ class LeaseManager:
 
 @dataclass
 class LeaseGrant:
-    """What a lease has (None: nothing) and by node why the others are not in it; `unknown` are those of whose
-    jobs nothing can be said."""
+    """What a lease has (None: nothing), by node why not the others; `unknown`: nothing is known of jobs."""
 
     entry: LeaseRecord | None
     refused: dict[str, str] = field(default_factory=dict)
@@ -56,8 +50,7 @@ class LeaseGrant:
 
 
 def take(manager: LeaseManager, nodes: Sequence[str], seconds: float, why: str) -> LeaseGrant:
-    """Holds those of the nodes on which no job runs, for so long; none is left held when it raises
-    (ActionError, StoreError)."""
+    """Holds those nodes on which no job runs, for so long; none when it raises (ActionError, StoreError)."""
     method, clock = manager.method, manager.clock
     now = clock()
     settle(manager)
@@ -89,8 +82,7 @@ def take(manager: LeaseManager, nodes: Sequence[str], seconds: float, why: str) 
 
 
 def _hold(manager: LeaseManager, entry: LeaseRecord) -> tuple[LeaseRecord, str, dict[str, str]]:
-    """Holds the nodes, without those that someone else took meanwhile; what the back end complained of, and
-    by node who was faster."""
+    """Holds the nodes without those taken meanwhile; the back end's complaint, and by node who was faster."""
     try:
         manager.method.hold(entry)
     except ActionError as error:
@@ -112,8 +104,7 @@ def _hold(manager: LeaseManager, entry: LeaseRecord) -> tuple[LeaseRecord, str, 
 
 
 def unfit(manager: LeaseManager, nodes: Collection[str], until: float) -> dict[str, str]:
-    """By node, why it is not ours to hold. A cordon that is ours by the store is no hindrance: such a node is
-    what one wants to test."""
+    """By node, why it is not ours to hold. A cordon of ours is no hindrance: one wants to test its node."""
     held = manager.method.base.held(nodes)
     known = {one.node: one for one in open_cordons(manager.store, nodes, manager.method.base.name)}
     found = {}
@@ -146,9 +137,8 @@ def without(manager: LeaseManager, taken: LeaseGrant, refused: Mapping[str, str]
 def isolate(
     manager: LeaseManager, taken: LeaseGrant, reasons: Mapping[str, str],
 ) -> tuple[LeaseGrant, list[CordonResult]]:
-    """Gives back its other nodes, and has jobs kept from these, by node for what reason: by a cordon that is
-    made while the lease holds them, so that no job starts in between, and that stays when it is over. Raises
-    ActionError, StoreError."""
+    """Gives back its other nodes, and keeps jobs from these, by node for what reason: by a cordon made while
+    the lease holds them, which stays when it is over. Raises ActionError, StoreError."""
     entry = taken.entry
     if entry is None or not (mine := [node for node in entry.nodes if node in reasons]):
         return taken, []
@@ -167,8 +157,7 @@ def isolate(
 
 
 def give_back(manager: LeaseManager, entry: LeaseRecord, why: str) -> str:
-    """Gives a lease back; says why not, where that did not succeed, and "" where nothing of it is left.
-    Raises StoreError only."""
+    """Gives a lease back; says why not, "" where nothing of it is left. Raises StoreError only."""
     store, method, clock = manager.store, manager.method, manager.clock
     line = leases.ending(store, entry, why, manager.who, clock())
     trouble = ""
@@ -190,11 +179,8 @@ def give_back(manager: LeaseManager, entry: LeaseRecord, why: str) -> str:
 
 
 def settle(manager: LeaseManager) -> list[str]:
-    """Gives back leases of this way whose process died or whose time is over; a line for each.
-
-    A holder on another boot or machine is waited for until then: what it sent may still run, and ends by
-    then.
-    """
+    """Gives back leases whose process died or whose time is over; a line for each. A holder on another boot
+    or machine is waited for until then: what it sent may still run, and ends by then."""
     message = []
     for entry in mine(manager.method, leases.open_leases(manager.store)):
         over = overdue(entry, manager.clock())

@@ -31,12 +31,8 @@ GivesWay = Callable[[Backend, Sequence[str]], str]
 
 
 class LeaseWatch:
-    """`with Watch(...) as watch:` renews the lease; `lost` says by node why it did not stand, and `gave_way`
-    to whom it gave way.
-
-    The work is done through `transport`, which sends to a node of the lease only what a look directly before
-    allows.
-    """
+    """`with LeaseWatch(...) as watch:` renews the lease; `lost` says by node why it did not stand, `gave_way`
+    to whom it gave way. `transport` sends a node only what a look directly before allows."""
 
     def __init__(
         self, folder: Path, manager: MakeManager, entry: LeaseRecord, transport: Transport, *,
@@ -67,11 +63,8 @@ class LeaseWatch:
         self._thread.join()
 
     def check(self, share: float = 0.5) -> dict[str, str]:
-        """By node why the lease does not stand now; raises ActionError and StoreError where that cannot be
-        found out.
-
-        Where less than this share of its term is left it is renewed: it lasts a whole term from now on.
-        """
+        """By node why the lease does not stand; raises ActionError and StoreError if unknown. With less than
+        this share of its term left it is renewed for a whole one."""
         with opened(self._folder) as store:
             manager = self._lessor(store)
             now = manager.clock()
@@ -103,8 +96,7 @@ class LeaseWatch:
         return {node: f"its lease was lost: {why}" for node, why in self.lost.items()}
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
-        """As the transport's own; nodes of the lease that do not stand the look before get nothing, and say
-        so."""
+        """As the transport's own; nodes that do not stand the look before get nothing, and say so."""
         wanted = list(nodes)
         if not {node.name for node in wanted} & set(self.entry.nodes):
             yield from self._inner.run(wanted, program, limits)
@@ -162,6 +154,5 @@ class LeaseWatch:
 
 
 def _interrupting() -> signal.Signals:
-    """A signal that Python makes a KeyboardInterrupt of: `muster` does so with TERM, and INT may be ignored
-    (nohup, a shell's &)."""
+    """A signal that is a KeyboardInterrupt: TERM is made one, and INT may be ignored (nohup, a shell's &)."""
     return signal.SIGTERM if callable(signal.getsignal(signal.SIGTERM)) else signal.SIGINT

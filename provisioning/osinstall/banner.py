@@ -1,8 +1,5 @@
-"""Asks whether an SSH server answers for a node: the line with which each begins (RFC 4253, 4.2), without a
-login and without any key.
-
-Through jump hosts it is asked for its host keys, as in enrolling.
-"""
+"""Asks for an SSH server's first line (RFC 4253, 4.2), without login or key. Through jump hosts it is asked
+for its host keys, as in enrolling."""
 
 from __future__ import annotations
 
@@ -55,8 +52,7 @@ def banner(node: Node, seconds: float = 3.0, config: SshConfig | None = None) ->
 
 
 def line_of(data: bytes) -> str:
-    """The line of an SSH server among what was said, clean and short; empty where there is none, or not all
-    of it yet."""
+    """An SSH server's first line among what was said, clean and short; empty without a whole one."""
     match = _LINE.search(data)
     return clean(match[1].decode("utf-8", "backslashreplace"), 120) if match is not None else ""
 

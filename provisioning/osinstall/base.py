@@ -1,8 +1,5 @@
-"""The interface to whatever installs operating systems, and what it reports.
-
-`state` reads and changes nothing; `install` is asked for once, as an operation that is recorded first, and
-only a later `state` says how it went.
-"""
+"""The interface to installers of operating systems, and their reports. `state` changes nothing; `install` is
+asked for once, recorded first, and only a later `state` says how it went."""
 
 from __future__ import annotations
 
@@ -16,12 +13,8 @@ from provisioning.bmc.base import BootTarget
 
 
 class OsState(Enum):
-    """How far a machine's operating system is.
-
-    PLANNED and FAILED say that nothing is there that an installation would destroy: only such a machine is
-    sent to an installer. UNKNOWN: it could not be asked, or what was seen proves neither that the system is
-    installed nor that it is not.
-    """
+    """How far a machine's operating system is. PLANNED and FAILED: nothing is there to be destroyed; only
+    such a machine is sent to an installer. UNKNOWN: not asked, or not proven either way."""
 
     PLANNED = "planned"
     INSTALLING = "installing"
@@ -32,14 +25,10 @@ class OsState(Enum):
 
 @dataclass(frozen=True)
 class OsReport:
-    """`message` is one clean line for people; `image` says what is installed, empty where no one can tell.
-
-    `host_keys` are the public SSH host keys (lines of `type base64`) that came with the proof that the system
-    is installed: no other may be pinned by itself. Where an INSTALLED machine's report has none, the machine
-    itself is asked over SSH for a sign as well, and the keys of that connection are taken. `advice` is the
-    next thing to type or do where it failed, or is not known. `answered` says that the machine itself has
-    shown it, so that it is on.
-    """
+    """`message` is one clean line; `image` what is installed, or empty. `host_keys` are the public keys
+    (`type base64`) that came with the proof of the installed system: no other may be pinned by itself;
+    without them an INSTALLED machine is asked over SSH for a sign as well, and that connection's keys are
+    taken. `advice` is what to do where it failed or is unknown. `answered`: by the machine itself."""
 
     state: OsState
     message: str
@@ -50,11 +39,8 @@ class OsReport:
 
 
 class OsError(MusterError):
-    """An installer could not be asked or would not do it; the text is one line and holds no credential.
-
-    `done` is whether the change that was asked for was made: False where it was surely not, None where no one
-    knows.
-    """
+    """An installer could not be asked or would not do it; one line without credentials. `done`: whether the
+    change was made, None where no one knows."""
 
     def __init__(self, message: str, done: bool | None = None) -> None:
         super().__init__(message)
@@ -62,12 +48,8 @@ class OsError(MusterError):
 
 
 class OsBackend(Protocol):
-    """One installer.
-
-    `target` is what a machine boots once so that it gets there (step boot sets it, unless the policy's
-    `boot:` names another); NONE where the back end sets it by itself. `drives_power` says that it turns
-    machines on and off by itself: then bring-up does not.
-    """
+    """One installer. `target` is what a machine boots once to get there (step boot, unless the policy's
+    `boot:` does); NONE where the back end sets it. `drives_power`: bring-up turns no machine on or off."""
 
     @property
     def name(self) -> str: ...
@@ -84,8 +66,7 @@ class OsBackend(Protocol):
         Raises OsError where it could not be done."""
 
     def install(self, node: Node) -> None:
-        """Has the installation begun, or accepted; asked again for a machine that is on its way, nothing is
-        doubled. Raises OsError."""
+        """Has the installation begun, or accepted; asked again, nothing is doubled. Raises OsError."""
 
 
 @runtime_checkable

@@ -1,9 +1,6 @@
-"""Back end `command`: a program of the site says how a machine stands, and has it installed.
-
-It is called as `PROGRAM ... state NODE` and `PROGRAM ... install NODE`, without a shell, with nothing on its
-standard input. `state` prints one JSON object; `install` ends with 0 once the installation has begun or is
-accepted. What it says on standard error goes nowhere, since it may say too much.
-"""
+"""Back end `command`: a site's program says how a machine stands, and has it installed, as `PROGRAM ... state
+NODE` and `... install NODE`, without a shell or standard input. `state` prints one JSON object; `install`
+ends with 0 once the installation has begun or is accepted. Standard error goes nowhere."""
 
 from __future__ import annotations
 

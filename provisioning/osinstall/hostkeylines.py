@@ -1,5 +1,4 @@
-"""Public host keys as lines of `type base64`, as files of sshd and known_hosts have them, from and to their
-wire form."""
+"""Public host keys as lines of `type base64`, from and to their wire form."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""Reads a kernel's command line: what on it says that an installer or a live system was booted, and what says
-that the root file system is not on a disk of the machine.
-
-An installer keeps words behind `---` for the installed system's own command line, and drops the `---`
-(Debian installation guide, 5.3.3). A system that was left one of these words so cannot be distinguished
-from an installer by its command line, and needs a marker.
-"""
+"""What on a kernel's command line says that an installer or live system was booted, or that the root file
+system is on no disk. An installer keeps words behind `---` for the installed system's own command line, and
+drops the `---` (Debian installation guide, 5.3.3). A system that was left one of these words so cannot be
+distinguished from an installer by its command line, and needs a marker."""
 
 from __future__ import annotations
 

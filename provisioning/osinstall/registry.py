@@ -1,6 +1,5 @@
 """The back ends by the name that `os: {by: ...}` gives them. A new one is a line in `FACTORIES`: a function
-that reads its own keys of the section, when the policy is read, and gives what makes the back end for a run.
-"""
+that reads its keys and gives what makes it for a run."""
 
 from __future__ import annotations
 
@@ -29,9 +28,8 @@ _SECONDS = 60.0
 
 @dataclass(frozen=True)
 class OsTools:
-    """What a back end may work with: `look` asks a machine over SSH for signs, `controllers` opens its
-    management controller, `folder` is where state is kept, `rules` are the folders of rules in their order.
-    """
+    """What a back end works with: `look` asks a machine over SSH for signs, `controllers` opens its
+    controller; `folder` is where state is kept, `rules` are the rules folders in order."""
 
     look: Callable[[Node], OsReport]
     controllers: Callable[[Node], Controller]

@@ -1,5 +1,4 @@
-"""The signs of an installed or installing system that a machine shows, as read from its own report, which may
-hold anything."""
+"""The signs of an installed or installing system in a machine's own report, which may hold anything."""
 
 from __future__ import annotations
 
@@ -31,11 +30,9 @@ class FileText:
 
 @dataclass(frozen=True)
 class OsSigns:
-    """`root` is type, source and device number (major:minor) of the root file system, "" each where unknown.
-    `systemd` is the word of systemctl is-system-running, or ": " and why there is none. `running` are
-    programs of installers; `cloud_init` is its stage, "" where it does not run. `marker` is None where none
-    was asked for. Texts of files are as they were.
-    """
+    """`root` is the root file system's type, source and device number (major:minor), "" where unknown.
+    `systemd` is systemctl is-system-running's word, or ": " and why not. `running` are installers' programs;
+    `cloud_init` is its stage or "". `marker` is None where none was asked for."""
 
     cmdline: FileText
     root: tuple[str, str, str]

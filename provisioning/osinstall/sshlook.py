@@ -1,8 +1,6 @@
-"""Asks a machine over SSH for signs of an installed system; nothing is changed there and nothing is pinned.
-
-A host key that is pinned is checked as ever. Where none is, or another, the shown one is taken for this one
-look (`inventory.transport.unpinned`), and the keys that were proven in that connection come with the report.
-"""
+"""Asks a machine over SSH for signs of an installed system; nothing is changed or pinned. A host key that is
+pinned is checked as ever. Where none is, or another, the shown one is taken for this one look
+(`inventory.transport.unpinned`), and the keys that were proven in that connection come with the report."""
 
 from __future__ import annotations
 
@@ -44,8 +42,7 @@ _ON_THE_WAY = (Stage.HEAD, Stage.RESOLVE, Stage.JUMP, Stage.TURN)
 
 
 class SshLook:
-    """`transport` reaches machines as the inventory says, and checks host keys strictly; `config` None: the
-    files of ssh."""
+    """`transport` reaches machines and checks host keys strictly; `config` None: ssh's files."""
 
     def __init__(
         self, transport: Callable[[], Transport], wanted: WantedSigns, config: SshConfig | None = None,

@@ -113,8 +113,7 @@ class VirtualMediaBackend:
 def virtual_media_backend(
     options: PxeOptions, state: Path, clock: Callable[[], float] = time.time,
 ) -> VirtualMediaBackend:
-    """The back end over a state folder, in which the pinned certificates are, too. Raises OsError without
-    `media` in pxe.yaml."""
+    """The back end over a state folder with pinned certificates. Raises OsError without `media`."""
     if options.media is None:
         raise OsError("pxe.yaml has no media section, which says what image goes into the virtual drive")
     return VirtualMediaBackend(options.media, PxeBackend(options, InstallationRecords(state), clock),

@@ -1,5 +1,4 @@
-"""Chooses, for each node that has a fault, the step that the policy names for it, or says why there is none.
-Pure."""
+"""For each node with a fault, the step that the policy names, or why there is none. Pure."""
 
 from __future__ import annotations
 
@@ -26,11 +25,8 @@ Tries = Mapping[tuple[str, RemediationStep], int]
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """A step on a node: for which fault, which rules must pass afterwards, why, and the failure domain that
-    the node is in.
-
-    A rule of several units or modules stands with the one that the step is of: `service-expected@docker`.
-    """
+    """A step on a node: its fault, which rules must pass afterwards, why, and its failure domain; a rule of
+    several units stands with the step's: `service-expected@docker`."""
 
     node: str
     step: RemediationStep
@@ -73,8 +69,7 @@ def choose(
 
 
 def domain(past: NodeHistory) -> str:
-    """The failure domain in which a step may go wrong on all at once; a node of which none is known is one of
-    its own."""
+    """The failure domain in which a step may go wrong on all; without one, the node's own."""
     for kind in ("rack", "leaf", "power"):
         if past.domains.get(kind):
             return f"{kind} {past.domains[kind][0]}"
@@ -178,8 +173,7 @@ def _unit(subject: str) -> str:
 
 
 def _fits(fault: Fault, spec: Spec) -> bool:
-    """Whether the step is on the rung that is due: a lesser one may be tried first, unless history or the
-    driver itself asks for more."""
+    """Whether the step is due: a lesser one comes first, unless history or the driver asks for more."""
     if fault.repair is Repair.WATCH:
         return True
     if fault.raised or any(problem.repair for problem in fault.problems):

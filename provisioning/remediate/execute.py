@@ -2,8 +2,7 @@
 before and after.
 
 A failure domain is begun when all of the one before passed. A step that made a node worse, or after which it
-does not answer, ends the run: the cordon on that node stays until a person has looked. Every other node comes
-back to what it was.
+does not answer, ends the run: the cordon on that node stays until a person has looked. Other nodes come back.
 """
 
 from __future__ import annotations
@@ -39,11 +38,8 @@ MARK = "remediate "
 
 @dataclass
 class RemediationContext:
-    """What steps need: the store, the back end, lease managers, the transport, the policy's numbers, the
-    person and the clock.
-
-    `on_result` hears of each node as soon as that is known.
-    """
+    """What steps need: store, back end, lease managers, transport, the policy's numbers, person and clock.
+    `on_result` hears of each node as soon as it is known."""
 
     store: Store
     backend: Backend
@@ -57,8 +53,7 @@ class RemediationContext:
 
 
 def execute(context: RemediationContext, works: Sequence[PlannedStep]) -> list[CordonResult]:
-    """Does the work, and says of each node what became of it. Raises ActionError, StoreError; the next run
-    settles what was begun."""
+    """Does the work, and says of each node what became of it. ActionError, StoreError."""
     done: list[CordonResult] = []
     stopped = ""
     for domain, of_domain in groupby(works, key=lambda work: work.domain):
@@ -233,8 +228,7 @@ def ended(one: StartedStep, how: RemediationOutcome, message: str) -> CordonResu
 
 
 def _reboots(backend: Backend, names: Sequence[str]) -> bool:
-    """Whether the back end is to restart these: a scheduler that can takes a node for broken which restarts
-    by itself."""
+    """Whether the back end is to restart these: a scheduler takes a node for broken that restarts itself."""
     if not isinstance(backend, SupportsReboot):
         return False
     boots = backend.boots(names)
@@ -242,8 +236,7 @@ def _reboots(backend: Backend, names: Sequence[str]) -> bool:
 
 
 def unproven(name: str, proof: IdleProof, looked: IdleReport, unknown: frozenset[str]) -> str:
-    """Why a step that asks for this proof is not taken there; empty where it may be. `unknown`: of these no
-    scheduler tells about jobs."""
+    """Why a step that asks for this proof is not taken; or "". `unknown`: no scheduler tells of jobs."""
     why = looked.refused.get(name, "")
     if name in unknown:
         return (why or ("it has no GPU, and its scheduler cannot say whether a job is on it"

@@ -1,5 +1,4 @@
-"""What the ledger keeps of a step: a line before it, with what was wrong then, and its outcome; and what
-follows from the lines."""
+"""What the ledger keeps of a step: a line before, its outcome, and what follows from both."""
 
 from __future__ import annotations
 
@@ -91,8 +90,7 @@ def tries(store: Store, policy: Remediation, now: float) -> dict[tuple[str, Reme
 
 
 def kept(store: Store, node: str, since: float) -> bool:
-    """Whether the newest step on a node since then made it worse, or may be at work still, so that it is not
-    to be given back."""
+    """Whether the newest step on a node since then made it worse, or may be at work still."""
     of_node = [line for line in ledger.lines(store, {node}, since) if parsed(line.evidence) is not None]
     return bool(of_node) and (
         of_node[-1].outcome is None or any(_is(of_node[-1], how) for how in RemediationOutcome if how.stops))

@@ -1,5 +1,4 @@
-"""Finds out how the steps of a killed run ended. Nothing runs twice, and nothing counts as done without
-proof."""
+"""How the steps of a killed run ended. Nothing runs twice, and nothing counts without proof."""
 
 from __future__ import annotations
 
@@ -18,11 +17,8 @@ from provisioning.triage.apply import settle as settle_triage
 
 
 def resume(context: RemediationContext) -> list[CordonResult]:
-    """Asks each node whether the step began and ended there, looks at it, and writes down what it was; then
-    gives back what was left held.
-
-    Raises ActionError, StoreError.
-    """
+    """Asks each node whether the step began and ended, looks at it, and writes that down; then gives back
+    what was left held. Raises ActionError, StoreError."""
     settle_triage(context.store, context.backend, context.who, context.clock)
     begun = record.unended(context.store)
     done = _known([one for one in begun if one.node in context.nodes], context)

@@ -1,10 +1,7 @@
-"""Takes a part, or a whole node, through its return to the vendor: the store and the inventory file, in this
-order.
-
-Each operation is written into the store before the file is changed, and its outcome after. Whoever is killed
-in between leaves a line of the ledger without an outcome; the same command again finishes it, and until then
-every `muster rma` says what is left.
-"""
+"""Takes a part or node through its return to the vendor: the store, then the inventory file. Each operation
+is written into the store before the file is changed, and its outcome after. Whoever is killed in between
+leaves a line of the ledger without an outcome; the same command again finishes it, and until then every
+`muster rma` says what is left."""
 
 from __future__ import annotations
 
@@ -44,13 +41,10 @@ def part_at(
     node: str, seats: Sequence[ComponentLocation], known: Sequence[Rma], slot: str | None, gpu: int | None,
     chassis: bool, serial: str | None, trail: Sequence[ComponentLocation] = (), new: str = "",
 ) -> ReturnedPart:
-    """The part that a person means, by what the store knows of where things sit and have sat; raises
-    UsageError that names what there is. `trail` is where the part with this serial number sat; `new` is what
-    was put into its place, which a sweep may have met already.
-
-    NVML counts GPUs in the order of their PCI addresses, so a number is only certain while every GPU that was
-    seen is there.
-    """
+    """The part that a person means, by what the store knows of where things sit and have sat; UsageError
+    names what there is. `trail` is where this serial number sat; `new` is what took its place, which a sweep
+    may have met already. NVML counts GPUs by PCI address, so a number is only certain while every GPU that
+    was seen is there."""
     _is_here(node, trail)
     newest: dict[str, ComponentLocation] = {}
     out: dict[str, ComponentLocation] = {}
@@ -111,11 +105,8 @@ def opening(
     store: Store, part: ReturnedPart, why: str, who: str, reference: str, evidence: str, holds: str,
     clock: Clock, write: Write,
 ) -> Rma:
-    """Afterwards the RMA is open and the file says so. Where it was open already, what was left undone is
-    done.
-
-    `holds` says what keeps jobs away, for the ledger.
-    """
+    """Afterwards the RMA is open and the file says so; what an earlier try left undone is done. `holds` is
+    what keeps jobs away, for the ledger."""
     rma, line = rmas.begin(
         store, part.node, part.slot, part.kind, part.serial, why, who, reference, evidence, clock())
     rmas.settle(store, line, f"open, {holds}; {write()}", clock())
@@ -181,8 +172,7 @@ def may_exchange(rma: Rma, left: dict[int, str], new: str) -> None:
 
 
 def may_close(rma: Rma, left: dict[int, str], alarmed: bool) -> bool:
-    """Whether it may be closed: False where it is already. Raises UsageError where there is nothing to close:
-    it came back in order."""
+    """Whether it may be closed, False where it is. Raises UsageError where it came back in order."""
     if rma.state is RmaState.CLOSED:
         return left.get(rma.id) == "rma close"
     if not rma.away and not alarmed and rma.id not in left:
@@ -211,8 +201,7 @@ def may_return(rma: Rma, *, same: bool, new: str) -> None:
 
 
 def returning(store: Store, rma: Rma, outcome: str, who: str, clock: Clock, write: Write) -> None:
-    """Afterwards it is back and the file says so, and what kernel logs reported of it has ended by the word
-    of who says so."""
+    """Afterwards it is back and the file says so, and kernel logs' reports of it have ended."""
     if rma.away:      # the second time, it was said already
         _repaired(store, rma.node, rma.slot, rma.serial, f"RMA {rma.id} is back", who, clock())
     line = rmas.give_back(store, rma, outcome, who, clock())
@@ -242,8 +231,7 @@ def known_as(found: Sequence[Rma], trail: Sequence[ComponentLocation], node: str
 
 
 def next_steps(rma: Rma, message: str, away: Sequence[int]) -> Iterator[str]:
-    """What a person does next, a line each. Nothing of it is done by itself: a node that was away is not
-    believed."""
+    """What a person does next, a line each; nothing is done by itself: the node is not believed."""
     node = rma.node
     if away:
         yield f"{node} stays as it is in the inventory: RMA {', '.join(map(str, away))} of it is not back"
@@ -293,6 +281,5 @@ def chosen(
 
 
 def aim(now: Lifecycle, wanted: Lifecycle) -> Lifecycle:
-    """The lifecycle of a node whose part is back: bring-up, as nothing is proven yet; a node that has been
-    retired stays so."""
+    """The lifecycle of a node whose part is back: bring-up, as nothing is proven; retired stays so."""
     return now if now.state is LifecycleState.RETIRED else wanted

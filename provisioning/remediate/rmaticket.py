@@ -1,5 +1,4 @@
-"""The ticket of an RMA: a person's decision that a part goes to the vendor, with what the store
-remembers of it."""
+"""The ticket of an RMA: a person's decision, with what the store remembers of the part."""
 
 from __future__ import annotations
 
@@ -23,8 +22,7 @@ _RECENT_S = 60 * 86400.0      # how far back it tells of the part
 
 
 def text_of(store: Store, rma: Rma, node: Node, now: float) -> str:
-    """The ticket in Markdown: what was wrong with the part lately, wherever it sat, and with the node where
-    all of it goes."""
+    """The ticket in Markdown: what was lately wrong with the part wherever it sat, or with the node."""
     where = trails(store, rma.node)
     on_result = [each for each in problems(store, {seat.node for seat in where} | {rma.node}, now - _RECENT_S)
                  if concerns(rma, each)]
@@ -43,8 +41,7 @@ def bundle(store: Store, folder: Path, node: str) -> str:
 
 
 def case(rma: Rma, problems: Sequence[Problem]) -> Verdict:
-    """A person's decision as a verdict, for the ticket: this part goes to the vendor, for these problems of
-    it."""
+    """A person's decision as a verdict, for the ticket: this part goes, for these problems of it."""
     own = tuple(problem for problem in problems if concerns(rma, problem))
     kind = FaultKind(
         "rma", rma.why, ("*",), isolation=Isolation.NO_NEW_JOBS, repair=Repair.REPLACE, owner=Owner.VENDOR)

@@ -1,5 +1,4 @@
-"""Sends one step to nodes, over the usual transport and as one program; and asks what became of one that
-someone else began."""
+"""Sends one step to nodes as one program; and asks what became of one that another began."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ _NOT_BEGUN = (Stage.RESOLVE, Stage.CONNECT, Stage.HOST_KEY, Stage.AUTH, Stage.LO
 
 @dataclass(frozen=True)
 class StepReport:
-    """What a node said of a step: `ok` is None where it is not known how it ended there. `touched`: something
-    there may be changed."""
+    """What a node said of a step; `ok` None: unknown end. `touched`: something may be changed there."""
 
     node: str
     ok: bool | None
@@ -54,8 +52,7 @@ class _Addressed(Node):
 def send(
     nodes: Mapping[str, Node], step: RemediationStep | None, transport: Transport, fanout: int,
 ) -> Iterator[StepReport]:
-    """Has the step taken on these nodes, by the names of their lines in the ledger; without one, asks what
-    became of that line's."""
+    """Takes the step on these nodes, by their lines in the ledger; without one, asks what became of it."""
     limit = _WAY_S + (SPECS[step].seconds + _WAIT_S if step is not None else SETTLE_S)
     # One try: who is to be rebooted once is not asked twice, even where the first seems not to have begun.
     bounds = bounded(tuple(nodes.values()),

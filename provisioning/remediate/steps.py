@@ -28,8 +28,7 @@ class IdleProof(Enum):
 
 @dataclass(frozen=True)
 class Spec:
-    """One step. `about` is the unit or module that it is of, as a rule's finding names it; empty where it is
-    of no one."""
+    """One step. `about` is the unit or module, as a rule's finding names it; empty for none."""
 
     step: RemediationStep
     rung: Repair

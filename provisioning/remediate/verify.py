@@ -1,5 +1,4 @@
-"""Checks nodes as `muster check` does, before and after a step, and reports what changed; the snapshot goes
-into the store."""
+"""Checks nodes before and after a step as `muster check` does; the snapshot goes into the store."""
 
 from __future__ import annotations
 
@@ -110,8 +109,7 @@ def await_(
 
 
 def passes(seen: NodeHealth, rules: Collection[str]) -> bool:
-    """Whether all of these rules pass, or of `RULE@SUBJECT` that subject does: what is skipped or not
-    measured is no pass."""
+    """Whether all these rules pass, or of `RULE@SUBJECT` the subject; skipped or unmeasured is no pass."""
     return seen.reached and all(_passes(seen, *rule.partition("@")[::2]) for rule in rules)
 
 
@@ -120,7 +118,6 @@ def _passes(seen: NodeHealth, rule: str, subject: str) -> bool:
 
 
 def worse(passed: Collection[str], seen: NodeHealth) -> list[str]:
-    """The rules that are wrong now and passed before. What could not be judged before, and is wrong now, was
-    not made so."""
+    """The rules that are wrong now and passed before; what could not be judged before does not count."""
     return sorted(seen.wrong.intersection(passed))
 

@@ -32,8 +32,7 @@ def check_files(state: Path, old: str, new: str) -> None:
 
 
 def rename_files(state: Path, rules: Sequence[Path], old: str, new: str, now: float) -> list[str]:
-    """Afterwards certificate, pinned controller, snapshot, evidence and baselines are of the new name; a line
-    for each that was. Raises MusterError."""
+    """Moves certificate, pin, snapshot, evidence and baselines to the new name; a line each. MusterError."""
     done = []
     try:
         if made := rename_certificate(state, old, new, now):

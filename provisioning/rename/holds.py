@@ -1,9 +1,6 @@
-"""Takes cordons of ours to a node's new name in the back ends, so that one of both names keeps jobs away at
-any moment, wherever the work is cut short.
-
-First the new name bears the same mark, too; then the store is changed; last the old name loses it. A
-scheduler that still has a node of the old name keeps that held: it may be the same machine.
-"""
+"""Takes cordons to a node's new name in the back ends; one of both names keeps jobs away at any moment. First
+the new name bears the same mark, too; then the store is changed; last the old name loses it. A scheduler that
+still has a node of the old name keeps that held: it may be the same machine."""
 
 from __future__ import annotations
 
@@ -108,8 +105,7 @@ def drop(store: Store, backends: Sequence[Backend], old: str, new: str) -> list[
 def by_others(
     backends: Sequence[Backend], old: str, new: str, before: Sequence[NodeHold],
 ) -> list[str]:
-    """Holds of others that do not follow the name, a line each; `before` is who held the old name in each
-    back end when the work began."""
+    """Holds of others that do not follow the name; `before`: who held the old one in each back end."""
     found = []
     for backend, was in zip(backends, before, strict=True):
         seen = backend.held([old, new])
@@ -134,8 +130,7 @@ def _to_carry(store: Store, old: str, new: str) -> list[Cordon]:
 
 
 def _shown(one: Cordon, before: NodeHold, after: NodeHold) -> str:
-    """The words that the new name is to bear; empty where it bears them, or the cordon does not hold the old
-    one."""
+    """The words for the new name; empty where it bears them, or the cordon does not hold the old."""
     if after.mark == one.mark:
         return ""
     if before.mark == one.mark and mark_of(before.reason) == one.mark:

@@ -32,8 +32,7 @@ _LOCKS = (("triage.lock", "triage"), ("bringup.lock", "bringup run"), ("remediat
 
 @dataclass(frozen=True)
 class RenameRequest:
-    """A node's old and new name, where muster's state is, the site's folders of rules, and every back end
-    that may hold it."""
+    """A node's old and new name, muster's state, the rules folders, and all back ends that may hold it."""
 
     old: str
     new: str

@@ -1,10 +1,6 @@
-"""Carries out a triage plan: verdicts into the store, cordons and releases through a back end, each with a
-ledger entry.
-
-What the plan says is what is done, in its order; no one decides here. Whoever is killed between two steps
-leaves the rest to the next run, whose plan has what is left. One triage at a time acts on a store
-(`provisioning.triage.onerun`).
-"""
+"""Carries out a triage plan: verdicts, cordons and releases, each with a ledger entry. What the plan says is
+what is done, in its order; no one decides here. Whoever is killed between two steps leaves the rest to the
+next run, whose plan has what is left. One triage at a time acts on a store (`provisioning.triage.onerun`)."""
 
 from __future__ import annotations
 
@@ -51,8 +47,7 @@ from provisioning.lease.check import give_back_abandoned
 
 
 def shown(store: Store, backend: Backend, nodes: Collection[str]) -> Mapping[str, NodeHold]:
-    """Who holds the nodes that a plan may be about: these, and those that we hold by the store. Raises
-    ActionError."""
+    """Who holds these nodes, and those that we hold by the store. Raises ActionError."""
     ours = open_cordons(store, backend=backend.name, file=file_of(backend))
     nodes_to_read = {one.node for one in ours} | set(nodes)
     return backend.held(sorted(nodes_to_read)) if nodes_to_read else {}
@@ -62,9 +57,8 @@ def lost(
     seen: Mapping[str, NodeHold], backend: str, ours: Collection[Cordon] = (),
     forgot: Mapping[str, str] = MappingProxyType({}), machines: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[str, str, CordonMark], str]:
-    """For `gather`: who holds a node instead of our cordon, by what the back end shows. `ours` are our
-    cordons, `forgot` what the controller has lost of them by node, which is not over, and `machines` what
-    bears each node's name now."""
+    """For `gather`: who holds a node instead of our cordon. `ours` are our cordons, `forgot` what the
+    controller lost of them, which is not over, `machines` what bears each node's name now."""
     known = {(one.node, one.mark): one for one in ours}
 
     def ask(node: str, where: str, mark: CordonMark) -> str:
@@ -79,8 +73,7 @@ def lost(
 
 
 def others(seen: Mapping[str, NodeHold], strays: Collection[Stray] = ()) -> Callable[[str], str]:
-    """For `gather`: who but us keeps jobs away from a node, by what the back end shows. `strays` are marks of
-    none of our cordons."""
+    """For `gather`: who but us keeps jobs from a node; `strays` are marks of none of our cordons."""
     strange = {one.node: one for one in strays}
 
     def ask(node: str) -> str:
@@ -127,12 +120,8 @@ def view(store: Store, backend: Backend, seen: Mapping[str, NodeHold]) -> Backen
 
 
 def forgotten(backend: Backend, ours: Sequence[Cordon], seen: Mapping[str, NodeHold]) -> Mapping[str, str]:
-    """Which of our cordons that no one holds any more the controller has ended or lost, by node with how that
-    is known.
-
-    One that a snapshot of an earlier run has shown was saved: that is not lost, and a person ended it. Raises
-    ActionError.
-    """
+    """Which of our cordons that no one holds the controller ended or lost, by node with how that is known.
+    One that an earlier run's snapshot shows was saved: a person ended it. Raises ActionError."""
     ended = {one.node: why for one in ours if one.node in seen and (why := dropped(one, seen[one.node]))}
     gone = {
         one.node: AcknowledgedChange(one.mark, one.stamp if one.stamp is not None else one.began)
@@ -143,9 +132,8 @@ def forgotten(backend: Backend, ours: Sequence[Cordon], seen: Mapping[str, NodeH
 
 
 def resolve_lost(store: Store, backend: Backend, who: str, clock: Clock) -> list[CordonResult]:
-    """Writes down which of our cordons people have ended, or taken over, behind our back, and makes again
-    what the controller lost; gives a line for each of the latter, and for those whose node is gone or another
-    one now. Raises ActionError."""
+    """Writes down which of our cordons people ended or took over, and makes again what the controller lost; a
+    line for each of these, and for nodes that are gone or others now. Raises ActionError."""
     over = cordons.last_ended(store, backend.name, file_of(backend))
     ours = [one for one in open_cordons(store, backend=backend.name, file=file_of(backend))
             if one.state is CordonState.HELD]
@@ -225,10 +213,8 @@ def _not_over(
 
 
 def settle(store: Store, backend: Backend, who: str, clock: Clock) -> list[CordonResult]:
-    """Writes down what became of every change of which it is not known the end, gives back leases that a dead
-    process left, writes down what people did meanwhile, and makes again what the controller lost, of which it
-    gives a line each. Raises ActionError.
-    """
+    """Writes down what became of changes of unknown end and what people did, gives back a dead process's
+    leases, and makes again what the controller lost, with a line each. Raises ActionError."""
     resolve_pending(store, backend, clock)
     give_back_abandoned(store, backend, who, clock)
     if isinstance(backend, SupportsReboot):
@@ -238,12 +224,8 @@ def settle(store: Store, backend: Backend, who: str, clock: Clock) -> list[Cordo
 
 def apply(store: Store, backend: Backend, plan: TriagePlan, who: str, clock: Clock,
           on_result: Callable[[CordonResult], None]) -> list[CordonResult]:
-    """Writes the plan's verdicts down, then does its steps, releases first; tells of each that it is done, or
-    why not. Raises StoreError.
-
-    A step whose node changed hands since the plan was made is not taken: the back end is checked before each
-    change.
-    """
+    """Writes the plan's verdicts, then does its steps, releases first, and tells of each. A step whose node
+    changed hands since is not taken: the back end is checked before each. Raises StoreError."""
     # The breaker opens when all is done: whoever finds it open takes no step that a killed run has left.
     verdicts = write(store, plan, opens=False)
     releases = [step for step in plan.steps if step.act is Act.RELEASE]

@@ -1,5 +1,4 @@
-"""The verdict of triage on each node, as a condition that the back end shows to people
-(`SupportsConditions`)."""
+"""Triage's verdict on each node, as a condition that the back end shows (`SupportsConditions`)."""
 
 from __future__ import annotations
 
@@ -12,8 +11,7 @@ from provisioning.actions.base import Condition
 
 
 def conditions(fleet: FleetHistory, plan: TriagePlan, policy: TriagePolicy) -> dict[str, Condition]:
-    """By node: False for one that jobs must keep away from or that fails a critical rule, Unknown where it is
-    not measured, or True."""
+    """By node False where jobs must keep away or a critical rule fails, Unknown unmeasured, or True."""
     verdicts = {verdict.node: verdict for verdict in plan.verdicts if verdict.isolation is not Isolation.NONE}
     found = {}
     for past in fleet.nodes:

@@ -32,12 +32,8 @@ def admit(
     store: Store, backend: Backend, fleet: FleetHistory, plan: TriagePlan, policy: TriagePolicy, who: str,
     clock: Clock, *, dry: bool = False,
 ) -> list[CordonResult]:
-    """Ends the probation of new nodes in service that are proven well; gives a line for each that is on
-    probation. Raises ActionError.
-
-    Ledger line before the operation, and its outcome after a look; whoever is killed in between is found by
-    the next run.
-    """
+    """Ends the probation of new nodes in service that are proven well; a line for each on probation. Raises
+    ActionError. The ledger has a line before, and the outcome after a look."""
     if not isinstance(backend, SupportsProbation):
         return []
     waiting = backend.unproven([past.node for past in fleet.nodes])
@@ -93,8 +89,7 @@ def _kept_back(
 
 
 def _settle(store: Store, backend: Backend, waiting: Mapping[str, ProbationNode], clock: Clock) -> None:
-    """Writes down what became of each change of which it is not known the end; of a node that is gone no one
-    ever will."""
+    """Writes down what became of each change of unknown end; of a gone node no one ever will."""
     cut = [line for line in ledger.lines(store) if line.outcome is None and line.action == ACTION]
     if not cut or not isinstance(backend, SupportsProbation):
         return

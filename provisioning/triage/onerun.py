@@ -1,10 +1,6 @@
-"""One triage at a time for a fleet: the lock of the state folder, and a row in the store that another machine
-sees, too.
-
-Whose process is gone is closed as 'ended without a word', and the next run goes on. Of a run on another
-machine no one here can say whether it lives: it is waited for, and after an hour a person may say that it is
-dead (--take-over HOST).
-"""
+"""One triage at a time for a fleet: a lock, and a row in the store for other machines. Whose process is gone
+is closed as 'ended without a word', and the next run goes on. Of a run on another machine no one here can say
+whether it lives: it is waited for, and after an hour a person may say that it is dead (--take-over HOST)."""
 
 from __future__ import annotations
 
@@ -41,9 +37,7 @@ def one_run(
     store: Store, folder: Path, who: str, clock: Callable[[], float], take_over: str | None = None,
 ) -> Iterator[RunResult]:
     """No one else triages this fleet meanwhile, and the store says who did and what came of it. `take_over`
-    is the machine of which a person says that no run lives there. Raises UsageError where another run may be
-    at work.
-    """
+    is a machine where, a person says, no run lives. Raises UsageError where another may be at work."""
     with alone(folder, LOCK, "triage"):
         left = runs.unfinished(store)
         if take_over is not None and take_over not in {run.host for run in left}:

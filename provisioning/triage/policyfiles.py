@@ -1,5 +1,4 @@
-"""The files that decide what triage does: those of the site's rules folders one by one, and the packaged ones
-as one."""
+"""The files that decide what triage does: the site's one by one, the packaged ones as one."""
 
 from __future__ import annotations
 
@@ -16,17 +15,13 @@ PACKAGED = "the packaged rules"
 
 
 def policy_changes(store: Store, folders: Sequence[Path], who: str, now: float) -> list[str]:
-    """Notes the files of these folders in the store; gives a line for people on each that has changed since
-    the run before."""
+    """Notes these folders' files in the store; a line on each that changed since the run before."""
     return [f"policy: {message}" for message in note(store, files_of(folders), who, now)]
 
 
 def files_of(folders: Sequence[Path]) -> Iterator[PolicyFile]:
-    """What is read of these folders: `*.yaml` in each, and in its folders (sku, profile, kernel ...); what
-    cannot be read is left out.
-
-    The packaged files come with muster and change together, so they count as one.
-    """
+    """What is read of these folders: `*.yaml` in each and in its folders (sku, profile, kernel ...), if it
+    can be. Packaged files change together with muster: they count as one."""
     for folder in folders:
         paths = sorted((*folder.glob("[!.]*.yaml"), *folder.glob("[!.]*/[!.]*.yaml")))
         found = [file for path in paths if (file := _file(path)) is not None]

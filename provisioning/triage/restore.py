@@ -1,5 +1,4 @@
-"""Restores removed parts of a cordon of ours that still holds, such as a taint that `kubectl taint` has
-removed."""
+"""Restores removed parts of a cordon of ours, such as a taint that `kubectl taint` took."""
 
 from __future__ import annotations
 
@@ -17,12 +16,8 @@ ACTION = "mend"
 
 
 def mend(store: Store, backend: Backend, who: str, clock: Clock, *, dry: bool = False) -> list[CordonResult]:
-    """Afterwards each mark of ours that held in part is whole; a line for each that was not. Raises
-    ActionError where no one can look.
-
-    What the back end shows last is believed; a line of the ledger whose end it is not known is finished by
-    what it shows then.
-    """
+    """Afterwards each mark of ours that held in part is whole; a line for each that was not. What the back
+    end shows last is believed, also of a ledger line of unknown end. Raises ActionError."""
     if not isinstance(backend, SupportsMend):
         return []
     known = {

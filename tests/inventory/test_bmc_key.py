@@ -1,5 +1,4 @@
-"""The inventory's key `bmc`: how a node's management controller is reached, merged key by key,
-and never with a password in it."""
+"""The inventory's key `bmc`: merged key by key, and never with a password in it."""
 
 from __future__ import annotations
 

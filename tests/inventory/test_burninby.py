@@ -1,5 +1,4 @@
-"""The inventory's key `burnin`: what holds for the site, how a node takes part,
-and each way to write it wrongly."""
+"""The inventory's key `burnin`, of the site and of nodes, and each way to write it wrongly."""
 
 from __future__ import annotations
 

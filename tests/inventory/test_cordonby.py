@@ -1,5 +1,4 @@
-"""The inventory's key `cordon`: what keeps jobs away from the nodes of a site,
-and each way to write it wrongly."""
+"""The inventory's key `cordon`, and each way to write it wrongly."""
 
 from __future__ import annotations
 

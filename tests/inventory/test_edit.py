@@ -1,5 +1,4 @@
-"""Edits of the inventory's text: only what was asked for changes, comments stay,
-and the file is never half or another's."""
+"""Edits of the inventory's text: only what was asked for changes, and no file is half or another's."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Which keys are pinned, and which hosts are refused: decided from what was shown,
-known and expected alone."""
+"""Which keys are pinned, and which hosts refused, by what was shown, known and expected alone."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Hashed lines of known_hosts are found by few operations, and by fewer the second time; what is remembered
-trusts no key, hides none that is revoked, and names no host."""
+"""Hashed lines of known_hosts: few operations, fewer the second time; what is kept trusts no key."""
 
 from __future__ import annotations
 
@@ -88,6 +87,13 @@ def lines(names: Iterable[str], each: int = 1) -> str:
                    for at in range(each))
 
 
+def known(folder: Path, content: str) -> Path:
+    """A file of known hosts."""
+    file = folder / "known_hosts"
+    file.write_text(content)
+    return file
+
+
 def prepared(file: Path, hosts: Iterable[tuple[str, int, str | None]] = HOSTS) -> KnownHosts:
     """As a command begins."""
     found = KnownHosts([str(file)])
@@ -110,16 +116,14 @@ def the_cache(folder: Path) -> Path:
 def test_a_file_that_grew_in_the_order_of_names_takes_few_operations_a_line(
     tmp_path: Path, operations: Operations, each: int,
 ) -> None:
-    file = tmp_path / "known_hosts"
-    file.write_text(lines(NAMES, each))
+    file = known(tmp_path, lines(NAMES, each))
     found = prepared(file)
     assert all(len(found.about(*host).keys) == each for host in HOSTS)
     assert operations.since() <= 3 * N * each
 
 
 def test_ports_and_addresses_in_order_take_few_operations_too(tmp_path: Path, operations: Operations) -> None:
-    file = tmp_path / "known_hosts"
-    file.write_text(lines(f"[10.0.0.{number}]:2222" for number in range(N)))
+    file = known(tmp_path, lines(f"[10.0.0.{number}]:2222" for number in range(N)))
     hosts = [(f"10.0.0.{number}", 2222, None) for number in range(N)]
     found = prepared(file, hosts)
     assert all(found.about(*host).keys for host in hosts)
@@ -154,8 +158,7 @@ def test_no_line_is_tried_for_hosts_that_plain_lines_of_any_file_name(
 def test_no_line_is_tried_to_choose_a_client_where_there_is_a_certificate_authority(
     tmp_path: Path, operations: Operations, pattern: str, via: Via,
 ) -> None:
-    file = tmp_path / "known_hosts"
-    file.write_text(f"@cert-authority {pattern} {text(A)}\n{lines(NAMES)}")
+    file = known(tmp_path, f"@cert-authority {pattern} {text(A)}\n{lines(NAMES)}")
     config = SshConfig.parse(f"UserKnownHostsFile {file}\nGlobalKnownHostsFile none\n")
     assert {route_for(Node(name), config).via for name in NAMES} == {via}
     assert operations.since() == 0
@@ -164,8 +167,7 @@ def test_no_line_is_tried_to_choose_a_client_where_there_is_a_certificate_author
 def test_the_second_time_each_remembered_line_is_proven_once_and_nothing_else_is_tried(
     tmp_path: Path, operations: Operations, cache: Path,
 ) -> None:
-    file = tmp_path / "known_hosts"
-    file.write_text(lines(NAMES[::-2]) + lines(f"foreign{number}" for number in range(N)))
+    file = known(tmp_path, lines(NAMES[::-2]) + lines(f"foreign{number}" for number in range(N)))
     first = [prepared(file).about(*host) for host in HOSTS]
     assert operations.since() > N * N
     assert [prepared(file).about(*host) for host in HOSTS] == first
@@ -190,8 +192,7 @@ def test_a_new_line_is_tried_with_the_names_and_the_old_ones_are_not_again(
 def test_a_new_name_is_tried_with_the_lines_that_no_other_name_has(
     tmp_path: Path, operations: Operations, cache: Path,
 ) -> None:
-    file = tmp_path / "known_hosts"
-    file.write_text(lines([*NAMES, "new", "foreign"]))
+    file = known(tmp_path, lines([*NAMES, "new", "foreign"]))
     prepared(file)
     operations.since()
     assert blobs(prepared(file, [*HOSTS, ("new", 22, None)]).about("new", 22)) == [key(N * 10)]
@@ -201,8 +202,7 @@ def test_a_new_name_is_tried_with_the_lines_that_no_other_name_has(
 def test_a_sweep_of_one_node_forgets_nothing_of_the_others(
     tmp_path: Path, operations: Operations, cache: Path,
 ) -> None:
-    file = tmp_path / "known_hosts"
-    file.write_text(lines(reversed(NAMES)))
+    file = known(tmp_path, lines(reversed(NAMES)))
     prepared(file)
     with file.open("a") as more:
         more.write(lines(["foreign"]))
@@ -216,8 +216,7 @@ def test_a_sweep_of_one_node_forgets_nothing_of_the_others(
 def test_a_key_that_no_plain_line_of_its_host_holds_is_looked_for_only_in_lines_with_that_key(
     tmp_path: Path, operations: Operations,
 ) -> None:
-    file = tmp_path / "known_hosts"
-    file.write_text(lines(NAMES) + "".join(f"{name} {text(A)}\n" for name in NAMES))
+    file = known(tmp_path, lines(NAMES) + "".join(f"{name} {text(A)}\n" for name in NAMES))
     found = prepared(file)
     for number, host in enumerate(HOSTS):
         assert blobs(found.about_key(key(number * 10), *host)) == [A, key(number * 10)]
@@ -295,8 +294,7 @@ def test_a_file_is_read_once_for_all_that_look_into_it(
 # what is remembered
 
 def test_the_cache_is_private_and_names_no_host_and_no_key(tmp_path: Path, cache: Path) -> None:
-    file = tmp_path / "known_hosts"
-    file.write_text(lines(["secret.example", *reversed(NAMES)]))
+    file = known(tmp_path, lines(["secret.example", *reversed(NAMES)]))
     prepared(file)
     assert cache.stat().st_mode & 0o777 == 0o700
     assert the_cache(cache).stat().st_mode & 0o777 == 0o600
@@ -307,8 +305,7 @@ def test_the_cache_is_private_and_names_no_host_and_no_key(tmp_path: Path, cache
 
 
 def test_what_was_asked_for_one_by_one_is_not_kept(tmp_path: Path, cache: Path) -> None:
-    file = tmp_path / "known_hosts"
-    file.write_text(lines(NAMES))
+    file = known(tmp_path, lines(NAMES))
     assert KnownHosts([str(file)]).about(NAMES[1], 22).keys
     assert not cache.exists()
 
@@ -357,8 +354,7 @@ def test_a_hashed_line_that_revokes_a_plainly_known_key_is_seen_without_trying_t
 def test_a_damaged_cache_is_ignored_and_made_again(
     tmp_path: Path, operations: Operations, cache: Path, damage: Callable[[bytes], bytes],
 ) -> None:
-    file = tmp_path / "known_hosts"
-    file.write_text(lines(reversed(NAMES)))
+    file = known(tmp_path, lines(reversed(NAMES)))
     prepared(file)
     first = operations.since()
     the_cache(cache).write_bytes(damage(the_cache(cache).read_bytes()))
@@ -381,8 +377,7 @@ SALT = "AAAAAAAAAAAAAAAAAAAAAA=="
 def test_a_cache_with_a_right_checksum_and_other_contents_is_ignored(
     tmp_path: Path, cache: Path, text_: str,
 ) -> None:
-    file = tmp_path / "known_hosts"
-    file.write_text(lines(reversed(NAMES)))
+    file = known(tmp_path, lines(reversed(NAMES)))
     prepared(file)
     the_cache(cache).write_bytes(hashlib.sha256(data := text_.encode("utf-8", "surrogateescape")).digest() + data)
     found = prepared(file)
@@ -392,8 +387,7 @@ def test_a_cache_with_a_right_checksum_and_other_contents_is_ignored(
 def test_a_cache_that_others_may_write_to_is_ignored(
     tmp_path: Path, operations: Operations, cache: Path,
 ) -> None:
-    file = tmp_path / "known_hosts"
-    file.write_text(lines(reversed(NAMES)))
+    file = known(tmp_path, lines(reversed(NAMES)))
     prepared(file)
     first = operations.since()
     the_cache(cache).chmod(0o620)
@@ -402,8 +396,7 @@ def test_a_cache_that_others_may_write_to_is_ignored(
 
 
 def test_a_cache_that_lends_a_host_the_line_of_another_is_found_out(tmp_path: Path, cache: Path) -> None:
-    file = tmp_path / "known_hosts"
-    file.write_text(lines(NAMES[:2]))
+    file = known(tmp_path, lines(NAMES[:2]))
     hashes = tuple(KnownHosts([str(file)])._held[0].hashed)
     hostcache.save(str(file), HostCache().learned(hashes, {NAMES[0]: [hashes[1]], NAMES[1]: [hashes[0]]}))
     found = prepared(file)
@@ -414,8 +407,7 @@ def test_where_no_cache_can_be_kept_all_is_found_all_the_same(
     tmp_path: Path, cache: Path,
 ) -> None:
     cache.parent.write_text("a file, where the folder should be")
-    file = tmp_path / "known_hosts"
-    file.write_text(lines(NAMES))
+    file = known(tmp_path, lines(NAMES))
     found = prepared(file)
     assert all(found.about(*host).keys for host in HOSTS)
 
@@ -484,8 +476,7 @@ def known_lines(draw: st.DrawFn) -> str:
 @settings(suppress_health_check=_SLOW, max_examples=tries(25), deadline=None)
 def test_the_lines_of_a_host_are_those_that_ssh_keygen_finds(tmp_path: Path, content: list[str]) -> None:
     require(shutil.which("ssh-keygen"), "no ssh-keygen on this machine: apt-get install -y openssh-client")
-    file = tmp_path / "known_hosts"
-    file.write_text("".join(f"{line}\n" for line in content))
+    file = known(tmp_path, "".join(f"{line}\n" for line in content))
     ours = KnownHosts([str(file)])
     for name in _LABELS:
         found = ours.about("", 22, name)

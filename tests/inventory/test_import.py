@@ -1,5 +1,4 @@
-"""`muster inventory import`: what a source knows comes into the file, once,
-and never over what the file says."""
+"""`muster inventory import`: what a source knows comes in once, and never over what the file says."""
 
 from __future__ import annotations
 

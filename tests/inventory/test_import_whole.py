@@ -1,5 +1,4 @@
-"""From what Slurm and Ansible say to the nodes that are swept: import, write the YAML, load it,
-and have the same nodes."""
+"""From Slurm and Ansible to the nodes that are swept: import, write, load, and have the same nodes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`muster inventory lifecycle`: what a person would have written by hand, shown and asked for first,
-and who is out of service."""
+"""`muster inventory lifecycle`: what a person would have written, shown first; who is out of service."""
 
 from __future__ import annotations
 

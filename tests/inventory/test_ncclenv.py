@@ -1,5 +1,4 @@
-"""Which variables a site may set for its all-reduces: those of the list by exact name,
-and what loads code only in the inventory."""
+"""Which variables a site may set: listed ones, and what loads code only in the inventory."""
 
 from __future__ import annotations
 

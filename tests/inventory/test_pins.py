@@ -1,5 +1,4 @@
-"""known_hosts files are edited so that nothing but what was asked for changes, whatever else they hold and
-whatever happens meanwhile."""
+"""Edits of known_hosts files: nothing but what was asked for changes, whatever else happens."""
 
 from __future__ import annotations
 

@@ -8,11 +8,15 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
+from tests.testbed.marks import plain
 from tests.testbed.ports import free_port
+from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
 
 SLURM = all(shutil.which(name, path="/usr/sbin:" + os.environ.get("PATH", "")) for name in ("slurmctld", "slurmd", "munged", "scontrol"))
@@ -36,6 +40,27 @@ class Slurm:
     def ask(self, *argv: str) -> str:
         """What one of Slurm's commands prints; fails when it does."""
         return subprocess.run(argv, env=self.environment, check=True, capture_output=True, text=True, timeout=30).stdout
+
+    def state(self, node: str) -> str:
+        """Without the star of a node that has not answered yet since it was resumed."""
+        return self.states()[node].rstrip("*")
+
+    def reason(self, node: str) -> str:
+        """Why a node is held, with a mark without its store's name."""
+        return plain(self.ask("sinfo", "-h", "-n", node, "-o", "%E").strip())
+
+    def idle_again(self) -> None:
+        """Ends all jobs and reservations, and gives every node back."""
+        subprocess.run(["scancel", "-u", "root"], env=self.environment, check=True)
+        wait_until(lambda: not self.ask("squeue", "-h").strip(), what="the end of all jobs")
+        for line in self.ask("scontrol", "--oneliner", "show", "reservation").splitlines():
+            if line.startswith("ReservationName="):
+                self.ask("scontrol", "delete", line.split()[0])
+        for node, state in self.states().items():
+            if state != "idle":
+                subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=self.environment,
+                               check=False, capture_output=True)
+        wait_until(lambda: set(self.states().values()) == {"idle"}, what="idle nodes")
 
     def booted(self, *names: str) -> None:
         """Ends the slurmd of nodes and starts them as after a boot of the machine (slurmd -b)."""
@@ -141,3 +166,14 @@ def _idle(bed: Slurm, nodes: list[str]) -> bool:
     except subprocess.CalledProcessError:       # slurmctld does not answer yet
         return False
     return all(states.get(name) == "idle" for name in nodes)
+
+
+def fixture_of(nodes: list[str]) -> Callable[..., Iterator[Slurm]]:
+    """The fixture `bed`, a module's cluster of these nodes."""
+    @pytest.fixture(scope="module", name="bed")
+    def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+        require(can_run(), WHY_NOT)
+        with slurm(tmp_path_factory.mktemp("slurm"), nodes) as running:
+            yield running
+
+    return bed

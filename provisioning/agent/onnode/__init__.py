@@ -1,2 +1,1 @@
-"""What runs on a node as root to install the agent: standard library only, Python 3.8, sent as one text
-(`collector.joined`)."""
+"""Installs the agent, on a node as root: standard library, Python 3.8, one text (`collector.joined`)."""

@@ -28,8 +28,7 @@ def document(path: str) -> Any:
 
 
 def unknown_rules(path: str) -> list[str]:
-    """Rules of which the agent's result at this path says that they are UNKNOWN; none where there is no such
-    result."""
+    """Rules that the agent's result at this path calls UNKNOWN; none without a result."""
     try:
         with open(path, "rb") as file:
             results = json.loads(file.read(8 << 20))["report"]["results"]

@@ -1,9 +1,6 @@
-"""The node's side of the agent's commands: what lies there, what may be changed, and what starts the agent.
-Python 3.8.
-
+"""The node's side of the agent's commands: what lies there, may be changed, and starts it. Python 3.8.
 Nothing is switched to before all of it lies there, its checksums hold, and it has been started once; so
-whenever this is killed, a whole version is in use, and doing the same again finishes it.
-"""
+whenever this is killed, a whole version is in use, and doing the same again finishes it."""
 
 from __future__ import annotations
 
@@ -69,8 +66,7 @@ class AgentMachine:
         return found if VERSION.fullmatch(found) and os.path.isdir(os.path.join(self.base, found)) else None
 
     def digest_of(self, version: str) -> str:
-        """SHA-256 over a version's files, as `provisioning.agent.layout.digest` makes it; empty where one is
-        missing."""
+        """SHA-256 over a version's files, as `layout.digest` makes it; empty where one is missing."""
         lines = ""
         for name in self.request["names"]:
             try:
@@ -136,8 +132,7 @@ class AgentMachine:
         return True
 
     def swap(self) -> None:
-        """Afterwards `current` and `previous` have changed places; killed in between, no version is
-        forgotten."""
+        """Exchanges `current` and `previous`; killed in between, no version is forgotten."""
         now, before = self.linked("current"), self.linked("previous")
         self.link(SWAP, str(before))
         self.link("previous", str(now))

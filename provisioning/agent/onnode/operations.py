@@ -1,5 +1,4 @@
-"""The agent's operations on a node: install, upgrade, rollback, uninstall, status; the reply is one frame.
-Python 3.8."""
+"""The agent's operations on a node: install, upgrade, rollback, uninstall, status. Python 3.8."""
 
 from __future__ import annotations
 

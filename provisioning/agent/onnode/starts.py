@@ -1,5 +1,4 @@
-"""What starts the agent on the node, and what serves its result: units of systemd, or a line for cron. Python
-3.8."""
+"""What starts the agent on the node, and its server: systemd's units, or a line for cron. Python 3.8."""
 
 from __future__ import annotations
 

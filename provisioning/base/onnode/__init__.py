@@ -1,2 +1,1 @@
-"""What runs on a node to check and apply its base configuration, and to report its identity: one program
-each. Python 3.8."""
+"""On a node: its base configuration and identity, checked or applied, one program each. Python 3.8."""

@@ -1,5 +1,4 @@
-"""What every program here needs: files read within bounds, systemd asked, and the answer in one frame. Python
-3.8."""
+"""What every program here needs: bounded reads, systemd, the answer in one frame. Python 3.8."""
 
 from __future__ import annotations
 
@@ -57,8 +56,7 @@ class LocalHost:
                 for path in sorted(glob.glob(glob.escape(self.root) + pattern))]
 
     def container(self) -> str:
-        """What kind of container this is; empty for a machine (systemd-detect-virt(1), the file that systemd
-        makes in one)."""
+        """What kind of container this is, empty for a machine (systemd-detect-virt(1), systemd's file)."""
         return (self.read("/run/systemd/container") or "").strip()[:40]
 
     def systemd(self) -> bool:
@@ -82,8 +80,7 @@ class LocalHost:
         return self.ran("systemctl", "--no-ask-password", "--no-pager", *words)
 
     def units(self, *names: str) -> dict[str, dict[str, str]]:
-        """What systemd says of these units, by their own names: an alias is the unit that it leads to. Those
-        that are not there are not."""
+        """What systemd says of these units, by their own names (an alias's is its unit's), if there."""
         wanted = ("Id", "LoadState", "ActiveState", "UnitFileState", "Result", "ConditionResult")
         try:
             text = self.systemctl("show", *("--property=" + name for name in wanted), "--", *names)

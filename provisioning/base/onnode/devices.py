@@ -1,8 +1,6 @@
-"""What GPUs and RDMA devices want: persistence, no nouveau, peer memory. Python 3.8.
-
-NVIDIA driver installation guide (Disable Nouveau), NVIDIA driver README (nvidia-persistenced, GPUDirect RDMA
-Peer Memory Client); modprobe.d(5), modules-load.d(5), kernel-command-line(7).
-"""
+"""For GPUs and RDMA: persistence, no nouveau, peer memory. Python 3.8. NVIDIA driver installation guide
+(Disable Nouveau), NVIDIA driver README (nvidia-persistenced, GPUDirect RDMA Peer Memory Client);
+modprobe.d(5), modules-load.d(5), kernel-command-line(7)."""
 
 from __future__ import annotations
 

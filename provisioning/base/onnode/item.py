@@ -1,5 +1,4 @@
-"""One item of the base configuration on this machine: its state, what would change, and the change itself.
-Python 3.8."""
+"""One item of the base configuration: its state, what would change, the change. Python 3.8."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ HEADER = (MARK + " (muster bringup base), which writes it whole: what is wanted 
 
 
 class BaseItem:
-    """`state` is so, differs, wait, trouble, absent (there is nothing here that it is about), out (not
-    wanted) or unseen."""
+    """`state` is so, differs, wait, trouble, absent (nothing here to set), out (not wanted) or unseen."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -51,8 +49,7 @@ class BaseItem:
 
 
 def own(host: LocalHost, item: BaseItem, path: str, text: str) -> None:
-    """Afterwards the item knows whether this file of muster's holds this text. Another's is left as it is,
-    whatever it says."""
+    """Finds whether this file of muster's holds this text; another's is left as it is."""
     there = host.root + path
     try:
         found = os.lstat(there)

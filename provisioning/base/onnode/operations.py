@@ -57,8 +57,7 @@ def made(host: LocalHost, items: list[BaseItem], report: dict[str, Any]) -> None
 
 
 def main(nonce: str, request: bytes, source: BinaryIO) -> None:
-    """Does what is asked; the last words on the command line say whether the host name may be changed, and
-    what it is to be."""
+    """Does what is asked; last words: whether the host name may be changed, and to what."""
     clean_environment()
     desired = json.loads(request)
     host, (may, name) = LocalHost(desired["root"]), sys.argv[-2:]

@@ -1,9 +1,6 @@
-"""Limits and kernel parameters. Python 3.8.
-
-limits.conf(5): `*` does not mention root; of what is said twice the later file's word counts.
-systemd-system.conf(5), DefaultLimitMEMLOCK; main.c of systemd reads it again at daemon-reload. sysctl.d(5):
-files in the order of their names, whatever folder they are in, and /etc/sysctl.conf, which procps reads last.
-"""
+"""Limits and kernel parameters. Python 3.8. limits.conf(5): `*` does not mention root; of what is said twice
+the later file's word counts. systemd-system.conf(5), DefaultLimitMEMLOCK; main.c of systemd reads it again at
+daemon-reload. sysctl.d(5): files by name, whatever their folder, and /etc/sysctl.conf last."""
 
 from __future__ import annotations
 
@@ -94,8 +91,7 @@ def place(name: str) -> str:
 
 
 def others(host: LocalHost) -> list[tuple[str, str, str]]:
-    """What the site's files say of kernel parameters, and those of packages that are read after ours: file,
-    name, value."""
+    """Kernel parameters in the site's files, and in packages' read after ours: file, name, value."""
     paths = host.found("/etc/sysctl.d/*.conf", "/run/sysctl.d/*.conf", "/etc/sysctl.conf")
     mine = os.path.basename(SYSCTL)
     paths += [path for path in host.found("/usr/lib/sysctl.d/*.conf", "/lib/sysctl.d/*.conf",

@@ -1,8 +1,5 @@
-"""Time service and host name. Python 3.8.
-
-adjtimex(2): TIME_ERROR, STA_UNSYNC; hostname(5), hostnamectl(1). The units are those of chrony, ntpsec, ntp
-and systemd in Debian, Ubuntu, RHEL and SUSE.
-"""
+"""Time service, host name. Python 3.8. adjtimex(2): TIME_ERROR, STA_UNSYNC; hostname(5), hostnamectl(1). The
+units are those of chrony, ntpsec, ntp and systemd in Debian, Ubuntu, RHEL and SUSE."""
 
 from __future__ import annotations
 

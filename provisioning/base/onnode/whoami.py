@@ -1,8 +1,5 @@
-"""Says which machine this is: its names, its boot, and the numbers that its board has. Python 3.8.
-
-machine-id(5), random(4) on boot_id, Documentation/ABI/testing/sysfs-class-dmi (product_serial and
-product_uuid are for root only).
-"""
+"""Which machine this is: names, boot, and its board's numbers. Python 3.8. machine-id(5), random(4) on
+boot_id, Documentation/ABI/testing/sysfs-class-dmi (product_serial and product_uuid are for root only)."""
 
 from __future__ import annotations
 

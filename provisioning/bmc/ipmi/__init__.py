@@ -1,2 +1,1 @@
-"""Management controllers that speak no Redfish, through ipmitool(1) and IPMI 2.0 over LAN (RMCP+,
-"lanplus")."""
+"""Controllers that speak no Redfish, through ipmitool(1) and IPMI 2.0 over LAN (RMCP+, "lanplus")."""

@@ -1,10 +1,7 @@
-"""A controller that speaks IPMI 2.0, as `provisioning.bmc.base.Controller`: everything that changes it asks
-for more rights than a look.
-
-Before the first login it is asked, over UDP and without a password, whether it is there and what it offers;
-then the account is tried once with a command that says why it is refused. A refused account is not tried
-again by this object: accounts lock.
-"""
+"""A controller that speaks IPMI 2.0, as `provisioning.bmc.base.Controller`: changes ask for more rights than
+a look. Before the first login it is asked, over UDP and without a password, whether it is there and what it
+offers; then the account is tried once with a command that says why it is refused. A refused account is not
+tried again by this object: accounts lock."""
 
 from __future__ import annotations
 
@@ -49,8 +46,7 @@ _BEST = (17, 3)         # SHA-256 and SHA-1, both with AES: what ipmitool prefer
 
 
 class IpmiController:
-    """`secret` gives user and password when they are needed; `seconds` is for one method. Raises UsageError
-    without a bmc or ipmitool."""
+    """`secret` gives user and password; `seconds` is for one method. Raises UsageError without ipmitool."""
 
     kind = "ipmi"
 
@@ -79,8 +75,7 @@ class IpmiController:
         return f"IPMI {'2.0' if probed.v2 else '1.5'} at {self._address}{anonymous}"
 
     def identity(self) -> MachineIdentity:
-        """From its device id, its FRU record and its GUID; a controller that lacks one of them leaves that
-        unsaid."""
+        """From device id, FRU record and GUID; what a controller lacks of them is left unsaid."""
         end = time.monotonic() + self._seconds
         info = self._query(("mc", "info"), end)
         return parse.identity(
@@ -107,8 +102,7 @@ class IpmiController:
         return found
 
     def set_boot(self, target: BootTarget, once: bool) -> str:
-        """Sets the override. Most controllers would forget it when no boot follows within a minute, and are
-        asked not to."""
+        """Sets the override. Most would forget it without a boot in a minute, and are asked not to."""
         end = time.monotonic() + self._seconds
         options = [*([] if once or target is BootTarget.NONE else ["persistent"]),
                    *(["efiboot"] if self._efi else [])]
@@ -127,8 +121,7 @@ class IpmiController:
         return ()
 
     def hardware(self) -> HardwareInventory:
-        """What sensors and FRU records tell of: power supplies, fans, drives, DIMMs and CPUs where the maker
-        gave them any."""
+        """What sensors and FRU records tell: power supplies, fans, drives, and DIMMs and CPUs if any."""
         end = time.monotonic() + self._seconds
         try:
             listed = self._query(("sdr", "elist", "all"), end)
@@ -273,8 +266,7 @@ class IpmiController:
         return self._door
 
     def _logged_in(self, end: float) -> tuple[Door, tuple[str, str]]:
-        """The account is tried once, by a command that says why it is refused; without -v ipmitool says only
-        that it was."""
+        """Tries the account once, by a command that says why (without -v ipmitool does not)."""
         if self._refused is not None:
             raise BmcError(self._refused.wrong, f"{self._refused.message}; not tried again")
         door = self._opened(end)

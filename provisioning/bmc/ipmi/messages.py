@@ -1,9 +1,6 @@
-"""What ipmitool's messages mean: which kind of trouble, whether anything was changed, and a line for people.
-
-Messages: ipmitool 1.8.19, src/plugins/lanplus/lanplus.c and lanplus_strings.c (RAKP), lib/ipmi_strings.c
-(completion codes of IPMI 2.0, 5.2), src/plugins/ipmi_intf.c (addresses). With -v it says why no session came
-to be; without, only that.
-"""
+"""What ipmitool's messages mean: the trouble, whether anything was changed, a line for people. Messages:
+ipmitool 1.8.19, src/plugins/lanplus/lanplus.c and lanplus_strings.c (RAKP), lib/ipmi_strings.c (completion
+codes of IPMI 2.0, 5.2), src/plugins/ipmi_intf.c (addresses). Only with -v it says why no session came."""
 
 from __future__ import annotations
 
@@ -56,8 +53,7 @@ _CODES = {
 
 
 def error(message: IpmitoolOutput) -> BmcError:
-    """What a run that did not end well means. Its `done` is False where the controller refused or never heard
-    of it, else None."""
+    """What a run that ended badly means; `done` is False where the controller refused, else None."""
     if _NO_SESSION in message.err or "Set Session Privilege Level" in message.err:
         return _no_session(message.err)
     if "Could not build SDRR" in message.err:      # as it must not, see tool.Level

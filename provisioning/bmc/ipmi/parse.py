@@ -1,9 +1,6 @@
-"""What ipmitool prints, as the values that every way to speak to a controller gives; pure.
-
-Forms: ipmitool 1.8.19, lib/ipmi_chassis.c, ipmi_mc.c, ipmi_fru.c and ipmi_sdr.c; the numbers of entities are
-IPMI 2.0, table 43-13, the states of sensors table 42-3. IPMI knows what has a sensor or a FRU record: of
-GPUs, NICs and switches it has no idea.
-"""
+"""What ipmitool prints, as values; pure. Forms: ipmitool 1.8.19, lib/ipmi_chassis.c, ipmi_mc.c, ipmi_fru.c
+and ipmi_sdr.c; the numbers of entities are IPMI 2.0, table 43-13, the states of sensors table 42-3. IPMI
+knows what has a sensor or a FRU record: of GPUs, NICs and switches it has no idea."""
 
 from __future__ import annotations
 
@@ -72,8 +69,7 @@ def power(text: str) -> PowerState | None:
 
 
 def boot(text: str) -> BootOverride | None:
-    """What `chassis bootparam get 5` says, None where that is not of its form. Flags that are not valid
-    override nothing."""
+    """What `chassis bootparam get 5` says, or None. Flags that are not valid override nothing."""
     device = _DEVICE.search(text)
     if device is None:
         return None
@@ -98,8 +94,7 @@ def pairs(text: str) -> dict[str, str]:
 
 
 def frus(text: str) -> dict[int, tuple[str, Mapping[str, str]]]:
-    """What `fru print` says, by the device's number: its name and its fields. A device that is not present
-    has none."""
+    """What `fru print` says, by number: name and fields. A device that is not present has none."""
     found: dict[int, tuple[str, Mapping[str, str]]] = {}
     at: tuple[int, str] | None = None
     lines: list[str] = []
@@ -115,8 +110,7 @@ def frus(text: str) -> dict[int, tuple[str, Mapping[str, str]]]:
 
 
 def identity(info: str, fru: str, guid: str) -> MachineIdentity:
-    """Who it is, from `mc info`, `fru print 0` and `mc guid`; the machine's serial number is the product's,
-    else the chassis'."""
+    """Who it is, from `mc info`, `fru print 0`, `mc guid`; the serial number is the product's or chassis'."""
     own, built = pairs(info), pairs(fru)
     uuid = _UUID.search(guid)
 
@@ -159,12 +153,9 @@ def _rows(text: str) -> Iterator[_Row]:
 
 
 def hardware(listed: str, printed: str) -> HardwareInventory:
-    """The parts that sensors and FRU records tell of, from `sdr elist all` and `fru print`; raises ValueError
-    for what is not of its form.
-
-    A kind of which there is neither is UNSUPPORTED: the machine may have it, and this controller does not
-    know. A part is present where a sensor or a readable record of it says so.
-    """
+    """The parts that sensors and FRU records tell of, from `sdr elist all` and `fru print`; ValueError for
+    another form. A kind without either is UNSUPPORTED: the machine may have it. A part is present where a
+    sensor or a readable record says so."""
     records = frus(printed)
     seats: dict[tuple[int, int], list[_Row]] = {}
     for row in _rows(listed):

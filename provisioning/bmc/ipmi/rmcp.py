@@ -1,9 +1,6 @@
-"""The datagrams that an IPMI controller answers before anybody logs in: what is sent, and what an answer
-says; pure.
-
-Forms: ASF 2.0 (DSP0136) 3.2.2 to 3.2.4 for the presence ping and pong, IPMI 2.0 section 13.6 for messages
-outside a session, 22.13 for Get Channel Authentication Capabilities and 22.15 for Get Channel Cipher Suites.
-"""
+"""The datagrams that an IPMI controller answers before a login; pure. Forms: ASF 2.0 (DSP0136) 3.2.2 to 3.2.4
+for the presence ping and pong, IPMI 2.0 section 13.6 for messages outside a session, 22.13 for Get Channel
+Authentication Capabilities and 22.15 for Get Channel Cipher Suites."""
 
 from __future__ import annotations
 
@@ -26,8 +23,7 @@ MOST_ANSWERS = 64
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a controller says before a login. `anonymous`: it lets in whoever gives neither name nor
-    password."""
+    """What a controller says before a login. `anonymous`: it lets in without name and password."""
 
     v2: bool
     anonymous: bool
@@ -66,8 +62,7 @@ def ask_suites(number: int, part: int) -> bytes:
 
 
 def suites_part(data: bytes, number: int) -> bytes | None:
-    """The answer's piece of the list, or None for what is no answer; b"" where the controller will not
-    say."""
+    """The answer's piece of the list, None for no answer; b"" where it will not say."""
     message = _answer(data, number, _SUITES, errors=True)
     return None if message is None else message[1:1 + SUITE_BYTES]
 
@@ -94,8 +89,7 @@ def _message(number: int, command: int, data: bytes) -> bytes:
 
 
 def _answer(data: bytes, number: int, command: int, *, errors: bool = False) -> bytes | None:
-    """What follows the completion code of the answer to this message; with `errors` also that of one that
-    failed."""
+    """What follows the completion code of the answer; with `errors` also of a failed one."""
     if data[:4] != _IPMI or len(data) < 22 or data[4] != 0 or len(data) < 14 + data[13]:
         return None
     message = data[14:14 + data[13]]

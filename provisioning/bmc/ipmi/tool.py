@@ -1,10 +1,6 @@
-"""Runs ipmitool(1): no shell, everything bounded, and the password through a pipe, so that no process list or
-environment has it.
-
+"""Runs ipmitool(1): no shell, all bounded, the password through a pipe, in no process list or environment.
 `-f` opens what it is given with fopen(3) and reads one line of at most 20 bytes (ipmitool 1.8.19,
-lib/ipmi_main.c: ipmi_password_file_read), so /dev/fd/N of an inherited pipe will do, and what was read is
-gone.
-"""
+lib/ipmi_main.c: ipmi_password_file_read): /dev/fd/N of a pipe will do."""
 
 from __future__ import annotations
 
@@ -31,8 +27,7 @@ NEEDED = ("ipmitool was not found, and this controller speaks IPMI: apt-get inst
 
 
 class PrivilegeLevel(Enum):
-    """What a session may do. A reading asks for USER: ipmitool rebuilds an empty repository of sensors when
-    it may (ipmi_sdr.c)."""
+    """What a session may do. A reading asks for USER: else ipmitool may rebuild the sensors' repository."""
 
     USER = "USER"
     OPERATOR = "OPERATOR"
@@ -64,8 +59,7 @@ def found() -> str:
 
 
 def usable(user: str, password: str) -> None:
-    """Raises BmcError (NO_SECRET) for a name or password that IPMI 2.0 has no room for, or that ipmitool
-    would read as another."""
+    """Raises BmcError (NO_SECRET) for a name or password that IPMI 2.0 or ipmitool cannot take."""
     if not 0 < len(user.encode("utf-8", "surrogateescape")) <= MOST_USER or "\0" in user:
         raise BmcError(
             BmcErrorReason.NO_SECRET, f"the user name has to have 1 to {MOST_USER} bytes, as IPMI 2.0 has it")
@@ -81,9 +75,8 @@ def run(
     program: str, door: Door, user: str, password: str, words: Sequence[str], *, level: PrivilegeLevel,
     end: float, verbose: bool = False, script: Hidden | None = None,
 ) -> IpmitoolOutput:
-    """What `ipmitool words` says, or, where there is a `script`, what its lines say. Raises BmcError: TIMEOUT
-    where it has not ended by `end` (monotonic) and was killed, and then no one knows what the controller did;
-    BROKEN for a flood."""
+    """What `ipmitool words`, or the lines of `script`, say. Raises BmcError: TIMEOUT where it was killed at
+    `end` (monotonic), and no one knows what the controller did; BROKEN for a flood."""
     with contextlib.ExitStack() as pipes:
         return _ended(_begun(program, door, user, password, words, level, verbose, script, pipes), end)
 
@@ -91,8 +84,7 @@ def run(
 def attached(
     program: str, door: Door, user: str, password: str, words: Sequence[str], level: PrivilegeLevel,
 ) -> subprocess.Popen[bytes]:
-    """`ipmitool words` that goes on: its output is in pipes, and its standard input stays open for as long as
-    this process lives and keeps it."""
+    """`ipmitool words` that goes on; its standard input stays open as long as this process keeps it."""
     with contextlib.ExitStack() as pipes:
         return _begun(program, door, user, password, words, level, False, None, pipes, subprocess.PIPE)
 

@@ -1,5 +1,4 @@
-"""Asks an address over UDP whether an IPMI controller is there, without logging in: what is lost is asked
-again."""
+"""Asks an address over UDP for an IPMI controller, without a login; what is lost is asked again."""
 
 from __future__ import annotations
 
@@ -23,11 +22,8 @@ class PortClosed(Exception):
 
 
 def hear(address: str, port: int, seconds: float) -> rmcp.Capabilities | bool:
-    """What the controller says before a login; True where it only answers the ping, False where nothing
-    answers in time.
-
-    Raises Refused, and OSError where the address leads nowhere.
-    """
+    """What the controller says before a login; True for a ping's answer alone, False for silence. Raises
+    Refused, and OSError where the address leads nowhere."""
     ponged: list[float] = []
     number = int(time.monotonic() * 10) & 0x3F
 

@@ -4,8 +4,7 @@ first login, and an administrator makes an operator's account.
 Sources. DMTF DSP0266, accounts (PasswordChangeRequired: only the own account may be patched then) and
 DSP2046, AccountService and ManagerAccount. Accounts are made by POST to the collection (Supermicro's Redfish
 reference guide, HPE's with Oem.Hpe.LoginName, bmcweb), or by PATCH of an empty one where there are fixed
-slots (Dell's iDRAC, of which slot 1 is reserved: its Redfish scripting examples; Lenovo's XCC: its
-python-redfish examples).
+slots (Dell's iDRAC but slot 1: its scripting examples; Lenovo's XCC: python-redfish).
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ class RedfishAccounts:
         self._tasks = tasks
 
     def enter(self) -> bool:
-        """Logs in, and reads something that needs it: some let anyone in who must change the password, and
-        say so at the next question."""
+        """Logs in, and reads something: some let in who must change the password, and say so then."""
         try:
             with self._session.call():
                 self._session.enter()
@@ -97,8 +95,7 @@ class RedfishAccounts:
         self._session.close()
 
     def _is_root_of_dell(self) -> bool:
-        """Whether it is the account that iDRAC is delivered with, which is always in slot 2: no other slot
-        may be written unread."""
+        """Whether it is iDRAC's own account, always in slot 2: no other slot may be written unread."""
         return self._user == "root" and vendors.maker(self._session.root) is vendors.DELL
 
     def _service(self) -> Document:

@@ -1,5 +1,4 @@
-"""What an answer of a service means, and which paths of it are followed. Source: DMTF DSP0266, status codes
-and error responses."""
+"""What an answer of a service means, and which of its paths are followed (DMTF DSP0266)."""
 
 from __future__ import annotations
 
@@ -10,8 +9,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from inventory.text import clean
+from inventory.transport.httponce import HttpAnswer
 from provisioning.bmc.base import BmcError, BmcErrorReason
-from provisioning.bmc.redfish.wire import RedfishResponse
 
 _PATH = re.compile(r"/redfish(?:/[A-Za-z0-9_.:~@!$&'()*+,;=%|{}<>\[\]-]*)*(?:\?[!-~]*)?")
 
@@ -19,8 +18,7 @@ Document = dict[str, Any]
 
 
 def is_within(path: object) -> bool:
-    """Whether this is a path of a Redfish service, and nothing else: no other host, no `..`, nothing that
-    could end a header."""
+    """Whether it is a path of a Redfish service: no other host, no `..`, nothing that ends a header."""
     return isinstance(
         path, str) and len(path) <= 2048 and _PATH.fullmatch(path) is not None and "/../" not in f"{path}/"
 
@@ -34,7 +32,7 @@ def within(path: str) -> str:
     return bare
 
 
-def document(answer: RedfishResponse, path: str) -> Document:
+def document(answer: HttpAnswer, path: str) -> Document:
     """The JSON object that an answer holds. Raises BmcError(BROKEN)."""
     try:
         found = json.loads(answer.body)
@@ -57,17 +55,15 @@ CHANGE_FIRST = "the account has to set a new password first"
 
 
 class PasswordChangeRequired(BmcError):
-    """The account was taken, and can do nothing before it has a new password; `account` is its place at the
-    service, where that is said."""
+    """The account can do nothing before it has a new password; `account` is its place, where it is said."""
 
     def __init__(self, message: str, account: str | None) -> None:
         super().__init__(BmcErrorReason.PASSWORD, message, False)
         self.account = account
 
 
-def change_required(answer: RedfishResponse) -> PasswordChangeRequired | None:
-    """Whether it says so: an error, or a login that was made with this message in it. An account that merely
-    has a property of that name does not."""
+def change_required(answer: HttpAnswer) -> PasswordChangeRequired | None:
+    """Whether an error or a login says so; an account that merely has such a property does not."""
     tells = answer.status in (401, 403) or 200 <= answer.status < 300
     if not tells or _CHANGE.encode() not in answer.body:
         return None
@@ -96,7 +92,7 @@ def _messages(found: Document) -> Iterator[Document]:
                 yield from (one for one in value if isinstance(one, dict))
 
 
-def check(answer: RedfishResponse, path: str, *, change: bool = False) -> None:
+def check(answer: HttpAnswer, path: str, *, change: bool = False) -> None:
     if 200 <= answer.status < 300:
         return
     if 300 <= answer.status < 400:
@@ -111,7 +107,7 @@ def check(answer: RedfishResponse, path: str, *, change: bool = False) -> None:
     raise BmcError(wrong, f"{answer.status} at {clean(path, 80)}{error_text(answer)}", done)
 
 
-def error_text(answer: RedfishResponse) -> str:
+def error_text(answer: HttpAnswer) -> str:
     """What the service says is wrong, as ": ..." for the end of a line. Source: DSP0266, error responses."""
     try:
         error = json.loads(answer.body)["error"]
@@ -122,9 +118,8 @@ def error_text(answer: RedfishResponse) -> str:
     return f": {clean(message, 200)}" if isinstance(message, str) and message else ""
 
 
-def retry_after(answer: RedfishResponse) -> float | None:
-    """Seconds until the service wants to be asked again: its figure, or its date by its own clock; None where
-    it does not say."""
+def retry_after(answer: HttpAnswer) -> float | None:
+    """Seconds until the service wants to be asked again, its figure or its date by its clock; else None."""
     said = answer.headers.get("retry-after", "").strip()
     if said.isascii() and said.isdigit():
         return float(said[:6])
@@ -135,7 +130,7 @@ def retry_after(answer: RedfishResponse) -> float | None:
         return None
 
 
-def is_slash(answer: RedfishResponse, path: str) -> bool:
+def is_slash(answer: HttpAnswer, path: str) -> bool:
     """Whether it sends us to the same path with, or without, the slash at its end, as iLO does."""
     location = re.sub(r"^https?://[^/]*", "", answer.headers.get("location", ""))
     return location.rstrip("/") == path.rstrip("/") and location != path

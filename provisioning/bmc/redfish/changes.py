@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from inventory.text import clean
+from inventory.transport.httponce import HttpAnswer
 from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, PowerAction
 from provisioning.bmc.redfish.match import patched
 from provisioning.bmc.redfish.pending import PendingTasks
@@ -27,7 +28,6 @@ from provisioning.bmc.redfish.session import Session
 from provisioning.bmc.redfish.state import TARGETS
 from provisioning.bmc.redfish.task import followed
 from provisioning.bmc.redfish.vendors import Maker
-from provisioning.bmc.redfish.wire import RedfishResponse
 
 MISSING = "Redfish changes need sushy: pip install 'cluster-muster[redfish]'"
 _BUTTON = "PushPowerButton"
@@ -40,7 +40,7 @@ Settings = Mapping[str, str | int | bool]
 class _Response:
     """An answer as sushy reads one."""
 
-    def __init__(self, answer: RedfishResponse) -> None:
+    def __init__(self, answer: HttpAnswer) -> None:
         self.status_code = answer.status
         self.headers = _Headers(answer.headers)
         self.content = answer.body
@@ -76,7 +76,7 @@ def _sushy() -> Any:
     return sushy
 
 
-def _connector(session: Session, sushy: Any, maker: Maker, follow: Callable[[RedfishResponse], str]) -> Any:
+def _connector(session: Session, sushy: Any, maker: Maker, follow: Callable[[HttpAnswer], str]) -> Any:
     """What sushy's resources send their requests through: each once. Only an answer that nothing was done
     lets them try otherwise. What was accepted is followed to its end."""
 
@@ -128,8 +128,7 @@ def _errors(connector: Any, sushy: Any) -> Iterator[None]:
 
 
 class Changes:
-    """Changes of the machine at `path`. Each gives what the service said of it, mostly nothing; `tasks` keeps
-    what takes longer than our time."""
+    """Changes of the machine at `path`; each gives what the service said. `tasks` keeps what takes long."""
 
     def __init__(self, session: Session, path: str, maker: Maker, tasks: PendingTasks) -> None:
         self._session = session
@@ -139,8 +138,7 @@ class Changes:
         self._sushy = _sushy()
 
     def set_power(self, set_power: PowerAction, *, push: bool) -> str:
-        """Asks for power on or off, by the first word for it that the machine takes. Its button is for `push`
-        only: it may turn it off."""
+        """Power on or off, by the first word for it that the machine takes; its button for `push` alone."""
         def act(system: Any) -> None:
             taken = {one.value for one in system.get_allowed_reset_system_values()}
             value = next(

@@ -1,5 +1,4 @@
-"""A controller that speaks Redfish, as bring-up and `muster bmc` ask it. Nothing is sent before the first
-question."""
+"""A controller that speaks Redfish, for bring-up and `muster bmc`; nothing is sent before a question."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """Which paths of a service are still to be read, as several connections take them: what a document leads to
-joins the others at once, so that no connection waits for a whole level to be read.
-
-Also what earlier tries read, which the next one need not ask for again.
-"""
+joins at once, so that none waits for a level. Also what earlier tries read."""
 
 from __future__ import annotations
 
@@ -31,8 +28,7 @@ Onward: TypeAlias = Callable[[Document], Iterable[ToRead]]
 
 
 class Frontier:
-    """The paths that wait, each once. Those that lead on are taken first: what hangs on them takes
-    longest."""
+    """The paths that wait, each once; those that lead on come first, as the rest takes longest."""
 
     def __init__(self, first: Iterable[ToRead]) -> None:
         self._waiting: deque[ToRead] = deque()
@@ -86,11 +82,9 @@ class Frontier:
 
 
 class KeptDocuments:
-    """What was read of one machine's parts in a try that did not come to its end. None is older than
-    `seconds`. Answers are kept as they came, compressed: a run may have a thousand machines.
-
-    No ETag is asked about: that is a request for each, and those are what a slow controller has too few of.
-    """
+    """What was read of a machine's parts in a try that did not end, none older than `seconds`. Answers are
+    kept compressed: a run may have a thousand machines. No ETag is asked about: each is a request, of which a
+    slow controller has too few."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds

@@ -1,9 +1,5 @@
-"""The parts of a machine, kind by kind, out of what a Redfish service says; a kind that cannot be read costs
-no other.
-
-Source: DMTF's schemas Processor, Memory, Drive, NetworkAdapter, Switch, PowerSupply, Fan, and the older
-arrays of Power and Thermal.
-"""
+"""A machine's parts, kind by kind, out of Redfish; an unreadable kind costs no other. Source: DMTF's schemas
+Processor, Memory, Drive, NetworkAdapter, Switch, PowerSupply, Fan, and Power and Thermal."""
 
 from __future__ import annotations
 
@@ -134,8 +130,7 @@ def _missing(problem: BmcError) -> Missing:
 
 
 class _Reader:
-    """Each method gives the parts of its kinds, None for a kind that the service does not tell of, or why it
-    is not known."""
+    """Each method gives the parts of its kinds, None for an untold kind, or why it is not known."""
 
     def __init__(self, service: RedfishService) -> None:
         self._service = service

@@ -1,9 +1,6 @@
-"""Which sessions a killed command left open at a controller, so that the next one can end them: controllers
-have room for few (iDRAC 9: eight, bmcweb: sixty-four).
-
-Each open session has a small file that its process holds locked; the lock goes with the process. The file has
-the session's place at the controller and never its token.
-"""
+"""Sessions that a killed command left open, for the next one to end: controllers have room for few (iDRAC 9:
+eight, bmcweb: sixty-four). Each open session has a small file that its process holds locked; the lock goes
+with the process. The file has the session's place at the controller and never its token."""
 
 from __future__ import annotations
 
@@ -49,8 +46,7 @@ class OpenSessions:
             os.close(descriptor)
 
     def left(self) -> Iterator[str]:
-        """The places of sessions whose process is gone; each is forgotten once the caller comes back for the
-        next."""
+        """The places of sessions whose process is gone; each is forgotten once the next is asked for."""
         try:
             found = sorted(self._folder.glob(f"{glob.escape(self._node)}~*"))
         except OSError:

@@ -58,8 +58,7 @@ class ClearScope(Enum):
 
 
 class RedfishLogEntry(NamedTuple):
-    """One entry as the service tells it: `sensor` is what its later entries are about, too, and `same` which
-    event of it this is."""
+    """One entry; `sensor` is what its later entries are about, too, and `same` which event of it this is."""
 
     order: tuple[float, int]
     sensor: str
@@ -130,8 +129,7 @@ class _Log(NamedTuple):
 
 
 def _logs(service: RedfishService) -> Iterator[_Log | BmcError]:
-    """Of the machine, its boards and its controllers the log that has the machine's events, or why one of
-    them does not tell."""
+    """The log of machine, boards and controllers with the machine's events, or why one does not tell."""
     service.system()
     found = False
     for owner in (*service.systems(), *service.managers()):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from inventory.transport.httponce import HttpAnswer
 from provisioning.bmc.redfish.answers import document
 from provisioning.bmc.redfish.read import inner
 from provisioning.bmc.redfish.session import Session
 from provisioning.bmc.redfish.vendors import Maker
-from provisioning.bmc.redfish.wire import RedfishResponse
 
 
 def patched(
     session: Session, path: str, body: Any, maker: Maker, headers: dict[str, str] | None = None,
-) -> RedfishResponse:
+) -> HttpAnswer:
     """The answer to a change; sent a second time only where the first was refused for the want of a tag, or
     for an old one: then nothing was done. Raises BmcError."""
     more = dict(headers or {})
@@ -27,8 +27,7 @@ def patched(
 
 
 def etag(session: Session, path: str) -> str:
-    """The tag that a resource shows now, in the header or in its document; empty where it shows none, or we
-    may not read it. Raises BmcError."""
+    """The tag that a resource shows now, in header or document; empty for none. Raises BmcError."""
     answer = session.answer(path)
     if answer.status >= 400:
         return ""

@@ -1,8 +1,5 @@
-"""Which virtual drive an image goes into that a machine is to boot as a CD.
-
-Source: DMTF DSP0268, VirtualMedia: MediaTypes has CD, DVD, Floppy and USBStick. A drive for USB sticks alone
-is not taken: the boot override that finds it is another than Cd.
-"""
+"""The virtual drive for an image to boot as a CD. Source: DMTF DSP0268, VirtualMedia: MediaTypes has CD, DVD,
+Floppy and USBStick. One for USB sticks alone is not taken: Cd does not find it."""
 
 from __future__ import annotations
 
@@ -13,8 +10,7 @@ from provisioning.bmc.base import BmcError, BmcErrorReason, Media
 
 
 def cd_drive(found: Sequence[Media], named: str | None = None) -> Media:
-    """The drive of this name, or the first that takes a CD. Raises BmcError(UNSUPPORTED) where there is
-    none."""
+    """The drive of this name, or the first that takes a CD. Raises BmcError(UNSUPPORTED)."""
     drive = next((one for one in found if (one.name == named if named is not None else _takes_cd(one))), None)
     if drive is None:
         known = clean(", ".join(one.name for one in found), 120) or "it has none"

@@ -1,9 +1,6 @@
-"""Which tasks of a controller no one has seen the end of: each has a small file in the state folder, made
-when the service accepted the change, so that neither the end of our time nor a kill loses it.
-
-Whoever follows a task holds its file locked; the lock goes with the process. A file has a task's place at the
-controller, and what was changed; never a value.
-"""
+"""Controllers' tasks whose end no one has seen: each has a file in the state folder from its acceptance on,
+so that no kill loses it. Whoever follows a task holds its file locked; the lock goes with the process. A file
+has a task's place at the controller, and what was changed; never a value."""
 
 from __future__ import annotations
 
@@ -105,9 +102,8 @@ class PendingTasks:
         return self._folder is not None and any(self._files())
 
     def left(self) -> Iterator[HeldTask | PendingTask]:
-        """Those that were left, to be asked about while the caller has them: each is forgotten once the
-        caller comes for the next, unless it `stays`. A PendingTask alone is one that another process follows
-        right now."""
+        """Those that were left; each is forgotten once the caller comes for the next, unless it `stays`. A
+        PendingTask alone is one that another process follows right now."""
         for path in self._files():
             try:
                 descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -1,5 +1,4 @@
-"""Reads single values out of foreign JSON: whatever stands there, the result is of the type asked for, or
-says why there is none."""
+"""Single values out of foreign JSON: of the type asked for, or why there is none."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ _MOST_LINKS = 65_536
 
 
 def inner(document: Any, *keys: str) -> Any:
-    """What stands under these keys, None where any of them is not there; a key "0" takes the first of a
-    list."""
+    """What stands under these keys, None where one is not there; a key "0" takes a list's first."""
     for key in keys:
         if isinstance(document, dict):
             document = document.get(key)

@@ -1,10 +1,6 @@
-"""A controller's sensors in the terms in which the node's own look at them is judged
-(`healthcheck.facts.bmc`).
-
-Source: DMTF's schemas Sensor (Reading, Thresholds), Thermal and Power (ReadingCelsius, UpperThresholdCritical
-...). A state is the worse of what the controller says of the sensor's health and what its thresholds say,
-where these can be meant.
-"""
+"""A controller's sensors in the terms of the node's own look (`healthcheck.facts.bmc`). Source: DMTF's
+schemas Sensor (Reading, Thresholds), Thermal and Power (ReadingCelsius, UpperThresholdCritical ...). A state
+is the worse of the sensor's health and what its thresholds say."""
 
 from __future__ import annotations
 

@@ -14,8 +14,7 @@ from provisioning.bmc.redfish.walk import CollectionMember, linked, members
 
 
 class RedfishService:
-    """A session, and what it leads to. All of it is read again for each call, but for where the machine
-    is."""
+    """A session, and what it leads to; read again for each call, but for where the machine is."""
 
     def __init__(self, session: Session, named: str | None = None) -> None:
         """`named` is the id of the machine's system, where the inventory has it."""
@@ -51,8 +50,7 @@ class RedfishService:
     def _chosen(
         self, hosts: Sequence[tuple[str, Document]], unread: BmcError | None,
     ) -> tuple[str, Document]:
-        """The machine. Raises BmcError where there is none, or where which one it is has to be said: the
-        wrong one would be powered off."""
+        """The machine. Raises BmcError where none is said among several: a wrong one would be powered off."""
         known = f"it has {', '.join(clean(last(path), 40) for path, _ in hosts[:8]) or 'none'}"
         if self.named is not None:
             for one in hosts:

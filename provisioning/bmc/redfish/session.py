@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from inventory.transport.httponce import HttpAnswer
 from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.credentials import Hidden, without
 from provisioning.bmc.redfish.answers import (
@@ -39,7 +40,6 @@ from provisioning.bmc.redfish.wire import (
     RedfishConnection,
     RedfishConnectionDropped,
     RedfishEndpoint,
-    RedfishResponse,
 )
 
 ROOT = "/redfish/v1/"
@@ -97,8 +97,7 @@ class Session:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """One call: its deadline and budget begin here, unless it is a part of another, and what it read is
-        forgotten at its end."""
+        """One call with its deadline and budget, unless it is part of another; its readings end with it."""
         with self._calling:
             if self._depth == 0:
                 self._deadline = Deadline(self._seconds)
@@ -222,7 +221,7 @@ class Session:
         found = self._documents.get(path)
         return self._kept_parts.get(path) if found is None and self._kept_parts is not None else found
 
-    def _learned(self, path: str, answer: RedfishResponse) -> Document:
+    def _learned(self, path: str, answer: HttpAnswer) -> Document:
         found = document(answer, path)
         if self._kept_parts is not None:
             self._kept_parts.put(path, answer.body)
@@ -235,15 +234,14 @@ class Session:
 
     @contextmanager
     def keeping(self, kept: KeptDocuments | None) -> Iterator[None]:
-        """What is read meanwhile is kept for another try, and what an earlier one read is not asked for
-        again."""
+        """What is read meanwhile is kept for another try, and not asked for again."""
         self._kept_parts = kept
         try:
             yield
         finally:
             self._kept_parts = None
 
-    def got(self, path: str) -> RedfishResponse:
+    def got(self, path: str) -> HttpAnswer:
         """The answer at a path. Raises BmcError for one that is not a success."""
         answer = self.answer(path)
         if answer.status == 403:
@@ -251,9 +249,8 @@ class Session:
         check(answer, within(path))
         return answer
 
-    def answer(self, path: str) -> RedfishResponse:
-        """The answer at a path, whatever its status is. Raises BmcError where there is none, or no one may
-        log in."""
+    def answer(self, path: str) -> HttpAnswer:
+        """The answer at a path, whatever its status. Raises BmcError without one, or a login."""
         where = within(path)
         answer = self._as_somebody(lambda proof: self._reading(where, proof))
         if answer.status in (301, 302, 307, 308) and is_slash(answer, where):
@@ -264,12 +261,9 @@ class Session:
     def change(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None,
         content: tuple[str, bytes] | None = None,
-    ) -> RedfishResponse:
-        """Sends a change, once, and gives its answer whatever its status is, except 401, 403 and 5xx, which
-        raise BmcError. `content` is a media type and bytes, in the place of a document.
-
-        `done` of the error is None where the service may have made the change.
-        """
+    ) -> HttpAnswer:
+        """Sends a change once, and gives its answer whatever its status, except 401, 403 and 5xx, which raise
+        BmcError; `done` is None where it may have been made. `content`: media type and bytes."""
         where = within(path)
         more = dict(headers or {})
         data = None
@@ -308,7 +302,7 @@ class Session:
     def _ask(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None,
         wire: RedfishConnection | None = None,
-    ) -> RedfishResponse:
+    ) -> HttpAnswer:
         with self._counting:
             self._asked += 1
             self.requests += 1
@@ -326,7 +320,7 @@ class Session:
                 BmcErrorReason.BROKEN, f"its answers are over the limit of {MOST_BYTES // 2**20} MiB in all")
         return answer
 
-    def _reading(self, path: str, proof: Mapping[str, str]) -> RedfishResponse:
+    def _reading(self, path: str, proof: Mapping[str, str]) -> HttpAnswer:
         try:
             answer = self._ask("GET", path, proof, None)
         except RedfishConnectionDropped:
@@ -340,7 +334,7 @@ class Session:
 
     # who asks
 
-    def _as_somebody(self, ask: Callable[[Mapping[str, str]], RedfishResponse]) -> RedfishResponse:
+    def _as_somebody(self, ask: Callable[[Mapping[str, str]], HttpAnswer]) -> HttpAnswer:
         fresh = self._proof is None
         answer = ask(self._proven())
         if answer.status == 401 and not fresh and self._place_of_session is not None:
@@ -352,9 +346,8 @@ class Session:
             self._refuse()
         return answer
 
-    def _asked_to_change(self, answer: RedfishResponse) -> None:
-        """Raises BmcError(PASSWORD) where the account has to set a new password first, and keeps where it
-        is."""
+    def _asked_to_change(self, answer: HttpAnswer) -> None:
+        """Raises BmcError(PASSWORD) where a new password has to be set first, and keeps where."""
         required = change_required(answer)
         if required is not None:
             self.account_to_change = required.account or self.account_to_change
@@ -376,8 +369,7 @@ class Session:
         raise self._refused
 
     def _proven(self) -> Mapping[str, str]:
-        """The header that proves who we are. Raises BmcError, always the same one after the password was
-        refused."""
+        """The header that proves who we are. Raises the same BmcError once the password was refused."""
         if self._refused is not None:
             raise BmcError(self._refused.wrong, self._refused.message)
         if self._proof is None:
@@ -397,8 +389,7 @@ class Session:
         return path if isinstance(path, str) and is_within(path) else None
 
     def _logged_in(self, path: str, user: str, password: Hidden) -> bool:
-        """Whether a session was made; False where the service has none, so that each request must prove
-        itself."""
+        """Whether a session was made; without one each request must prove itself."""
         answer = self._login_sent(path, user, password)
         if _is_full(answer) and self._end_left(user, self._basic(user, password)):
             answer = self._login_sent(path, user, password)
@@ -424,7 +415,7 @@ class Session:
         self._end_left(user, self._proof)
         return True
 
-    def _login_sent(self, path: str, user: str, password: Hidden) -> RedfishResponse:
+    def _login_sent(self, path: str, user: str, password: Hidden) -> HttpAnswer:
         body = json.dumps({"UserName": user, "Password": password.text}).encode()
         try:
             return self._ask("POST", path, {"Content-Type": "application/json"}, body)
@@ -449,12 +440,12 @@ class Session:
         return ended
 
 
-def _is_full(answer: RedfishResponse) -> bool:
+def _is_full(answer: HttpAnswer) -> bool:
     """Whether a login was refused for want of room. DSP0266 names 503 for it, iDRAC says 400."""
     return answer.status in (400, 503) and any(word in answer.body for word in _FULL)
 
 
-def _wait(answer: RedfishResponse, tried: int) -> float:
+def _wait(answer: HttpAnswer, tried: int) -> float:
     """Seconds until it wants to be asked again: as it says, else 1, 2, 4 and so on."""
     said = retry_after(answer)
     return float(2**tried) if said is None else said

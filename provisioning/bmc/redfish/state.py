@@ -1,9 +1,5 @@
-"""Identity, power, boot override, BIOS settings, virtual media and firmware, out of what a Redfish service
-says.
-
-Source: DMTF's schemas ComputerSystem, Manager, Bios, VirtualMedia, SoftwareInventory, and DSP0266, 9.10
-(settings resources).
-"""
+"""Identity, power, boot override, BIOS, virtual media and firmware, out of Redfish. Source: DMTF's schemas
+ComputerSystem, Manager, Bios, VirtualMedia, SoftwareInventory, and DSP0266, 9.10 (settings resources)."""
 
 from __future__ import annotations
 
@@ -45,8 +41,7 @@ _MOST_SETTINGS = 10_000
 def identity(
     root: Document, system: Document, manager: Document | None, maker: vendors.Maker,
 ) -> MachineIdentity:
-    """What machine and controller say they are. Dell's SerialNumber is the board's; the machine's label has
-    its service tag, the SKU."""
+    """What machine and controller are. Dell's SerialNumber is the board's; the label has the SKU."""
     serial = text(system, "SerialNumber")
     if maker is vendors.DELL:
         serial = first(text(system, "SKU"), serial)
@@ -103,8 +98,7 @@ def pending_path(document: Document) -> str | None:
 
 
 def bios(current: Document, pending: Document | Missing | None) -> Bios:
-    """Current settings, and of the pending ones those that differ: some services repeat all that is current
-    there."""
+    """Current settings, and the pending that differ: some services repeat all that is current."""
     now = settings(current)
     if pending is None:
         return Bios(now, UNSUPPORTED)
@@ -133,8 +127,7 @@ def media(path: str, document: Document) -> Media:
 
 
 def no_image(address: str) -> str:
-    """Why a controller is not sent to this address for an image, "" where it may be; what may be a password
-    is not repeated."""
+    """Why a controller is not sent to this image, or ""; what may be a password is not repeated."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -145,8 +138,7 @@ def no_image(address: str) -> str:
 
 
 def firmware(path: str, document: Document) -> FirmwareEntry:
-    """One entry of the inventory; Dell's names an earlier and a coming version of each, too, which are not
-    what runs."""
+    """One entry; Dell's names an earlier and a coming version of each, too, which do not run."""
     name = word(document, "Name")
     if name.casefold() in _GENERIC:
         name = word(document, "Id") or last(path)

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from inventory.text import clean
+from inventory.transport.httponce import HttpAnswer
 from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.redfish.answers import Document, error_text, is_within, retry_after
 from provisioning.bmc.redfish.pending import PendingTask, PendingTasks
 from provisioning.bmc.redfish.read import inner, link, number, objects, word
 from provisioning.bmc.redfish.session import Session
-from provisioning.bmc.redfish.wire import RedfishResponse
 
 # Between two looks: never sooner, and where the service does not say not later.
 _SOONEST_S, _LONGEST_S = 0.5, 8.0
@@ -103,7 +103,7 @@ def _messages(found: Document) -> Iterator[str]:
             yield clean(text.strip(), _MOST_TEXT)
 
 
-def monitor(answer: RedfishResponse) -> str | None:
+def monitor(answer: HttpAnswer) -> str | None:
     """Where the task behind an accepted change is looked at; None where the change was made at once."""
     location = re.sub(r"^https?://[^/]*", "", answer.headers.get("location", ""))
     if answer.status == 202 and is_within(location):
@@ -117,7 +117,7 @@ def monitor(answer: RedfishResponse) -> str | None:
     return None
 
 
-def _document(answer: RedfishResponse) -> Document | None:
+def _document(answer: HttpAnswer) -> Document | None:
     try:
         found = json.loads(answer.body)
     except (ValueError, RecursionError):
@@ -125,9 +125,8 @@ def _document(answer: RedfishResponse) -> Document | None:
     return found if isinstance(found, dict) else None
 
 
-def looked(answer: RedfishResponse) -> TaskReading:
-    """What an answer of a task monitor, or of a task itself, says. A monitor gives in the end what the
-    operation would have answered."""
+def looked(answer: HttpAnswer) -> TaskReading:
+    """What an answer of a task or its monitor says; a monitor ends with what the operation would answer."""
     found = _document(answer)
     task = reading(found) if found is not None else None
     if answer.status in (404, 410):
@@ -144,14 +143,11 @@ def looked(answer: RedfishResponse) -> TaskReading:
                        "running" if answer.status == 202 else "done")
 
 
-def followed(session: Session, answer: RedfishResponse, what: str, tasks: PendingTasks, *,
+def followed(session: Session, answer: HttpAnswer, what: str, tasks: PendingTasks, *,
              at_reset: bool = False) -> str:
-    """Follows the task behind an accepted change to its end, and gives what it said; "" where there is none.
-    With `at_reset` one that waits for the next reset has done what can be done before.
-
-    Raises BmcError: REFUSED for a task that failed; and where our time is over, with `done` None, the task is
-    kept in `tasks`, so that a later call goes on following.
-    """
+    """Follows the task of an accepted change to its end, and gives what it said, "" without one. With
+    `at_reset` one that waits for the next reset is at its end. Raises BmcError: REFUSED for a failed task;
+    out of time, with `done` None, it stays in `tasks`, for a later call to follow."""
     path = monitor(answer)
     if path is None:
         return ""
@@ -169,7 +165,7 @@ def followed(session: Session, answer: RedfishResponse, what: str, tasks: Pendin
     return task.summary
 
 
-def _followed(session: Session, path: str, answer: RedfishResponse, *, at_reset: bool) -> TaskReading:
+def _followed(session: Session, path: str, answer: HttpAnswer, *, at_reset: bool) -> TaskReading:
     """The last that was seen of it within the call's time; RUNNING where a look failed."""
     task = TaskReading(TaskEnd.RUNNING, "running")
     for tried in range(10_000):

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from inventory.text import clean
+from inventory.transport.httponce import HttpAnswer
 from provisioning.bmc.base import BmcError, BmcErrorReason, FirmwareImage
 from provisioning.bmc.redfish.answers import Document, error_text, is_within
 from provisioning.bmc.redfish.pending import PendingTasks
 from provisioning.bmc.redfish.read import flag, inner, word
 from provisioning.bmc.redfish.session import Session
 from provisioning.bmc.redfish.task import followed, monitor
-from provisioning.bmc.redfish.wire import RedfishResponse
 
 WHAT = "firmware update"
 _BINARY = "application/octet-stream"
@@ -32,9 +32,8 @@ _APPLY = "@Redfish.OperationApplyTime"
 
 @dataclass(frozen=True)
 class UpdateWays:
-    """What a service takes: paths, None where it has no such way. `apply` are the times that it says a
-    multipart push or a SimpleUpdate may be applied at; `push_waits` whether a plain push has such a
-    setting."""
+    """What a service takes: paths, None where it has no such way. `apply` are the times for a multipart push
+    or SimpleUpdate; `push_waits`: a plain push has such a setting."""
 
     path: str
     enabled: bool
@@ -68,8 +67,7 @@ def _path(found: object) -> str | None:
 
 
 def sent(session: Session, ways: UpdateWays, image: FirmwareImage, tasks: PendingTasks) -> str:
-    """Sends the image and follows its task as far as it comes before a reset. Raises BmcError; `done` is None
-    where the service may have taken it."""
+    """Sends the image and follows its task up to a reset. Raises BmcError; `done` None: it may be taken."""
     if not ways.enabled:
         raise BmcError(BmcErrorReason.REFUSED, "its service for updates is switched off")
     if image.url is not None:
@@ -93,7 +91,7 @@ def sent(session: Session, ways: UpdateWays, image: FirmwareImage, tasks: Pendin
     return followed(session, answer, WHAT, tasks, at_reset=True)
 
 
-def _simple(session: Session, ways: UpdateWays, image: FirmwareImage, url: str) -> RedfishResponse:
+def _simple(session: Session, ways: UpdateWays, image: FirmwareImage, url: str) -> HttpAnswer:
     if ways.simple is None:
         raise BmcError(BmcErrorReason.UNSUPPORTED,
                        "it fetches nothing itself; say payload: {file: PATH, sha256: DIGEST}")
@@ -111,7 +109,7 @@ def _parameters(ways: UpdateWays, image: FirmwareImage) -> dict[str, str]:
     return {_APPLY: wanted} if wanted in ways.apply else {}
 
 
-def _accepted(answer: RedfishResponse) -> RedfishResponse:
+def _accepted(answer: HttpAnswer) -> HttpAnswer:
     """The answer, if it is a success. Raises BmcError: nothing was taken."""
     if 200 <= answer.status < 300:
         return answer

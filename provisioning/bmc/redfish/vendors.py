@@ -22,9 +22,8 @@ from provisioning.bmc.redfish.read import inner, last, word
 
 @dataclass(frozen=True)
 class Maker:
-    """`logs` are the names of the logs that have the machine's events, the best first; `apply` is what a BIOS
-    write says of its time, for those that leave it lying otherwise; `match_any` that a change is refused
-    without If-Match where the resource shows no ETag."""
+    """`logs` are names of logs with the machine's events, the best first; `apply` is what a BIOS write says
+    of its time; `match_any`: a change needs If-Match also where the resource shows no ETag."""
 
     name: str
     controller: str

@@ -1,9 +1,6 @@
-"""Reads collections: with one request where the service can expand them, else one for each member, and within
-bounds in any case.
-
-Source: DMTF DSP0266, 7.3 (`$expand`, its `.` and `($levels=1)`; `ProtocolFeaturesSupported.ExpandQuery`), 7.7
-(`Members@odata.nextLink`).
-"""
+"""Reads collections within bounds: by one request where they expand, else one a member. Source: DMTF DSP0266,
+7.3 (`$expand`, its `.` and `($levels=1)`; `ProtocolFeaturesSupported.ExpandQuery`), 7.7
+(`Members@odata.nextLink`)."""
 
 from __future__ import annotations
 
@@ -44,8 +41,7 @@ def expands(session: Session) -> str:
 
 
 def members(session: Session, path: str) -> Iterator[CollectionMember]:
-    """The members of a collection, page after page. Raises BmcError where the collection itself cannot be
-    read."""
+    """The members of a collection, page after page. Raises BmcError where it cannot be read."""
     query = expands(session)
     try:
         page = session.get(path + query)

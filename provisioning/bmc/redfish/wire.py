@@ -16,12 +16,12 @@ import http.client
 import select
 import socket
 import ssl
-import time
 import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from inventory.text import clean, short
+from inventory.transport.httponce import HttpAnswer, HttpDeadline
 from inventory.transport.timedsocket import TimedSocket
 from provisioning.bmc.base import BmcError, BmcErrorReason
 
@@ -43,22 +43,8 @@ class RedfishEndpoint:
     system: str | None = None
 
 
-@dataclass(frozen=True)
-class RedfishResponse:
-    """What came back. Names of headers are in lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes = field(repr=False)
-
-
-class Deadline:
+class Deadline(HttpDeadline):
     """When a whole call must have ended."""
-
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self.seconds = seconds
-        self._clock = clock
-        self._end = clock() + seconds
 
     def at_most(self, seconds: float) -> Deadline:
         """The same end, and no later than so many seconds from now. Raises as `left`."""
@@ -66,10 +52,10 @@ class Deadline:
 
     def left(self) -> float:
         """Seconds until then; raises BmcError(TIMEOUT) when there are none."""
-        left = self._end - self._clock()
-        if left <= 0:
-            raise BmcError(BmcErrorReason.TIMEOUT, f"no whole answer within {self.seconds:g} s")
-        return left
+        try:
+            return super().left()
+        except TimeoutError:
+            raise BmcError(BmcErrorReason.TIMEOUT, f"no whole answer within {self.seconds:g} s") from None
 
 
 class RedfishConnectionDropped(BmcError):
@@ -77,8 +63,7 @@ class RedfishConnectionDropped(BmcError):
 
 
 class RedfishConnection:
-    """A connection that is opened when it is needed, kept for the next request, and opened again when the
-    other side has closed it."""
+    """Opened when needed, kept for the next request, and opened again when the other side closed it."""
 
     def __init__(self, place: RedfishEndpoint, beside: RedfishConnection | None = None) -> None:
         """`beside` is a connection to the same place: what was agreed on there need not be agreed on anew."""
@@ -89,9 +74,8 @@ class RedfishConnection:
 
     def ask(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, deadline: Deadline,
-    ) -> RedfishResponse:
-        """One request and its answer. Raises BmcError, of which `done` is None where the request may have
-        been received."""
+    ) -> HttpAnswer:
+        """One request and its answer. Raises BmcError; `done` None: the request may have been received."""
         sent = False
         try:
             connection = self._connected(deadline)
@@ -137,7 +121,7 @@ class RedfishConnection:
             self._socket = connect(self._place, deadline, first._context, agreed)
         return self._socket
 
-    def _answer(self, connection: ssl.SSLSocket, method: str, deadline: Deadline) -> RedfishResponse:
+    def _answer(self, connection: ssl.SSLSocket, method: str, deadline: Deadline) -> HttpAnswer:
         timed = TimedSocket(connection, deadline)
         response = http.client.HTTPResponse(timed, method=method)  # type: ignore[arg-type]
         response.begin()
@@ -156,7 +140,7 @@ class RedfishConnection:
             raise http.client.IncompleteRead(b"")
         if response.will_close:
             self.close()
-        return RedfishResponse(response.status, headers, body)
+        return HttpAnswer(response.status, headers, body)
 
     def close(self) -> None:
         """Ends the connection; never raises."""

@@ -60,9 +60,8 @@ After: TypeAlias = Through | StartOperation | Until | Stuck
 
 @dataclass(frozen=True)
 class StepTimes:
-    """`came` is when this run first checked the machine in this step, `woke` when this run began, `learned`
-    when the look came back. `grace_s` is for how long an operation is left alone whose end is not known.
-    Epoch seconds."""
+    """Epoch seconds: when this run first checked the machine in this step, when it began, when the look came
+    back; `grace_s` is for how long an operation of unknown end is left alone."""
 
     came: float
     woke: float
@@ -71,12 +70,8 @@ class StepTimes:
 
 
 def after(step: BringupStep, machine: Machine, seen: Observation, times: StepTimes) -> After:
-    """What comes next for a machine of which a look showed this that was begun at `machine.now`;
-    `machine.operations` are those that count.
-
-    What a look did not show is not there as of its beginning: it may have come true while the look took its
-    time.
-    """
+    """What comes next for a machine whose look, begun at `machine.now`, showed this; `machine.operations` are
+    those that count. What it did not show is not there as of its beginning: it may have come true since."""
     if seen.stand is StepState.SO:
         return Through()
     if seen.stand is StepState.TROUBLE:
@@ -132,8 +127,7 @@ def _once(machine: Machine, seen: Observation, operation: Operation, times: Step
 
 
 def _shown_by(past: PastOperation, operation: Operation, times: StepTimes) -> float:
-    """Until when an operation may yet show. One whose end no one wrote down may have been sent until this run
-    began."""
+    """Until when an operation may yet show; one without an end may have been sent until this run began."""
     if past.done:
         return (past.ended or past.began) + operation.settle_s
     return (times.woke if past.ended is None else past.ended) + max(times.grace_s, operation.settle_s)
@@ -148,8 +142,7 @@ def _trouble(machine: Machine, what: str) -> Trouble:
 
 
 def found(past: PastOperation, what: After) -> OperationResult | None:
-    """What became of an operation of which no one knew, as far as it follows from what comes next; None where
-    one has to look on."""
+    """What became of an operation of unknown end, as far as it follows from what comes next; else None."""
     if isinstance(what, Through):
         return OperationResult(True, "it shows; found so later")
     if isinstance(what, Stuck):

@@ -1,5 +1,4 @@
-"""Chooses which machines may be brought up, which steps each still has, and which are refused, with the
-command to type. Pure."""
+"""Which machines may be brought up, their steps, and which are refused, with what to type. Pure."""
 
 from __future__ import annotations
 

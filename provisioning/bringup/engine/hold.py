@@ -1,6 +1,5 @@
-"""Keeps jobs away from machines while they are brought up, and gives those to jobs that are through: cordons
-of ours, each with its line in the ledger. What someone else holds already is theirs, and stays so.
-"""
+"""Keeps jobs away from machines in bring-up by cordons of ours, each with its line in the ledger, until they
+are through. What others hold stays theirs."""
 
 from __future__ import annotations
 
@@ -21,8 +20,7 @@ Clock = Callable[[], float]
 
 
 def through(there: Inventory) -> Backend | None:
-    """What keeps jobs away here: as the inventory says, else Slurm if it is there, else nothing. Raises
-    UsageError for what it says."""
+    """What keeps jobs away: as the inventory says, else Slurm if there, else nothing. Raises UsageError."""
     try:
         return backend(there, Options())
     except UsageError:

@@ -1,10 +1,6 @@
-"""Whether a machine may be disturbed: the inventory has it in bring-up still, no lease of another muster that
-lives is on it, and no job by what keeps jobs away here, nor may one come: someone holds it there, or it is
-not known there.
-
-Where the inventory names what keeps jobs away (`cordon:`), that must answer; where it does not, Slurm is
-asked if it is there.
-"""
+"""Whether a machine may be disturbed: it is still in bring-up, no living muster leases it, and no job is or
+may come there: someone holds it, or it is not known there. Where the inventory names what keeps jobs away
+(`cordon:`), that must answer; where it does not, Slurm is asked if it is there."""
 
 from __future__ import annotations
 
@@ -30,8 +26,7 @@ _FRESH_S = 2.0
 
 
 class IdleCheck:
-    """Called with a machine: why it must not be disturbed now, empty where it may be. Raises ActionError,
-    StoreError: it is not known."""
+    """Why a machine must not be disturbed now, "" where it may. Raises ActionError, StoreError: not known."""
 
     def __init__(self, folder: Path, nodes: Collection[str], through: Backend | None, *, must: bool,
                  clock: Callable[[], float] = time.time, path: Path | None = None) -> None:
@@ -47,8 +42,7 @@ class IdleCheck:
         return self._elsewhere(machine.name) or self._leased(machine.name) or self._busy(machine.name)
 
     def _elsewhere(self, node: str) -> str:
-        """A run takes days, and people give machines to jobs, or away, meanwhile: the file is read again
-        where it has changed."""
+        """People give machines away during a run of days: the file is read again where it has changed."""
         if self._path is None:
             return ""
         with self._lock:
@@ -98,6 +92,5 @@ class IdleCheck:
 
 
 def idle(folder: Path, there: Inventory, nodes: Collection[str], path: Path | None = None) -> IdleCheck:
-    """For these machines of an inventory; `path` is its file, which is asked whether they are in bring-up
-    still."""
+    """For these machines; `path` is the inventory's file, asked whether they are still in bring-up."""
     return IdleCheck(folder, nodes, through(there), must=there.cordon is not None, path=path)

@@ -1,10 +1,7 @@
-"""The main loop of a run: each machine goes on as soon as it can, and results of many machines are stored in
-one transaction.
-
-One thread decides and writes; looks and operations are in others, for they wait. An operation is handed to
-them once it is in the store, never before. Nothing is polled but the store, where a person may have said a
-word meanwhile: the loop sleeps until a result comes or a time is due.
-"""
+"""The main loop of a run: machines go on when they can, results are stored together. One thread decides and
+writes; looks and operations are in others, for they wait. An operation is handed to them once it is in the
+store, never before. Nothing is polled but the store, where a person may have said a word meanwhile: the loop
+sleeps until a result comes or a time is due."""
 
 from __future__ import annotations
 
@@ -27,8 +24,7 @@ POLL_S = 2.0        # how soon a word that someone says meanwhile (skip, retry) 
 
 
 class Engine:
-    """One run over these machines. With `dry` the store is only read, and each goes as far as its first step
-    that is not so."""
+    """One run over these machines; with `dry` the store is only read, up to each one's first open step."""
 
     def __init__(
         self, site: RunContext, states: Mapping[str, MachineState], executors: Mapping[str, Executor],
@@ -131,8 +127,7 @@ class Engine:
         self._unwritten.clear()
 
     def _drain(self, quietly: bool = False) -> None:
-        """Waits for operations under way, and writes down how they ended; of those that were not begun after
-        all, that too."""
+        """Waits for operations under way, and writes down how they, and those not begun, ended."""
         making = {state.making: state.begun for state in self.states.values() if state.making is not None}
         ends = dict(self._unwritten)
         if self._written:
@@ -174,8 +169,7 @@ class Engine:
         return self._version != before
 
     def _read_changes(self, now: float) -> None:
-        """Machines that a person had begun again come back, and those go on that are in a step which is to be
-        skipped by now."""
+        """Machines that a person began again come back; those in a step to be skipped by now go on."""
         assert self._store is not None  # noqa: S101  (it was asked)
         transitions = self._transitions
         transitions.skips = skips(self._store)

@@ -38,13 +38,10 @@ class StepState(Enum):
 
 @dataclass(frozen=True)
 class Operation:
-    """One change, such that a look can tell afterwards whether it was made.
-
-    `key` names it within the step of the machine: the same change has the same key, another one another.
-    `change` is the diff for people, a line each. With `once` it must not be done twice: where its end is not
-    known it is done again only if `shows`, which says that this look would have shown it, had it been done.
-    `settle_s` is for how long it may take to show.
-    """
+    """One change, such that a look can tell whether it was made. `key` names it within the machine's step:
+    the same change, the same key. `change` is the diff for people. With `once` it must not be done twice: of
+    unknown end it is done again only if `shows` says that this look would have shown it. `settle_s` is how
+    long it may take to show."""
 
     name: str
     key: str
@@ -65,14 +62,10 @@ class OperationResult:
 
 @dataclass(frozen=True)
 class Observation:
-    """What was observed, with a line for people. `keep` goes to the store with the machine: serials,
-    versions, a boot's id.
-
-    A controller that refused the login is TROUBLE that keeps LOGIN: REFUSED: no one logs in there again
-    before a person says so, and where several refused no other is tried with that user. `troubles` of a look
-    that is not TROUBLE are what it comes to when the step's time is over. `learned` is by key what became of
-    operations of which no one knew the end.
-    """
+    """What was observed, with a line for people. `keep` goes to the store: serials, versions, a boot's id. A
+    controller that refused the login is TROUBLE that keeps LOGIN: REFUSED: no one logs in there again before
+    a person says so, and where several refused no other is tried with that user. `troubles` are what it comes
+    to when the step's time is over, `learned` by key what became of operations of unknown end."""
 
     stand: StepState
     message: str
@@ -85,8 +78,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class PastOperation:
-    """An operation of this machine in this step, as the store has it; `done` None where its end is not known.
-    Times are epoch seconds."""
+    """An operation of this machine's step in the store; `done` None: end not known. Epoch seconds."""
 
     key: str
     name: str
@@ -119,13 +111,9 @@ class Machine:
 
 @dataclass(frozen=True)
 class BringupStep:
-    """One step as a value. `seconds` is for how long a machine may be in it until that is trouble, owned by
-    `owner`; `in_parallel` is how many machines may be checked or changed in it at a time, `domain_at_once` of
-    one power domain (None: as many).
-
-    With `together` a look takes all machines that are there at once, and `gather_s` is for how long it waits
-    for others on their way.
-    """
+    """One step as a value. A machine in it for over `seconds` is trouble of `owner`; `in_parallel` machines
+    may be checked or changed in it at a time, `domain_at_once` of one power domain (None: as many). With
+    `together` a look takes all machines at once, and waits `gather_s` for others on their way."""
 
     name: str
     title: str
@@ -139,14 +127,12 @@ class BringupStep:
 
 
 class Executor(Protocol):
-    """Looks at a step and makes it so. Neither method raises for what is wrong with a machine: that is a
-    value."""
+    """Looks at a step and makes it so. What is wrong with a machine is a value, never raised."""
 
     step: BringupStep
 
     def observe(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
-        """The state of each of these machines (one, unless the step is `together`), by name, as soon as it is
-        known; changes nothing."""
+        """The state of each machine (one, unless `together`), by name, as it is known; changes nothing."""
 
     def make(self, machine: Machine, operation: Operation) -> OperationResult:
         """Runs the operation that the observation asked for."""

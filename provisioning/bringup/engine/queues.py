@@ -1,10 +1,6 @@
-"""Who is next in a step: machines that are to be checked, and how many may be at it at once, in all and of
-one power domain.
-
-A machine has a place while it is checked, and from its first operation there until the step ends: a machine
-that was switched on draws power until it is through, and one that only waits keeps no one out. Domains take
-turns.
-"""
+"""Who is next in a step: machines to be checked, so many at once in all and of a power domain. A machine has
+a place while it is checked, and from its first operation there until the step ends: a machine that was
+switched on draws power until it is through, and one that only waits keeps no one out. Domains take turns."""
 
 from __future__ import annotations
 
@@ -38,8 +34,7 @@ class StepQueue:
             self.queues.setdefault(self._key(domain), deque()).append(name)
 
     def take(self, may: Callable[[str], bool]) -> str | None:
-        """The next machine that may be begun and for which there is a place, which it has from now on; None
-        where there is none."""
+        """The next machine that may be begun and now has a place; None where there is none."""
         name = self.placed.popleft() if self.placed else self._fresh(may)
         if name is not None:
             self.length -= 1

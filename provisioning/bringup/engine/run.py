@@ -1,5 +1,4 @@
-"""Takes machines through their steps until each is through, in trouble or halted; killed anywhere, the next
-run goes on from the store."""
+"""Takes machines through their steps; killed anywhere, the next run goes on from the store."""
 
 from __future__ import annotations
 
@@ -23,13 +22,9 @@ def run(
     site: RunContext, nodes: Sequence[Node], executors: Mapping[str, Executor], policy: EnginePolicy,
     on_event: Callable[[RunEvent], None], *, dry: bool = False,
 ) -> BringupOutcome:
-    """Has these machines begin or go on; gives how they stand at the end. `on_event` hears of each as it
-    happens, in this thread.
-
-    With `dry` each is checked, step by step, until the first that is not so, and nothing is written;
-    `BringupOutcome.seen` is the plan. One run at a time acts on a state folder. Raises UsageError for the
-    second, StoreError.
-    """
+    """Has these machines begin or go on; gives how they stand at the end. `on_event` hears of each, in this
+    thread. With `dry` each is checked up to its first step that is not so, and nothing is written;
+    `BringupOutcome.seen` is the plan. One run at a time acts on a state folder: UsageError for another."""
     with _store(site, dry) as store:
         rows = {row.node: row for row in bringups.progress(store)} if store is not None else {}
         last, first = tuple(policy.steps)[-1], next(iter(policy.steps))

@@ -1,10 +1,7 @@
-"""When which machine is checked or changed: whose turn it is in each step, when it is to be checked again,
-and who waits for others.
-
-A machine is sent into a step where the step has a place for it and is not halted. An operation that is done
-to many machines at once waits until no one of a look at many is checked or asked about any more; until it is
-over no one else is checked in that step.
-"""
+"""When which machine is checked or changed: whose turn it is, when it comes again, and who waits. A machine
+is sent into a step where the step has a place for it and is not halted. An operation that is done to many
+machines at once waits until no one of a look at many is checked or asked about any more; until it is over no
+one else is checked in that step."""
 
 from __future__ import annotations
 
@@ -22,8 +19,7 @@ from provisioning.bringup.engine.stop import Logins, Tally
 
 
 class Scheduler:
-    """The queues of all steps. `halts` says by step why no other machine is sent into it; with `free` nothing
-    but refused logins halts."""
+    """The queues of all steps. `halts`: why a step is closed; with `free` only refused logins halt."""
 
     def __init__(self, policy: EnginePolicy, states: Iterable[MachineState], *, free: bool) -> None:
         self.order = tuple(policy.steps)
@@ -42,8 +38,7 @@ class Scheduler:
         return LOGIN_STEP in self.order and self.order.index(step) > self.order.index(LOGIN_STEP)
 
     def ready(self, state: MachineState, now: float) -> None:
-        """It is to be checked as soon as there is a place. One that was changed in this step has its place
-        already."""
+        """To be checked as soon as there is a place; one that was changed here has its place."""
         queue = self._queues[state.step]
         state.due = None
         if state.operations and not state.placed:
@@ -112,8 +107,7 @@ class Scheduler:
         self._batches.discard(step)
 
     def judge(self) -> Iterator[tuple[str, str]]:
-        """Sees whether steps are to be halted, or go on after all; gives those that are from now on, with
-        why."""
+        """Sees whether steps are halted, or go on after all; gives those new, with why."""
         before = self.halts
         self._halted = {} if self._free else {
             name: why for name in self.order if (why := self._tally.halted(name, self._policy.stop))}
@@ -126,8 +120,7 @@ class Scheduler:
                 yield name, why
 
     def next(self, now: float, under_way: int) -> Iterator[tuple[BringupStep, list[MachineState]]]:
-        """Who is to be checked now, those first that are nearest to the end; `under_way` is what the threads
-        are at."""
+        """Who is to be checked now, first those nearest to the end, for threads at `under_way`."""
         for name in reversed(self.order):
             queue = self._queues[name]
             if queue.step.together:
@@ -158,8 +151,7 @@ class Scheduler:
             yield state
 
     def _batch(self, queue: StepQueue, now: float) -> list[MachineState]:
-        """Whoever is to be checked together: all, if no one is to be waited for. Who was changed here waits
-        for no one."""
+        """Whoever is checked together: all, if no one is awaited. Who was changed waits for no one."""
         if queue.since is None or queue.step.name in self._batches:
             return []
         if now >= queue.since + queue.step.gather_s or not self._others_may_come(queue.step.name):
@@ -181,8 +173,7 @@ class Scheduler:
 
 
 class Timer:
-    """Times of machines; one that went on meanwhile has another time, or none, and its old one does not
-    count."""
+    """Times of machines; the old one of a machine that went on does not count."""
 
     def __init__(self, states: Mapping[str, MachineState]) -> None:
         self._states = states
@@ -219,8 +210,7 @@ class Joined:
 
 @dataclass
 class Joint:
-    """All steps, by name. `open` counts the machines that are asked about or changed; those that joined are
-    among them."""
+    """All steps, by name; `open` counts the machines asked about or changed, joined ones included."""
 
     looking: set[str] = field(default_factory=set)
     open: Counter[str] = field(default_factory=Counter)
@@ -231,8 +221,7 @@ class Joint:
         self.joined.setdefault(step, []).append(one)
 
     def all(self, step: str) -> list[Joined] | None:
-        """Those to whom it is to be done now, once; no one where nothing is under way any more, None where
-        someone may yet join."""
+        """Those to whom it is done now, once; none where nothing is under way, None where some may join."""
         if step in self.looking or self.open[step] > len(self.joined.get(step, ())):
             return None
         return self.joined.pop(step, [])

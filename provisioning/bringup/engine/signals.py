@@ -1,5 +1,4 @@
-"""Handles Ctrl-C, SIGTERM and a closed terminal during changes: the first signal asks the run to end, the
-second ends it."""
+"""Ctrl-C, SIGTERM and a closed terminal: the first signal asks the run to end, the second ends it."""
 
 from __future__ import annotations
 
@@ -14,8 +13,7 @@ _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def stop_signals(tell: Callable[[], None]) -> Iterator[None]:
-    """Meanwhile `tell` is called at the first of these signals, and KeyboardInterrupt raised at the second;
-    in the main thread only."""
+    """The first of these signals calls `tell`, the second is KeyboardInterrupt; in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -19,8 +19,7 @@ BY_POLICY = "the policy leaves it out"
 
 
 class EnginePolicy(Protocol):
-    """What the engine asks of the policy. `steps` are by name in their order; those in `without` the site
-    leaves out."""
+    """What the engine asks of the policy: `steps` in their order, and those that the site leaves out."""
 
     @property
     def steps(self) -> Mapping[str, BringupStep]: ...
@@ -42,11 +41,7 @@ def no_jobs(machine: Machine) -> str:
 @dataclass(frozen=True)
 class RunContext:
     """Where a run keeps what it knows, and in whose name it acts. `idle` says why a machine must not be
-    disturbed, "" where it may be.
-
-    `sleep` is for tests that have a clock of their own: it is called when nothing is under way, in place of
-    waiting.
-    """
+    disturbed, or "". `sleep` is for tests with their own clock: called in place of waiting."""
 
     folder: Path
     who: str
@@ -57,9 +52,8 @@ class RunContext:
 
 @dataclass(frozen=True)
 class RunEvent:
-    """What happened to a machine in a step. `stand` is so, skipped, operation (it is begun), made (it ended),
-    waiting, unknown, trouble, done or left; halted is said of a step, with no machine, and interrupted of
-    none."""
+    """What happened to a machine in a step. `stand` is so, skipped, operation (begun), made (ended), waiting,
+    unknown, trouble, done or left; halted is of a step alone, interrupted of none."""
 
     node: str
     step: str
@@ -71,9 +65,8 @@ class RunEvent:
 
 @dataclass(frozen=True)
 class BringupOutcome:
-    """How machines stand at the end of a run, by name in the order asked for. `queued` were not begun or not
-    ended; `halted` says why, by step. `seen` is each machine's last look with its step: of a dry run it is
-    the plan."""
+    """How machines stand at the end, by name in the order asked for. `queued` were not begun or not ended;
+    `halted` says why, by step; `seen` is each one's last look: of a dry run the plan."""
 
     done: tuple[str, ...] = ()
     trouble: tuple[str, ...] = ()
@@ -90,8 +83,7 @@ class BringupOutcome:
 
 
 def domain_of(node: Node) -> str:
-    """What a machine's power comes from: its power domain, else its rack. Machines of which neither is known
-    share one, as they might."""
+    """A machine's power domain, else its rack; machines of which neither is known share one."""
     return f"power {node.power}" if node.power else f"rack {node.rack}" if node.rack else ""
 
 
@@ -101,9 +93,8 @@ def user_of(node: Node) -> str:
 
 
 def unfit(node: Node, step: str | None, last: str) -> str:
-    """Why a machine may not be brought up, and what to type; empty where it may. `step` is the one it is in,
-    if it is on its way: at the `last` one it may be in service already, and no one had the time to write it
-    down."""
+    """Why a machine may not be brought up, and what to type; or "". `step` is the one it is in: at the `last`
+    it may be in service already, without a record."""
     state = node.lifecycle.state
     if state in (
         LifecycleState.PLANNED, LifecycleState.BRINGUP) or (state is LifecycleState.SERVICE and step == last):

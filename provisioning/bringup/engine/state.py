@@ -17,17 +17,12 @@ from provisioning.bringup.engine.site import LOGIN_STEP, domain_of, user_of
 
 @dataclass
 class MachineState:
-    """One machine on its way.
-
-    `began` is when its step was begun, `came` when this run first checked it there (0: not yet), `looked`
-    when the newest look was begun, and `due` when it is to be checked again.
-
-    `operations` are those of this step that count, by their numbers in the store, oldest first; `making` is
-    the one that is under way, and `begun` says that it was handed on. `busy` is a machine that is checked or
-    changed right now, `placed` one that has a place in its step, and one that is `out` goes no further in
-    this run. `unlogged`: that its controller is logged in to was left out, so it is not known. `hindered` is
-    why an operation was not begun that is to be done.
-    """
+    """One machine on its way. `began` is when its step began, `came` when this run first checked it there (0:
+    not yet), `looked` when the newest look began, `due` when the next does. `operations` are those of this
+    step that count, by their numbers in the store, oldest first; `making` is under way, `begun` says that it
+    was handed on. `busy`: checked or changed right now; `placed`: has a place in its step; `out`: goes no
+    further. `unlogged`: the login to its controller was left out, so it is not known. `hindered` is why an
+    operation was not begun."""
 
     node: Node
     step: str
@@ -88,8 +83,7 @@ def start(node: Node, first: str) -> MachineState:
 
 
 def read(store: Store | None, nodes: Sequence[Node], first: str) -> dict[str, MachineState]:
-    """Machines where the store has them, by name in the order of `nodes`; those that are not on their way
-    begin. One query each for all."""
+    """Machines as the store has them, in the order of `nodes`; others begin. One query each for all."""
     names = {node.name for node in nodes}
     rows = ({row.node: row for row in bringups.progress(store, names) if row.on_its_way} if store is not None
             else {})
@@ -102,8 +96,7 @@ def read(store: Store | None, nodes: Sequence[Node], first: str) -> dict[str, Ma
 
 
 def again(store: Store, states: Iterable[MachineState]) -> list[MachineState]:
-    """Those of these machines, which were in trouble, that a person has since said are to be tried again, as
-    the store has them now."""
+    """Those of these troubled machines that a person has since begun again, as the store has them."""
     rows = {row.node: row for row in bringups.progress(store) if row.stand != TROUBLE and row.on_its_way}
     found = [state for state in states if state.name in rows]
     for state in found:

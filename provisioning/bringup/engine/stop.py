@@ -1,5 +1,4 @@
-"""When a run stops sending machines into a step: many of them met its trouble, or their controllers refuse
-the login; pure counting."""
+"""When a run sends no machines into a step: many met its trouble, or logins are refused. Pure."""
 
 from __future__ import annotations
 
@@ -38,9 +37,8 @@ class Tally:
 
 @dataclass
 class Logins:
-    """Which users were let in, and what became of the others' tries. Accounts lock: until one of a user's
-    logins was accepted, no more machines are tried at a time than may be refused.
-    """
+    """Which users were let in, and what became of other tries. Accounts lock: until a user's login was
+    accepted, no more machines are tried at a time than may be refused."""
 
     accepted: set[str] = field(default_factory=set)
     refused: Counter[str] = field(default_factory=Counter)

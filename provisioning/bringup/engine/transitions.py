@@ -1,9 +1,6 @@
-"""What follows from what was learned of a machine: it is written down and reported, and what is next is
-decided; inside one transaction of the run.
-
-What is to be done outside is put into `tasks`, what is to be reported into `events`: both are for after the
-transaction.
-"""
+"""What follows from what was learned of a machine: it is kept, reported, and the next is decided, in one
+transaction. What is to be done outside is put into `tasks`, what is to be reported into `events`: both are
+for after the transaction."""
 
 from __future__ import annotations
 
@@ -40,9 +37,8 @@ from provisioning.bringup.engine.workers import (
 
 @dataclass
 class Transitions:
-    """The machines of a run. `skips` says by machine and step why a person had it left out. With `dry` none
-    goes beyond its first step that is not so. `under_way` counts looks, questions and operations; a look at
-    many is one."""
+    """The machines of a run. `skips`: by machine and step why it is left out. With `dry` none goes beyond its
+    first open step. `under_way` counts looks, questions and operations; one at many is one."""
 
     site: RunContext
     states: Mapping[str, MachineState]
@@ -165,8 +161,7 @@ class Transitions:
             self._make(state, what.operation, now)
 
     def _settle(self, state: MachineState, what: After, now: float) -> None:
-        """Writes down what became of operations of which no one knew the end, as far as this look shows
-        it."""
+        """Writes down what became of operations of unknown end, as far as this look shows it."""
         for number in state.unended():
             if (made := found(state.operations[number], what)) is not None:
                 state.ended(number, made, now)
@@ -280,8 +275,7 @@ class Transitions:
         self.scheduler.stuck(state)
 
     def _leave(self, state: MachineState, outcome: str, now: float, message: str) -> None:
-        """It is through with its step, and comes to the next one; `message` is what the look said, or why it
-        was skipped."""
+        """It is through with its step; `message` is what the look said, or why it was skipped."""
         for number in state.unended():
             self.journal.operation_ended(
                 number, OperationResult(None, "not checked, because the step was skipped"), now)

@@ -1,9 +1,6 @@
-"""The threads in which machines are checked and changed, for that waits; what they learn goes into one queue,
-which the run reads.
-
-They end with the process: no one waits at its end for a look that hangs. What an executor raises is a defect
-of ours: it is reported by its type alone, for its words may hold anything, and the other machines go on.
-"""
+"""The threads in which machines are checked and changed; what they learn goes into the run's queue. They end
+with the process: no one waits at its end for a look that hangs. What an executor raises is a defect of ours:
+it is reported by its type alone, for its words may hold anything, and the other machines go on."""
 
 from __future__ import annotations
 
@@ -88,8 +85,7 @@ class Workers:
         self._threads = 0
 
     def observe(self, executor: Executor, step: str, machines: Sequence[Machine], *, together: bool) -> None:
-        """Has machines checked: `Observed` for each as it is known, and then `BatchObserved` where it is
-        `together`."""
+        """Has machines checked: `Observed` for each, then `BatchObserved` where it is `together`."""
         self._do(lambda: self._observe(executor, step, machines, together))
 
     def ask(
@@ -122,8 +118,7 @@ class Workers:
     def make_together(
         self, executor: JointExecutor, step: str, machines: Sequence[Machine], what: str,
     ) -> None:
-        """Has an operation done to all of them at once: `OperationEnded` for each, and then
-        `AllOperationsEnded`."""
+        """Does an operation to all at once: `OperationEnded` for each, then `AllOperationsEnded`."""
         def task() -> None:
             made: Mapping[str, OperationResult] = {}
             lacking, defect = OperationResult(None, "no result was returned for it"), None

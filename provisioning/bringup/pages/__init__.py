@@ -1,5 +1,2 @@
-"""What people read of a bring-up.
-
-Entry points: `plan` and `dryrun` before it, `live` meanwhile, `status` for where it stands, `report` for the
-punch list.
-"""
+"""A bring-up's pages: `plan` and `dryrun` before it, `live` meanwhile, `status` for where it stands, `report`
+for the punch list."""

@@ -1,5 +1,4 @@
-"""What a dry run found: for each machine the first step that fails and what would change there; equal
-machines share a line."""
+"""What a dry run found: each machine's first failing step and its change; equal ones share a line."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ _MAX_TEXT = 200
 
 @dataclass(frozen=True)
 class First:
-    """Where a machine's way ends for now: how it stands in which step, what was seen there, and what would be
-    done about it."""
+    """Where a machine's way ends for now: its stand in which step, what was seen, what would be done."""
 
     stand: str
     step: str

@@ -1,5 +1,4 @@
-"""Shows the progress of a bring-up on standard error: a refreshed table on a terminal, a line for each change
-in a log."""
+"""The progress of a bring-up on standard error: a table on a terminal, a line for each change in a log."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ class RunReporter:
     """Used as a context manager around the work, and called for each change. This one says nothing."""
 
     def on_event(self, node: str, step: str, stand: str, message: str) -> None:
-        """A machine stands so in this step from now on; or a step, where no machine is named, or the whole
-        run."""
+        """The stand of a machine in a step from now on; without a machine of the step, or the run."""
 
     def __enter__(self) -> RunReporter:
         return self
@@ -66,8 +64,7 @@ class LineReporter(RunReporter):
         self._next = clock() + SUMMARY_S
 
     def on_event(self, node: str, step: str, stand: str, message: str) -> None:
-        """See `RunReporter.on_event`. That a machine still waits, or passes over what the policy leaves out,
-        is not said."""
+        """See `RunReporter.on_event`; waiting on, and what the policy leaves out, is not said."""
         if (stand, message) == (SKIPPED, BY_POLICY):
             return      # of every machine, and the plan has said it
         mark = (step, stand, "" if stand == WAITING else message)
@@ -86,8 +83,7 @@ class LineReporter(RunReporter):
 
 
 class Screen(RunReporter):
-    """The table of `muster bringup status`, drawn again every other second, and gone when the work is
-    over."""
+    """The table of `muster bringup status`, drawn every other second, gone when the work is over."""
 
     def __init__(self, observe: Observe, fold: Fold) -> None:
         from rich.console import Console
@@ -130,8 +126,7 @@ def watch(observe: Observe, fold: Fold, sleep: Callable[[float], None] = time.sl
 
 
 def table(progress: BringupStatus, fold: Fold, console: Console) -> RenderableType:
-    """How many are in each step, and as many of those that wait or are in trouble as the screen has lines
-    for, the worst first."""
+    """How many are in each step, and as many that wait or are in trouble as fit, the worst first."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text

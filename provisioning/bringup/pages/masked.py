@@ -1,5 +1,4 @@
-"""Replaces a machine's own name and addresses in a text, so that equal texts of many machines can share a
-line. Pure."""
+"""A text without a machine's own name and addresses: equal texts can share a line. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +15,7 @@ _COMMAND = re.compile(r"\bmuster [^;,()]*")
 
 
 def masked(text: str, node: str) -> str:
-    """The text with NODE for the machine's own name and ADDRESS for IPv4 addresses: it is the same where
-    machines differ in these alone."""
+    """The text with NODE for the machine's name and ADDRESS for IPv4: equal where only these differ."""
     return _IPV4.sub("ADDRESS", _whole(node).sub(NODE, text))
 
 

@@ -89,8 +89,7 @@ def table(plans: Sequence[MachinePlan], steps: Mapping[str, BringupStep]) -> Ite
 
 
 def rounds(step: BringupStep, nodes: Sequence[Node]) -> int:
-    """How many times as long as for one machine it takes for all, with so many at a time in all and in one
-    power domain."""
+    """How many times one machine's time all take, with so many at a time in all and in a power domain."""
     in_all = ceil(len(nodes) / step.in_parallel)
     if step.domain_at_once is None:
         return in_all

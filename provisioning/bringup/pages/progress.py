@@ -1,8 +1,5 @@
-"""How a bring-up stands, by the store: each machine's step, since when, who takes the next action; and how
-many are in each step. Pure.
-
-The same as one JSON document is muster.bringup/1, whose times are epoch seconds but for its own.
-"""
+"""How a bring-up stands, by the store: each machine's step, since when, who acts next; and counts. Pure. The
+same as one JSON document is muster.bringup/1, whose times are epoch seconds but for its own."""
 
 from __future__ import annotations
 
@@ -49,8 +46,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Spot:
-    """One machine. `owner` is who has to do something, or whom it waits for; times are epoch seconds. Texts
-    are clean."""
+    """One machine; `owner` has to act, or is waited for. Epoch seconds; clean texts."""
 
     node: str
     step: str
@@ -80,8 +76,7 @@ class Spot:
 
 @dataclass(frozen=True)
 class Count:
-    """How many machines are through one step, or skipped it, and how those that are in it stand; `oldest` has
-    been there longest."""
+    """How many are through a step, skipped it, or stand in it how; `oldest` has been there longest."""
 
     step: str
     through: int
@@ -107,8 +102,7 @@ class BringupStatus:
 
     @property
     def stuck(self) -> list[Spot]:
-        """The machines that someone has to see to or that wait: those in trouble first, then whoever has been
-        there longest."""
+        """Machines in trouble, then those that wait, each by how long they have been there."""
         rank = {TROUBLE: 0, WAITING: 1}
         return sorted((spot for spot in self.spots if spot.stand in rank),
                       key=lambda spot: (rank[spot.stand], spot.since, natural(spot.node)))
@@ -118,8 +112,7 @@ def progress(
     progress: Sequence[MachineProgress], troubles: Iterable[TroubleLine], skips: Iterable[SkipLine],
     steps: Iterable[StepLine], now: float, *, owners: Mapping[str, Owner], running: bool | None = None,
 ) -> BringupStatus:
-    """What the store's lines come to; `owners` are those of the steps. Lines of machines that are not in
-    `progress` do not count."""
+    """What the store's lines come to; `owners` are those of the steps. Only machines in `progress` count."""
     report: dict[str, list[OpenTrouble]] = {}
     for one in troubles:
         report.setdefault(one.node, []).append(OpenTrouble(clean(one.step, 40), one.began, trouble_of(one)))
@@ -133,8 +126,7 @@ def progress(
 
 
 def counts(spots: Sequence[Spot], steps: Iterable[StepLine] = ()) -> tuple[Count, ...]:
-    """A line for each step, in their order. Who was through in an earlier way from power-off to service is
-    not yet through in this one."""
+    """A line for each step. Who was through on an earlier way to service is not yet through on this one."""
     began = {spot.node: spot.began for spot in spots}
     outcomes = {
         (line.step, line.node): line.outcome for line in steps
@@ -187,8 +179,7 @@ def document(progress: BringupStatus) -> dict[str, Any]:
 
 
 def code(progress: BringupStatus) -> int:
-    """The exit code of a command that shows this: 0 all are through, 1 some are in trouble, 3 some are on the
-    way, or there is no one."""
+    """The exit code: 0 all are through, 1 some are in trouble, 3 some are on the way, or there is no one."""
     if progress.number(TROUBLE):
         return 1
     return 0 if progress.spots and all(spot.stand in (DONE, LEFT) for spot in progress.spots) else 3

@@ -61,8 +61,7 @@ class PunchListItem:
 
 @dataclass(frozen=True)
 class PunchListSummary:
-    """What the list is of: how many machines there are in all, how many of them are through and in trouble,
-    and whose lines are shown."""
+    """What the list is of: how many machines, how many through and in trouble, and whose lines."""
 
     now: float
     machines: int
@@ -162,8 +161,7 @@ def csv(lines: Sequence[PunchListItem]) -> str:
 
 
 def harmless(cell: str) -> str:
-    """The cell such that no spreadsheet computes it: an apostrophe in front of what looks like a formula, or
-    begins with one."""
+    """The cell so that no spreadsheet computes it: an apostrophe before what looks like a formula."""
     return f"'{cell}" if cell.lstrip(" \u00a0").startswith(_FORMULA) else cell
 
 

@@ -1,28 +1,18 @@
-"""The punch list as one HTML page that needs nothing else: no script, no picture, no address is fetched; each
-owner's on sheets of its own.
-
-Every text of a machine is escaped, and the page forbids a browser to run or fetch anything
-(Content-Security-Policy), whatever is in it.
-"""
+"""The punch list as one HTML page that needs nothing else: nothing is fetched; each owner has sheets. Every
+text of a machine is escaped, and the page forbids a browser to run or fetch anything
+(Content-Security-Policy), whatever is in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
+from pathlib import Path
 
 from inventory.times import ago, minute
 from provisioning.bringup.pages import report
 from provisioning.bringup.pages.report import PunchListItem, PunchListSummary
 
-_STYLE = """
-body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color: #111; background: #fff }
-table { border-collapse: collapse; width: 100% }
-th, td { border: 1px solid #999; padding: .3em .5em; text-align: left; vertical-align: top; \
-overflow-wrap: anywhere }
-th { background: #eee } thead { display: table-header-group } tr { break-inside: avoid }
-.mono { font-family: ui-monospace, monospace } .box { width: 1.2em; font-size: 1.2em }
-@media print { body { margin: 0; font-size: 11px } section + section { break-before: page } }
-"""
+_STYLE = Path(__file__).with_name("report.css").read_text()
 _COLUMNS = ("", "Rack", "Place", "Machine", "Part", "Slot", "Serial", "Machine's serial", "Step", "Since",
             "What is wrong", "To do")
 

@@ -1,5 +1,4 @@
-"""The status page of a bring-up: how many machines are in each step, then which wait or are in trouble; equal
-ones share a line. Pure."""
+"""The status page of a bring-up: how many are in each step, which wait or are in trouble. Pure."""
 
 from __future__ import annotations
 
@@ -23,8 +22,7 @@ _WHAT = 150
 
 @dataclass(frozen=True)
 class MachineGroup:
-    """Machines of which the same is to be shown, in natural order; `since` is that of the one that has been
-    there longest."""
+    """Machines of one and the same line, in natural order; `since` is that of the oldest there."""
 
     nodes: tuple[str, ...]
     step: str
@@ -77,8 +75,7 @@ def summary(progress: BringupStatus) -> str:
 
 
 def groups(spots: Iterable[Spot], fold: Fold) -> list[MachineGroup]:
-    """One entry for each thing that is to be shown, in the order in which machines come with it; all troubles
-    of a machine are."""
+    """One entry for each thing to be shown, in the order of machines; all troubles of a machine are."""
     found: dict[tuple[str, ...], list[_Group]] = {}
     for spot in spots:
         for one in _groups(spot):

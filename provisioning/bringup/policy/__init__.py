@@ -1,2 +1,1 @@
-"""What a site wants of a bring-up, read from `bringup.yaml` of the rules folders: `load.load` gives the
-`model.BringupPolicy`."""
+"""What a site wants of a bring-up: `load.load` reads `bringup.yaml` into `model.BringupPolicy`."""

@@ -1,10 +1,7 @@
-"""Reads `bringup.yaml` of the rules folders into one Policy; every mistake is one line with file, line,
-column and key.
-
-A later folder's file is laid over the earlier ones: steps by name and settings by id, each key by key, where
-`enabled: false` takes a setting out; the other sections key by key, but for `os`, of which a file that names
-`by` says all. It is data: nothing in it is ever executed while it is read.
-"""
+"""Reads `bringup.yaml` of the rules folders; every mistake is one line with its place. A later folder's file
+is laid over the earlier ones: steps by name and settings by id, each key by key, where `enabled: false` takes
+a setting out; the other sections key by key, but for `os`, of which a file that names `by` says all. It is
+data: nothing in it is ever executed while it is read."""
 
 from __future__ import annotations
 
@@ -53,8 +50,7 @@ _TOP = ("steps", "without", *SECTIONS, *DESIRED, "base", "os")
 
 
 class _Draft:
-    """The policy while files are laid over each other; a step's entry, and each value of a section with its
-    place."""
+    """The policy while files are laid over each other: step entries and values with their places."""
 
     def __init__(self) -> None:
         self.files: list[str] = []
@@ -72,8 +68,7 @@ _BOOTS_BY = {"virtual-media": (BootTarget.NONE, BootTarget.CD), "pxe": (BootTarg
 
 
 def load(folders: Iterable[Path]) -> BringupPolicy:
-    """What the files of all folders say together; raises RulesError. Among the folders may be such a file
-    itself, whatever its name."""
+    """What the files of all folders say; raises RulesError. A file itself may be among the folders."""
     draft, looked = _Draft(), []
     for folder in folders:
         looked.append(str(folder))

@@ -1,5 +1,4 @@
-"""The policy of bring-up as values: which steps, for how long and how many at once, when to stop, and what is
-wanted of each machine."""
+"""The policy of bring-up as values: steps, times, how many at once, halts, and wanted settings."""
 
 from __future__ import annotations
 
@@ -72,8 +71,7 @@ class MissingAttribute(Enum):
 
 @dataclass(frozen=True)
 class Machines:
-    """Which machines a setting is for: a glob over the maker's name as the controller says it, and SKUs, ()
-    for all."""
+    """Which machines a setting is for: a glob over the maker's name, and SKUs, () for all."""
 
     vendor: str = "*"
     skus: tuple[str, ...] = ()
@@ -115,9 +113,8 @@ class UpdateRoute(Enum):
 @dataclass(frozen=True)
 class DesiredFirmware:
     """A version that a component must have, exactly or at least. `component` is a kind
-    (`healthcheck.model.firmware`), or a glob over names of the firmware inventory, or of fwupd's devices
-    where the version comes by that; `bios` and `bmc` are the machine's BIOS and its controller's own
-    firmware."""
+    (`healthcheck.model.firmware`), or a glob over the firmware inventory or fwupd's devices; `bios` and `bmc`
+    are the machine's BIOS and its controller."""
 
     id: str
     of: Machines
@@ -166,10 +163,9 @@ class DesiredLeased:
 
 @dataclass(frozen=True)
 class DesiredSoak:
-    """How often a machine is restarted to see whether it comes back the same: first `cold` times by its
-    power, which is off for `off_s`, then `warm` times by its operating system. It has `boot_s` to come back,
-    and is looked at when it is up for `settle_s`. A boot that takes `slow` times the median and `slow_s`
-    seconds more is named."""
+    """How often a machine is restarted to see it come back the same: `cold` times by its power, off for
+    `off_s`, then `warm` times by its system. It has `boot_s`, and is looked at when up for `settle_s`. A boot
+    of `slow` times the median plus `slow_s` seconds is named."""
 
     cold: int
     warm: int
@@ -195,14 +191,11 @@ class DesiredConsoles:
 
 @dataclass(frozen=True)
 class BringupPolicy:
-    """All of it. `steps` are by name in their order; those in `without` a site leaves out, which is shown and
-    never a pass.
-
-    `boot` is from what a machine without an answering operating system boots once; NONE leaves that to its
-    boot order. `delivery` is the CSV file of what was delivered. `base` is for the reader of the base
-    configuration, values with their places. `host_keys` is where the host keys to expect are listed, None
-    where they are pinned at first contact. `os` is who installs the operating system.
-    """
+    """All of it. `steps` are in their order; those in `without` a site leaves out, which is shown and never a
+    pass. `boot` is from what a machine without an answering system boots once (NONE: its boot order).
+    `delivery` is the CSV file of what was delivered, `base` what the base configuration's reader takes,
+    values with places, `host_keys` where expected host keys are listed (None: pinned at first contact), `os`
+    who installs the operating system."""
 
     steps: Mapping[str, BringupStep]
     without: frozenset[str]

@@ -1,5 +1,4 @@
-"""Step agent: the agent of this muster and its rules is installed, a timer starts it, and it has made a check
-of its own."""
+"""Step agent: this muster's agent and rules are installed, a timer starts it, and it has checked."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Step base: the base configuration is as the policy says; what differs is made so in one operation, with the
-whole diff."""
+"""Step base: the base configuration is as the policy says, in one operation with the whole diff."""
 
 from __future__ import annotations
 

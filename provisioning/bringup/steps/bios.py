@@ -1,10 +1,7 @@
-"""Step bios: the settings that the policy wants are current. They are written once, wait for a reset, and
-become current in the next boot.
-
+"""Step bios: the settings that the policy wants are current. They are written once and current after a reset.
 The reset is off and then on, each an operation of its own that shows in the power state, and each is done
 once for one difference. A look reads current and pending settings in one go, so that a kill between writing
-and reset finds by looking what was taken.
-"""
+and reset finds by looking what was taken."""
 
 from __future__ import annotations
 
@@ -72,8 +69,7 @@ class BiosAsDesired(OfBmc):
     def _booting(
         self, machine: Machine, controller: Controller, found: Bios, differs: Settings,
     ) -> Observation | None:
-        """What a reset of ours, of which the boot may still be on its way, comes to; None where there is
-        none, or other settings differ."""
+        """What a reset of ours, perhaps on its way, comes to; None without one, or for other settings."""
         on = next((past for past in reversed(machine.operations) if past.key.startswith("on:bios:")), None)
         if on is None or controller.power() is not PowerState.ON:
             return None
@@ -138,8 +134,7 @@ class BiosAsDesired(OfBmc):
         return controller.set_bios(differs)
 
     def _desired(self, machine: Machine, controller: Controller) -> Desired | None:
-        """By the maker that the step credentials kept, asked for where that was left out; None where none is
-        reported and it matters."""
+        """By the maker that credentials kept, else asked for; None where none is reported and it matters."""
         sku = self._sku_of(machine.node)
         name = sku.name if sku is not None else None
         vendor = machine.kept.get("vendor", "")
@@ -164,8 +159,7 @@ def digest_of(settings: Settings) -> str:
 
 
 def same(one: str | int | bool, other: str | int | bool) -> bool:
-    """Whether a controller's value is the wanted one. Some write numbers and booleans as text; no text is a
-    boolean by its look."""
+    """Whether a controller's value is the wanted one; some write numbers and booleans as text."""
     return (type(one) is type(other) and one == other) or str(one).casefold() == str(other).casefold()
 
 

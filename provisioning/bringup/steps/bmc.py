@@ -1,5 +1,4 @@
-"""Step bmc: the management controller answers at its address, with the certificate that is known. No one logs
-in."""
+"""Step bmc: the controller answers at its address, with the known certificate; no login."""
 
 from __future__ import annotations
 

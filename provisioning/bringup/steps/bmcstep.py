@@ -1,10 +1,7 @@
-"""What all steps that ask a management controller share: opening it, and what each way in which it did not
-answer means for a machine.
-
-A controller that cannot be reached, is slow, or answers with errors is checked again, less and less often,
+"""What steps that ask a controller share: opening it, and what each way of no answer means for a machine. A
+controller that cannot be reached, is slow, or answers with errors is checked again, less and less often,
 until the step's time is over; what no one can repair by waiting is trouble at once. A refused login is kept,
-so that no one tries it again before a person says so.
-"""
+so that no one tries it again before a person says so."""
 
 from __future__ import annotations
 
@@ -38,12 +35,8 @@ _OF_BMC = ("bmc", "credentials", "hardware", "bios", "boot")
 
 
 class OfBmc(ABC):
-    """Base of the steps; one opens the controller, asks, and closes it again. `_observe` and `_make` may
-    raise BmcError.
-
-    A change that the controller still works on is waited for before anything else is looked at: what is not
-    so yet would be made twice.
-    """
+    """Base of the steps; one opens the controller, asks, and closes it. `_observe` and `_make` may raise
+    BmcError. A change that the controller still works on is awaited first: it would be made twice."""
 
     logs_in = True      # a step that asks as a stranger learns nothing of such changes
 
@@ -141,8 +134,7 @@ def after_earlier(machine: Machine, earlier: Sequence[EarlierChange]) -> Observa
 
 
 def learned(machine: Machine, earlier: Sequence[EarlierChange]) -> dict[str, OperationResult]:
-    """By key, what became of the newest operations of which no one knew the end, as far as the controller
-    tells."""
+    """By key what became of the newest operations of unknown end, as the controller tells."""
     found: dict[str, OperationResult] = {}
     for change in earlier:
         done = {ChangeEnd.DONE: True, ChangeEnd.RESET: True, ChangeEnd.FAILED: False}.get(change.end)
@@ -194,8 +186,7 @@ def _certificate(machine: Machine) -> str:
 
 
 def made(error: BmcError) -> OperationResult:
-    """How an operation ended that raised: it is not known, or it was not made. What it says begins with the
-    kind, by which a look knows it again."""
+    """How an operation that raised ended: unknown, or not made; its kind comes first, for later looks."""
     return OperationResult(error.done, clean(str(error), _MOST))
 
 

@@ -4,8 +4,7 @@ of the BIOS is left alone.
 A machine is sent to an installer only where nothing that is worth keeping can be there: one whose system is
 installed, or being installed, never is, nor is one where something answers of which it is not known what it
 is. One whose installation has failed is for a person, and step os sends it there again. One that is on may be
-booting, and is given time to answer. Then it is turned off, so that the override counts in the boot that the
-next step begins.
+booting, and is given time to answer. Then it is turned off, so that the override counts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Step burnin: a burn-in since the step was begun, which the machine passed; all machines that are there are
-burnt in together."""
+"""Step burnin: a burn-in since the step began, passed; all machines there are burnt in together."""
 
 from __future__ import annotations
 
@@ -126,8 +125,7 @@ class BurnInStep:
             f"burn-in {burnt.run}: {why}", Owner.OPERATOR, f"muster burnin show {burnt.run}", "node"),))
 
     def _newest(self, machines: Sequence[Machine]) -> dict[str, Burnin]:
-        """By machine its newest burn-in that ended since it is at this step. Documents of others, and older
-        ones, are passed over."""
+        """By machine its newest burn-in since it is at this step, without unreadable and others' ones."""
         since = {machine.name: machine.began for machine in machines}
         found: dict[str, Burnin] = {}
         for path in kept(self._context.folder, screenings=False):       # the newest first

@@ -1,5 +1,4 @@
-"""Step certificate: a certificate of the machine stands, and a burn-in that it passed since this bring-up is
-what it is of."""
+"""Step certificate: one stands, of a burn-in that the machine passed in this bring-up."""
 
 from __future__ import annotations
 
@@ -109,8 +108,7 @@ class Certify:
     def _issued(
         self, ready: Sequence[Passed], hardware: Mapping[str, Hardware],
     ) -> tuple[Mapping[str, Certificate], Mapping[str, str]]:
-        """The certificates, and who may have none with why: one that a person took back is no one else's
-        trouble."""
+        """The certificates, and why others may have none: a revoked one is no one else's trouble."""
         try:
             return issue(self._context.folder, ready, hardware, time.time()), {}
         except CertificateError as error:

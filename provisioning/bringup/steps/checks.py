@@ -1,5 +1,4 @@
-"""Step checks: all rules of the bring-up profile pass, as often in a row as the policy says. The kernel's log
-is for the next step."""
+"""Step checks: all rules of the bring-up profile pass, so many times in a row; the kernel log is next."""
 
 from __future__ import annotations
 

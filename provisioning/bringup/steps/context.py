@@ -1,5 +1,4 @@
-"""What the steps after the operating system work with: rules, the transport to the nodes, the state folder,
-the inventory."""
+"""What steps after the operating system work with: rules, transport, state folder, inventory."""
 
 from __future__ import annotations
 
@@ -14,8 +13,7 @@ from inventory.transport.base import Transport
 
 @dataclass(frozen=True)
 class StepContext:
-    """`path` is the inventory file, `rules` the folders of rules in their order, `default_sku` what nodes are
-    that name no SKU."""
+    """`path` is the inventory file, `rules` rules folders in order, `default_sku` that of nodes without."""
 
     folder: Path
     path: Path

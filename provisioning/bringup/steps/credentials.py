@@ -1,9 +1,6 @@
-"""Step credentials: the login is taken, and the machine says what it is and which firmware it has; versions
-are what the policy wants. Where the policy wants passwords of their own, a controller that has none gets one
-first.
-
-Serial number, UUID and versions are kept. A refused login is never tried again by itself.
-"""
+"""Step credentials: the login is taken, and the machine says what it is, with wanted firmware. Where the
+policy wants passwords of their own, a controller that has none gets one first. Serial number, UUID and
+versions are kept. A refused login is never tried again by itself."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""Machines that say they are each other: one serial number or UUID on two, a host name of another, and places
-where another was delivered.
-
-A machine waits a while for those that are about to tell who they are, so that of two that are equal both
-are reported, whoever comes first.
-"""
+"""Machines that say they are each other: a serial number or UUID on two, another's host name or place. A
+machine waits a while for those that are about to tell who they are, so that of two that are equal both are
+reported, whoever comes first."""
 
 from __future__ import annotations
 
@@ -27,8 +24,7 @@ _LABELS = {"serial": "serial number", "uuid": "UUID"}
 
 @dataclass(frozen=True)
 class Other:
-    """What was kept of a machine on its way; `coming` says that it has not reported yet who it is, and is
-    about to."""
+    """What was kept of a machine on its way; `coming`: it is about to report who it is."""
 
     kept: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     coming: bool = False
@@ -39,19 +35,15 @@ Others: TypeAlias = Callable[[], Mapping[str, Other]]
 
 @dataclass(frozen=True)
 class IdentityConflicts:
-    """What is wrong with what a machine says of itself, and how many others are about to tell who they
-    are."""
+    """What is wrong with what a machine says it is, and how many others are about to tell."""
 
     troubles: tuple[Trouble, ...]
     coming: int
 
 
 class Duplicates:
-    """Who has said what: in this process, and by `others` in the store, for machines of the inventory.
-
-    `delivered` is what `delivered_by` read; `names` are the names of the inventory. The store is read once
-    for all machines of `fresh_s`.
-    """
+    """Who has said what: here, and by `others` in the store, read once for all machines of `fresh_s`.
+    `delivered` is what `delivered_by` read; `names` are the inventory's."""
 
     def __init__(
         self, others: Others, delivered: Mapping[str, str] | None = None, names: Collection[str] = (), *,
@@ -85,8 +77,7 @@ class Duplicates:
                                   *self._place(machine, mine["serial"])), waits)
 
     def _called(self, machine: str, name: str) -> list[Trouble]:
-        """A factory gives all machines one name; but what is called as another one of ours was installed
-        as that one."""
+        """A factory gives all one name; but what is called as another of ours was installed as that."""
         other = self._names.get(name.split(".")[0].casefold())
         if other is None or other == machine:
             return []
@@ -118,11 +109,8 @@ class Duplicates:
 
 
 def delivered_by(path: Path | None, names: Collection[str]) -> Mapping[str, str] | None:
-    """By serial number the machine of the inventory that it was delivered for, "" where the list does not
-    say; None without a list.
-
-    Raises ConfigError for a list that cannot be read.
-    """
+    """By serial number the machine that it was delivered for, "" where the list does not say; None without a
+    list. Raises ConfigError."""
     if path is None:
         return None
     from provisioning.discover.deliverylist import parse

@@ -41,8 +41,7 @@ _BEFORE = ORDER[:ORDER.index("bios")]       # until then a machine is about to t
 
 
 def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor]:
-    """Raises RulesError for a base configuration that cannot be, ConfigError for a delivery list that cannot
-    be read."""
+    """Raises RulesError for a bad base configuration, ConfigError for a bad delivery list."""
     step = policy.steps
     tries = KeptTries(step["hardware"].seconds)
 
@@ -50,8 +49,7 @@ def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor
         return controller(node, folder=context.folder)
 
     def patient(node: Node) -> Controller:
-        """For a whole inventory: half of the step's time, so that a slow one is read to the end; one answer
-        that does not come ends it sooner."""
+        """For a whole inventory half of the step's time, so that a slow one is read to the end."""
         return controller(node, folder=context.folder, seconds=step["hardware"].seconds / 2, answer_s=30.0,
                           kept=tries.of(node.name))
 
@@ -99,8 +97,7 @@ def _kept(context: StepContext) -> Mapping[str, Mapping[str, str]]:
 
 
 def _others(context: StepContext) -> Mapping[str, Other]:
-    """A machine whose controller did not answer its first look is not waited for: that may take as long as it
-    likes."""
+    """A machine whose controller did not answer its first look is not waited for."""
     return {
         row.node: Other(row.kept,
                         row.on_its_way and row.step in _BEFORE and "serial" not in row.kept

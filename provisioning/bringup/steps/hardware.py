@@ -1,9 +1,6 @@
-"""Step hardware: the parts that the controller tells of are those of the SKU and well, its log and sensors
-say nothing critical, and no one else says that he is this machine.
-
-What the controller does not tell of is no pass: the look says so, and the step checks looks again from the
-operating system.
-"""
+"""Step hardware: the parts that the controller tells of are those of the SKU and well, log and sensors are
+not critical, and no other says it is this machine. What the controller does not tell of is no pass: the look
+says so, and the step checks looks again from the operating system."""
 
 from __future__ import annotations
 
@@ -115,8 +112,7 @@ class HardwareAsOrdered(OfBmc):
     def _logged(
         self, controller: Controller, powered: bool, unreported: list[str], unread: list[str],
     ) -> Iterator[Trouble]:
-        """What the event log and the sensors say that is critical. Voltages and fans of a machine that is off
-        mean nothing."""
+        """What log and sensors call critical; voltages and fans of a machine that is off do not count."""
         found = _idle_answer(lambda: controller.log(self._policy.parts.log_days), "event log", unreported)
         log = found.log if found is not None else None
         if found is not None and found.missing:

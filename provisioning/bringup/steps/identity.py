@@ -1,8 +1,5 @@
-"""Whether the machine that answers by a name is the one that is meant, and no other's double; pure.
-
-Hardware proves more than names: the controller's serial number was read over another cable. Names and
-machine-id come with an image.
-"""
+"""Whether the machine that answers by a name is the one that is meant; pure. Hardware proves more than names:
+the controller's serial number was read over another cable. Names and machine-id come with an image."""
 
 from __future__ import annotations
 
@@ -55,8 +52,7 @@ def proven(who: NodeIdentity, board: Mapping[str, str]) -> bool | None:
 
 
 def swapped(name: str) -> str:
-    """A UUID with its first three fields the other way round, as SMBIOS and IPMI disagree on them (DSP0134,
-    7.2.1)."""
+    """A UUID with three fields reversed, as SMBIOS and IPMI disagree on them (DSP0134, 7.2.1)."""
     fields = name.split("-")
     if len(fields) != 5:
         return name

@@ -1,5 +1,4 @@
-"""Step kernel: the kernel's log is judged by the catalogue of known faults and by a baseline; without a
-baseline it is not measured."""
+"""Step kernel: the kernel's log by the catalogue and a baseline; without one it is not measured."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ _ADVICE = ("learn one from sound nodes (muster baseline learn, review, approve),
 
 
 class Kernel:
-    """Looks by a sweep of all machines that are there, by the rules of the kernel's log alone; repairs
-    nothing."""
+    """Sweeps all machines that are there by the rules of the kernel's log; repairs nothing."""
 
     def __init__(self, step: BringupStep, context: StepContext, profile: str) -> None:
         self.step = step

@@ -31,11 +31,8 @@ _ADVICE = ("repair that, then: muster bringup retry {node}; or leave the step ou
 
 
 class Leased:
-    """Looks at what its last sweep under a lease found; makes one of all machines that have none yet.
-
-    A run that was killed after its sweep makes another: it takes minutes at most, and what it found is not
-    kept anywhere else as a whole.
-    """
+    """Looks at what its last sweep under a lease found, else makes one of all machines without. A killed run
+    makes another: it takes minutes, and nothing else keeps the whole."""
 
     def __init__(
         self, step: BringupStep, context: StepContext, profile: str, rules: tuple[str, ...],
@@ -98,8 +95,7 @@ class Leased:
 
 
 def _of(report: NodeReport, seen: Observation) -> Observation:
-    """What is skipped does not concern the machine; what could not be measured is for a person, since another
-    run at once would show the same."""
+    """Skipped does not concern the machine; unmeasured is for a person: another run would show the same."""
     if all(one.status is Status.SKIPPED for one in report.results):
         why = "; ".join(f"{one.rule}: {one.reason}" for one in report.results)
         return Observation(StepState.SO, clean(f"nothing to check here: {why}", 300))

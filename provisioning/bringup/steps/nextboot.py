@@ -17,8 +17,7 @@ SET = "boot:"
 def sent(
     machine: Machine, controller: Controller, target: BootTarget, times: PowerTimes, step: str,
 ) -> Observation | None:
-    """What is to be done for it to boot from there when it is turned on; None when it is off and will. Raises
-    BmcError."""
+    """What makes it boot from there when turned on; None when it is off and will. Raises BmcError."""
     power = controller.power()
     found = controller.boot()
     if isinstance(found.allowed, tuple) and target not in found.allowed:

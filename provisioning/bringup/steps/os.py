@@ -65,8 +65,7 @@ class OsInstalled(OfBmc):
         return OperationResult(True, "accepted")
 
     def _observed(self, machine: Machine) -> Observation:
-        """With what is kept of an installation that was accepted: the next try of this step has to know of
-        it, and has no operations of this one."""
+        """With what is kept of an accepted installation, which the next try must know of."""
         found, asked = self._found(machine), _asked_last(machine)
         if asked is None or asked.done is not True:
             return found
@@ -170,8 +169,7 @@ def _installs(report: OsReport, change: tuple[str, ...]) -> Observation:
 
 
 def install_key(change: tuple[str, ...]) -> str:
-    """An installer may take several steps one after another, such as to commission and to deploy: each is
-    asked for once."""
+    """An installer may take several steps, such as to commission and to deploy: each once."""
     digest = hashlib.sha256("\n".join(change).encode()).hexdigest()
     return f"{_INSTALL}{digest[:12]}"
 

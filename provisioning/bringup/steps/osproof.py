@@ -1,9 +1,6 @@
-"""What proves that a machine's operating system is installed: what its installer reports, and where no host
-key came with that, the machine's own sign as well; and what of it is kept with the machine.
-
-An installer that has done nothing yet does not know what others installed: the machine is asked, too, before
-anything is put over it.
-"""
+"""What proves that a machine's operating system is installed: its installer's report, and where that has no
+host key, the machine's own sign as well; and what of it is kept. An installer that has done nothing yet does
+not know what others installed: the machine is asked, too, before anything is put over it."""
 
 from __future__ import annotations
 
@@ -22,8 +19,7 @@ _MOST = 300
 
 
 class OsProof:
-    """`look` asks the machine over SSH. Called with a node, it raises OsError where the installer cannot be
-    asked."""
+    """`look` asks the machine over SSH. Raises OsError where the installer cannot be asked."""
 
     def __init__(self, backend: OsBackend, look: Proof) -> None:
         self._backend, self._look = backend, look

@@ -1,8 +1,5 @@
-"""Takes a machine's power off and on again, or on alone: each an operation that is done once and shows in the
-power state.
-
-There is no restart: killed between off and on, the next look finds the machine off, and goes on from there.
-"""
+"""A machine's power off and on, or on: operations done once that show in its state. There is no restart:
+killed between off and on, the next look finds the machine off, and goes on from there."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
-"""Step service: the inventory says that the machine is in service, its agent knows, and what kept jobs away
-for its bring-up does no more.
-
-The file is edited as `muster inventory lifecycle` does. An agent that this bring-up installed counts its node
-in alerts from then on.
-"""
+"""Step service: the inventory says so, the agent knows, and jobs are kept away no more. The file is edited as
+`muster inventory lifecycle` does. An agent of this bring-up counts in alerts from then on."""
 
 from __future__ import annotations
 

@@ -41,8 +41,7 @@ class Boots(Protocol):
         """Which boot it is in; one without an id where it was not reached."""
 
     def restart(self, node: Node, boot: str) -> tuple[bool | None, str]:
-        """Has it restart if it is in this boot: whether it will, None where that is not known, and what was
-        said."""
+        """Restarts it if it is in this boot: whether it will (None: not known), and what was said."""
 
     def judged(self, machine: Machine, look: BootLook, boot: BootTimes) -> Judged:
         """What the boot shows that `look` saw."""
@@ -107,8 +106,7 @@ def _rules(report: NodeReport) -> Mapping[str, tuple[str, str, str]]:
 
 
 def _log(recording: Recording, sku: str) -> tuple[dict[str, str], bool | None]:
-    """The errors in the kernel's log by the id of their form, and whether it has its beginning; None where it
-    was not read."""
+    """The kernel log's errors by form, and whether it has its beginning; None where not read."""
     notes = LearningNotes()
     for digest in digests_from_recording(recording, sku, notes):
         found = {}

@@ -60,11 +60,9 @@ _ADVICE: Mapping[Stage, str] = {
 
 
 class Ssh:
-    """`host_keys` is a list of the keys to expect, or a folder of consoles' logs; without one the keys are
-    pinned that came with the proof of the installed system, for which `proof` is asked where none was kept.
-
-    `others` gives what the store keeps of all machines, by name, and `names` are all of the inventory.
-    """
+    """`host_keys` lists the keys to expect, or is a folder of consoles' logs; else the keys are pinned that
+    came with the `proof` of the installed system, asked for where none was kept. `others` gives what the
+    store keeps of all machines; `names` are the inventory's."""
 
     def __init__(
         self, step: BringupStep, transport: Callable[[], Transport], host_keys: Path | None = None, *,
@@ -139,8 +137,7 @@ class Ssh:
                     for name in of}
 
     def _subjects(self, nodes: Sequence[Node]) -> list[NodeEnrolment]:
-        """What these machines show, and what is to be done about it; raises ConfigError for a list that
-        cannot be read."""
+        """What these machines show, and what is to be done about it; raises ConfigError."""
         config = default_config()
         expected = read_expected(
             self._host_keys, [node.name for node in nodes]) if self._host_keys is not None else None

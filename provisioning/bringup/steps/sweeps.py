@@ -1,5 +1,4 @@
-"""A sweep of the machines at a step, as `muster check` makes it, kept in the store; and what of it keeps a
-machine at this step."""
+"""A sweep of the machines at a step, as `muster check`'s, stored; and what of it keeps a machine."""
 
 from __future__ import annotations
 
@@ -90,11 +89,7 @@ def _stored(
 
 
 def judged(report: NodeReport, known: NodeReadings | None) -> Observation:
-    """What a sweep says of one machine: FAIL is trouble, whatever could not be measured is checked again, and
-    only then it is so.
-
-    INFO keeps no one.
-    """
+    """What a sweep says of one machine: FAIL is trouble; what was not measured is checked again."""
     if not report.results:
         return Observation(StepState.UNKNOWN, clean(f"{report.stage or 'not checked'}: {report.reason}", 300))
     counted = [one for one in report.results if one.severity is not Severity.INFO]

@@ -45,8 +45,7 @@ def decide(
     look: BandLook, steps: Sequence[FirmwareStep], node: str, tool: str, times: BandTimes, now: float, *,
     running: str = "",
 ) -> UpdateDecision:
-    """The next thing for one machine and one version. `running` says that the tool is at work there, and how
-    it is known."""
+    """The next thing for one machine and version; `running`: the tool is at work, and how it is known."""
     send, restart = (last_step(steps, name) for name in (SEND, RESTART))
     if running:
         if send is not None and now > send.began + times.write_s:

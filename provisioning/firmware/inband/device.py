@@ -33,8 +33,7 @@ class BandDevice:
 
 
 def look_of(source: str, devices: Iterable[BandDevice]) -> tuple[FirmwareLook, dict[str, BandDevice]]:
-    """The look that the store keeps of a tool's devices, and by the name of each component its device.
-    Several of one name get a number each."""
+    """The store's look of a tool's devices, and the device of each component; equal names get numbers."""
     met: Counter[str] = Counter()
     named: dict[str, BandDevice] = {}
     for one in devices:

@@ -22,9 +22,8 @@ _NVME = "nvme"      # the plugin of NVMe drives, whose versions are as the drive
 
 
 def devices(text: str) -> tuple[BandDevice, ...]:
-    """The devices with firmware of `fwupdmgr get-devices --json`; those that fwupd only sees, such as
-    processors of virtual machines, have no version and cannot be updated, and are left out. Raises
-    ToolOutputError."""
+    """The devices with firmware of `fwupdmgr get-devices --json`; those without a version that cannot be
+    updated (virtual processors) are left out. Raises ToolOutputError."""
     found = _document(text)
     listed = found.get("Devices")
     if not isinstance(listed, list):

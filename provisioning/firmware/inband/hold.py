@@ -27,8 +27,7 @@ class NotHeldError(MusterError):
 
 @dataclass(frozen=True)
 class MachineHold:
-    """What it takes to hold machines: where state is kept, who asks, how nodes are reached, and what SKUs
-    there are."""
+    """What holding machines takes: where state is, who asks, how nodes are reached, and the SKUs."""
 
     folder: Path
     who: str

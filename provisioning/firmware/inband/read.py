@@ -20,8 +20,7 @@ def read_tools(
     store: Store, nodes: Sequence[Node], transport: Transport, fanout: int,
     tools: Collection[UpdateRoute] = TOOLS, place: BandPlace = ALL_OF_IT,
 ) -> dict[str, str]:
-    """Asks all of them, and keeps each answer as it comes; gives by node why a tool reported none. Raises
-    StoreError."""
+    """Asks all, and keeps answers as they come; by node why a tool reported none. Raises StoreError."""
     wrong: dict[str, str] = {}
     for found in look(nodes, tools, transport, fanout, place) if nodes else ():
         keep(store, found, time.time())
@@ -31,8 +30,7 @@ def read_tools(
 
 
 def keep(store: Store, found: NodeLook, now: float) -> None:
-    """Keeps what tools reported; one that reported nothing changes nothing of what is kept. Raises
-    StoreError."""
+    """Keeps what tools reported; one that reported nothing changes nothing. Raises StoreError."""
     for tool, devices in found.devices.items():
         seen, _ = look_of(tool.value, devices)
         write_controller(store, found.node, now, seen, tool.value)

@@ -48,9 +48,8 @@ ALL_OF_IT = BandPlace()
 
 @dataclass(frozen=True)
 class NodeLook:
-    """What the tools of one node reported. `devices` is by tool; one that reported nothing is in `lost`, with
-    why. `up` is for how many seconds the machine has been up; None, and `failure`, where it did not
-    answer."""
+    """What the tools of one node reported. `devices` is by tool; in `lost` is why others reported none. `up`
+    is the machine's seconds since boot; None, and `failure`, where it did not answer."""
 
     node: str
     devices: Mapping[UpdateRoute, tuple[BandDevice, ...]]

@@ -153,8 +153,7 @@ def _started(wanted: BandUpdate, tools: BandTools) -> float | None:
 
 
 def _back(wanted: BandUpdate, began: float, tools: BandTools, stopped: threading.Event) -> None:
-    """Waits until the machine has started since then, or takes too long: who had it before would run jobs on
-    a machine that is going down."""
+    """Waits for the machine to have started since then: its old holder would run jobs while it goes down."""
     while not stopped.is_set() and tools.clock() < began + tools.times.back_s:
         started = _started(wanted, tools)
         if started is not None and started > began - SLACK_S:

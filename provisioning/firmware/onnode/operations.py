@@ -167,8 +167,7 @@ class BandMachine:
         return self.note(key)
 
     def install(self, request: Any) -> Any:
-        """Has the tool write the payload to the devices, one after the other; the answer comes within the
-        limit, and the tool goes on after it."""
+        """Has the tool write the payload to the devices in turn; the answer may come before the tool ends."""
         key, tool, named = request["key"], request["tool"], request["devices"]
         if KEY.fullmatch(key) is None or not named or any(DEVICE.fullmatch(one) is None for one in named):
             raise NotWritten("the request is not in its form")

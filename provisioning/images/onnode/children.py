@@ -1,8 +1,5 @@
-"""Runs a runtime's own client, bounded in time and bytes, that does not outlive the line to the head. Python
-3.8.
-
-prctl(2): with PR_SET_PDEATHSIG a child is killed when we are, however we end.
-"""
+"""Runs a runtime's own client, bounded, and not beyond the line to the head. Python 3.8. prctl(2): with
+PR_SET_PDEATHSIG a child is killed when we are."""
 
 from __future__ import annotations
 
@@ -72,9 +69,8 @@ class Children:
     def ran(
         self, argv: Sequence[str], seconds: float, watch: Callable[[], str] = str, keep: bool = True,
     ) -> Any:
-        """Its exit status and its two outputs, of the second the end; raises ToolError or Lost. It is ended
-        after so many seconds, when `watch` gives a reason, and when the head is gone. Without `keep` what it
-        prints is thrown away."""
+        """Its exit status and two outputs, of the second the end; raises ToolError or Lost. It ends after so
+        long, when `watch` gives a reason, or without the head. `keep`: its output is not thrown away."""
         try:
             child = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if keep else subprocess.DEVNULL,

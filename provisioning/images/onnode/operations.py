@@ -1,9 +1,6 @@
-"""Looks at images on this node, and pulls those that are missing, alone and bounded. Python 3.8.
-
-/run/muster-images is locked while a pull is at work, by us and by the client that pulls: who comes meanwhile
-pulls nothing. The client is killed with the line to the head. What it had fetched stays in the runtime, which
-removes it after a day or goes on from there.
-"""
+"""Looks at images on this node, and pulls missing ones, alone and bounded. Python 3.8. /run/muster-images is
+locked while a pull is at work: who comes meanwhile pulls nothing. The client is killed with the line to the
+head; what it had fetched stays in the runtime, which removes it after a day or goes on from there."""
 
 from __future__ import annotations
 

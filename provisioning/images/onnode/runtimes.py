@@ -30,8 +30,7 @@ _CHECK = re.compile(
 
 
 class Stored:
-    """An image as a runtime lists it: repository by its full name, tag and digest ("" for none), and the
-    name by which the runtime knows it."""
+    """An image as a runtime lists it: full repository, tag and digest ("" for none), and its name there."""
 
     def __init__(self, repository: str, tag: str, digest: str, name: str) -> None:
         self.repository = repository
@@ -178,11 +177,8 @@ class CriRuntime:
 
 
 def runtime(children: Children, asked: Any) -> Any:
-    """The runtime that is wanted or, with "auto", the one that this node uses; raises ToolError.
-
-    `asked` has `runtime`, `address`, `namespace` and `hosts`. With a kubelet, what serves it goes first; else
-    Docker where its daemon's socket is there.
-    """
+    """The wanted runtime or, with "auto", the one that this node uses: what serves a kubelet, else Docker
+    where its socket is. `asked` has `runtime`, `address`, `namespace` and `hosts`. Raises ToolError."""
     kind, address = asked["runtime"], asked["address"]
     kubelet = os.path.isdir("/var/lib/kubelet") and not os.path.exists("/run/cri-dockerd.sock")
     order = ("cri", "containerd", "docker") if kubelet else ("docker", "containerd", "cri")

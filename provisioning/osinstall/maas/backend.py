@@ -115,12 +115,8 @@ class MaasBackend:
         raise trouble or OsError(f"MAAS takes {node.name} no further")
 
     def release(self, node: Node, typed: str = "") -> bool:
-        """Has MAAS release the node's machine, which ends what runs there; returns whether that was asked
-        for.
-
-        Whatever was not deployed by muster, by this account and as this node, is released only where the
-        node's name was `typed`. Raises OsError.
-        """
+        """Has MAAS release the machine, which ends what runs there; whether that was asked for. What muster
+        did not deploy with this account as this node goes only where its name was `typed`. OsError."""
         one = self._machine(node)
         if one is None:
             raise OsError(f"MAAS has no machine with {sought(node)}")

@@ -1,8 +1,6 @@
-"""Questions to MAAS and changes there, signed: GET is asked again while MAAS is busy, POST is sent once.
-
-What MAAS says of a refusal is in the error, on one line and without the key
-(https://canonical.com/maas/docs/api: errors are text, or a JSON object of messages by field).
-"""
+"""Signed questions and changes: GET is asked again while MAAS is busy, POST is sent once. What MAAS says of a
+refusal is in the error, on one line and without the key (https://canonical.com/maas/docs/api: errors are
+text, or a JSON object of messages by field)."""
 
 from __future__ import annotations
 
@@ -30,11 +28,8 @@ _SILENT_S = 10.0
 
 
 class MaasClient:
-    """One MAAS with one API key, which is read at the first request. Several threads may use it.
-
-    When it does not answer, that costs a run over many nodes the time of one question: for a while the others
-    are refused here.
-    """
+    """One MAAS with one API key, read at the first request; for several threads. No answer costs a run over
+    many nodes one question's time: others are refused here for a while."""
 
     def __init__(
         self, where: MaasPlace, key: Secret, *, tls: str = "verify", seconds: float = 60.0,
@@ -51,8 +46,7 @@ class MaasClient:
         self._silent_until = 0.0
 
     def get(self, path: str, query: Sequence[tuple[str, str]] = ()) -> Any:
-        """The JSON value at a path below the API's root; asked again where that may help and there is time.
-        Raises OsError."""
+        """The JSON at a path below the API's root; asked again where that may help. Raises OsError."""
         with self._lock:
             if time.monotonic() < self._silent_until:
                 raise MaasError(f"{self._silent}; not asked again for {_SILENT_S:g} s", passing=True)
@@ -70,8 +64,7 @@ class MaasClient:
                 tries += 1
 
     def post(self, path: str, op: str, fields: Mapping[str, str]) -> Any:
-        """One attempt at an operation; the JSON value that came back, None for an empty answer. Raises
-        MaasError."""
+        """One attempt at an operation; the JSON that came back, None for none. Raises MaasError."""
         deadline = HttpDeadline(self._seconds)
         return self._once("POST", path, (("op", op),), fields, deadline)
 

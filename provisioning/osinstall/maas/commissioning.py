@@ -1,10 +1,7 @@
-"""What MAAS came to know of a machine when it commissioned it: its switches (the XML of lldpctl), and the PCI
-addresses of its interfaces.
-
-Both are outputs of MAAS's own scripts (`nodes/ID/results/`), by their names in MAAS 2.x and 3.x
+"""What MAAS learned of a machine in commissioning: its switches (lldpctl's XML) and interfaces' PCI
+addresses. Both are outputs of MAAS's own scripts (`nodes/ID/results/`), by their names in MAAS 2.x and 3.x
 (canonical/maas: src/provisioningserver/refresh/node_info_scripts.py). The resources are LXD's, with the PCI
-address of each card and the interfaces at its ports.
-"""
+address of each card and the interfaces at its ports."""
 
 from __future__ import annotations
 
@@ -61,8 +58,7 @@ def commissioned(backend: MaasBackend, node: Node) -> Commissioned:
 
 
 def addresses(resources: str) -> Mapping[str, str]:
-    """The PCI address of each interface, of the JSON that MAAS's script for resources prints; empty for
-    anything else."""
+    """Each interface's PCI address, in JSON of MAAS's resources script; empty for anything else."""
     try:
         document = json.loads(resources)
     except (ValueError, RecursionError):

@@ -1,9 +1,6 @@
-"""Which of MAAS's machines a node of the inventory is; pure.
-
-The inventory's labels maas_id, serial and uuid, the address of the controller and the name are each looked
-for. All that are found have to be one machine: what points at two is an error that names both, since the
-wrong one would be installed.
-"""
+"""Which of MAAS's machines a node of the inventory is; pure. Labels maas_id, serial and uuid, the
+controller's address and the name are looked for; all found have to be one machine: two are an error, since
+the wrong one would be installed."""
 
 from __future__ import annotations
 
@@ -27,11 +24,8 @@ class MaasMatch:
 
 
 def find(node: Node, machines: Iterable[MaasMachine], addresses: Mapping[str, str]) -> MaasMatch | None:
-    """The machine that the node is, None where MAAS has none; `addresses` are those of controllers by
-    system_id.
-
-    Raises OsError where several are, or the one that is found is another by its serial number.
-    """
+    """The machine that the node is, or None; `addresses` are controllers' by system_id. Raises OsError for
+    several, or for one with another serial number."""
     claims: dict[str, list[str]] = {}
     by_id = {}
     for one in machines:

@@ -1,8 +1,6 @@
-"""What MAAS says of a machine, as frozen values; its texts are cleaned and bounded, whatever they hold.
-
-The fields are those of the published API (https://canonical.com/maas/docs/api, Machines) as MAAS 2.5 to 3.6
-and gomaasclient's test data spell them; what is not there is "", and a status that is no number is -1.
-"""
+"""What MAAS says of a machine, as values; texts are cleaned and bounded. The fields are those of the
+published API (https://canonical.com/maas/docs/api, Machines) as MAAS 2.5 to 3.6 and gomaasclient's test data
+spell them; what is not there is "", and a status that is no number is -1."""
 
 from __future__ import annotations
 
@@ -38,12 +36,9 @@ class MaasInterface:
 
 @dataclass(frozen=True)
 class MaasMachine:
-    """One machine. `system_id` is MAAS's own name for it. `status` is a number of its enumeration,
-    `status_name` its word. `osystem` and `series` are the image, empty for a machine without one.
-
-    `mark` is the node as which muster had it deployed. `testing` is a number of the enumeration of script
-    results (2 passed, -1 none). `serials` are those of the system and its chassis.
-    """
+    """One machine. `system_id` is MAAS's name for it, `status` a number of its enumeration, `status_name` its
+    word. `osystem` and `series` are the image, if any. `mark` is the node as which muster had it deployed.
+    `testing` is a script result's number (2 passed, -1 none). `serials`: system and chassis."""
 
     system_id: str
     hostname: str
@@ -105,8 +100,7 @@ def machine(document: object) -> MaasMachine:
 
 
 def machines(document: object) -> tuple[MaasMachine, ...]:
-    """The machines of a list. Raises OsError for what is none; an entry that is no machine is passed over, so
-    that one does not hide the others."""
+    """The machines of a list; an entry that is none is passed over. Raises OsError for no list."""
     if not isinstance(document, list):
         raise OsError(f"MAAS answered no list of machines but {short(type(document).__name__)}; is this "
                       "MAAS?")
@@ -140,8 +134,7 @@ def address(text: str) -> str:
 
 
 def number(text: object) -> str:
-    """A serial number or UUID as it is compared: in upper case; "" for what makers write where there is
-    none."""
+    """A serial number or UUID as compared: upper case; "" for makers' words for none."""
     found = clean(text, 80).strip() if isinstance(text, str) else ""
     return "" if _NO_NUMBER.fullmatch(found) else found.upper()
 

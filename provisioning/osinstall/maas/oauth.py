@@ -1,9 +1,7 @@
-"""MAAS's API key and the header that signs a request with it: OAuth 1.0a, PLAINTEXT (RFC 5849, 3.4.4).
-
-The key is `consumer:token:secret`; the consumer has no secret, so that the signature is `&secret`
+"""MAAS's API key and the header it signs: OAuth 1.0a, PLAINTEXT (RFC 5849, 3.4.4). The key is
+`consumer:token:secret`; the consumer has no secret, so that the signature is `&secret`
 (https://maas.io/docs/api-authentication-reference). It is a credential in every request: it leaves this
-module only in the header.
-"""
+module only in the header."""
 
 from __future__ import annotations
 

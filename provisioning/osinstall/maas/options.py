@@ -16,18 +16,14 @@ _RELEASE = re.compile(r"\d+\.\d+")
 
 @dataclass(frozen=True)
 class MaasOptions:
-    """`url` is that of MAAS (https://maas.example.com:5443/MAAS); `key` says where its API key is, a file or
-    a command that gives `consumer:token:secret` on its first line.
-
-    `osystem` and `distro_series` are the image as MAAS names it (ubuntu, jammy; custom, dgx-os-7): empty is
-    what MAAS has as its default, and then any deployed image is right. `hwe_kernel` is its kernel,
-    `user_data` a file for cloud-init. `commissioning_scripts` and `testing_scripts` are names or tags, empty
-    for MAAS's own choice. With `tested`, a machine that is ready and has no test results is tested before it
-    is deployed. `tags`, which MAAS must have, are put on each machine that is deployed.
-
-    `tls` is "verify" (the system's authorities) or the path of a file of authorities. `cleartext` allows
-    http://, by which the key can be read on the way. `seconds` is for one question with its retries.
-    """
+    """`url` is MAAS's (https://maas.example.com:5443/MAAS); `key` is where its API key is, a file or command
+    that gives `consumer:token:secret` on its first line. `osystem` and `distro_series` name the image
+    (ubuntu, jammy; custom, dgx-os-7): empty is MAAS's default, and then any deployed image is right.
+    `hwe_kernel` is its kernel, `user_data` a file for cloud-init. `commissioning_scripts` and
+    `testing_scripts` are names or tags, empty for MAAS's own choice. With `tested`, a ready machine without
+    results is tested first. `tags`, which MAAS must have, are put on what is deployed. `tls` is "verify" (the
+    system's authorities) or a file of authorities; `cleartext` allows http://, which shows the key. `seconds`
+    is for a question with retries."""
 
     url: str
     key: Secret

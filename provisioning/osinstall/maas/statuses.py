@@ -1,8 +1,6 @@
-"""MAAS's statuses, what each says of the operating system, and what may be asked of a machine in it; pure.
-
-The numbers and words are those of NODE_STATUS and its labels, and the operations those that NODE_TRANSITIONS
-allows (canonical/maas: src/maascommon/enums/node.py, src/maascommon/node.py, src/maasserver/node_status.py).
-"""
+"""MAAS's statuses, what each says of the system, and what may be asked in it; pure. The numbers and words are
+those of NODE_STATUS and its labels, and the operations those that NODE_TRANSITIONS allows (canonical/maas:
+src/maascommon/enums/node.py, src/maascommon/node.py, src/maasserver/node_status.py)."""
 
 from __future__ import annotations
 
@@ -62,23 +60,18 @@ LABELS = {one: _LABELS.get(one, one.name.replace("_", " ").lower()) for one in M
 _BY_LABEL = {label: one for one, label in LABELS.items()}
 PASSED, NO_TESTS, ABORTED = 2, -1, 5        # of SCRIPT_STATUS
 
-_STATES = {
-    MaasStatus.NEW: OsState.PLANNED, MaasStatus.COMMISSIONING: OsState.INSTALLING,
-    MaasStatus.FAILED_COMMISSIONING: OsState.FAILED, MaasStatus.MISSING: OsState.UNKNOWN,
-    MaasStatus.READY: OsState.PLANNED, MaasStatus.RESERVED: OsState.PLANNED,
-    MaasStatus.DEPLOYED: OsState.INSTALLED, MaasStatus.RETIRED: OsState.FAILED,
-    MaasStatus.BROKEN: OsState.FAILED, MaasStatus.DEPLOYING: OsState.INSTALLING,
-    MaasStatus.ALLOCATED: OsState.PLANNED, MaasStatus.FAILED_DEPLOYMENT: OsState.FAILED,
-    # On its way to Ready, from which it is deployed.
-    MaasStatus.RELEASING: OsState.INSTALLING, MaasStatus.FAILED_RELEASING: OsState.FAILED,
-    MaasStatus.DISK_ERASING: OsState.INSTALLING, MaasStatus.FAILED_DISK_ERASING: OsState.FAILED,
-    # A person is at work, and may put back what was deployed.
-    MaasStatus.RESCUE_MODE: OsState.UNKNOWN, MaasStatus.ENTERING_RESCUE_MODE: OsState.UNKNOWN,
-    MaasStatus.FAILED_ENTERING_RESCUE_MODE: OsState.FAILED,
-    MaasStatus.EXITING_RESCUE_MODE: OsState.UNKNOWN,
-    MaasStatus.FAILED_EXITING_RESCUE_MODE: OsState.FAILED, MaasStatus.TESTING: OsState.INSTALLING,
-    MaasStatus.FAILED_TESTING: OsState.FAILED}
-
+_STATES = {status: state for state, statuses in {
+    OsState.PLANNED: (MaasStatus.NEW, MaasStatus.READY, MaasStatus.RESERVED, MaasStatus.ALLOCATED),
+    # What is released is on its way to Ready, from which it is deployed.
+    OsState.INSTALLING: (MaasStatus.COMMISSIONING, MaasStatus.TESTING, MaasStatus.DEPLOYING,
+                         MaasStatus.RELEASING, MaasStatus.DISK_ERASING),
+    OsState.INSTALLED: (MaasStatus.DEPLOYED,),
+    # In rescue mode a person is at work, and may put back what was deployed.
+    OsState.UNKNOWN: (MaasStatus.MISSING, MaasStatus.RESCUE_MODE, MaasStatus.ENTERING_RESCUE_MODE,
+                      MaasStatus.EXITING_RESCUE_MODE),
+    OsState.FAILED: (MaasStatus.RETIRED, MaasStatus.BROKEN,
+                     *(one for one in MaasStatus if one.name.startswith("FAILED_"))),
+}.items() for status in statuses}
 _NEXT = {
     MaasStatus.FAILED_COMMISSIONING: "see its commissioning results in MAAS, and ask again: it is "
                                      "commissioned anew",
@@ -144,10 +137,8 @@ def report(one: MaasMachine, options: MaasOptions) -> OsReport:
 
 
 def next_step(one: MaasMachine, options: MaasOptions, user: str, node: str) -> MaasStep:
-    """What leads the machine towards being deployed for `user`, the account of the key, as `node`.
-
-    A machine that is on its way, or there, needs nothing. Nothing that is deployed is touched.
-    """
+    """What leads the machine towards being deployed for `user`, the key's account, as `node`; nothing for one
+    on its way, or there. Nothing that is deployed is touched."""
     status = status_of(one)
     if status is None:
         return MaasStep(refused=f"{one.called} has status {one.status}, which muster does not know")
@@ -192,10 +183,8 @@ _RELEASABLE = frozenset((
 
 
 def may_release(one: MaasMachine, user: str, node: str, typed: str) -> bool:
-    """Whether the machine is to be released now; False where it is released already, or on its way there.
-
-    What is not muster's for this node and account goes only where its name was `typed`. Raises OsError.
-    """
+    """Whether to release the machine now, not if it is or soon will be. What is not muster's for this node
+    and account goes only where its name was `typed`. Raises OsError."""
     status = status_of(one)
     if status in (MaasStatus.READY, MaasStatus.RELEASING, MaasStatus.DISK_ERASING):
         return False

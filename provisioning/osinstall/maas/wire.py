@@ -54,8 +54,7 @@ class MaasError(OsError):
 
 
 def place(url: str, *, cleartext: bool = False) -> MaasPlace:
-    """Where the API of this MAAS is. Raises OsError for what is no such URL, or http:// that was not
-    allowed."""
+    """Where this MAAS's API is. Raises OsError for no such URL, or http:// that is not allowed."""
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -1,3 +1,2 @@
-"""What runs on a machine, with Python 3.8 and systemd alone: it says which signs of an installed or
-installing system it shows, or phones home once it is installed.
-"""
+"""On a machine, with Python 3.8 and systemd alone: it shows signs of an installed or installing system, or
+phones home once installed."""

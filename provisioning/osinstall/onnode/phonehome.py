@@ -1,8 +1,5 @@
-"""Reports that this system is installed, with its public SSH host keys, until that is accepted; then removes
-itself and its token. Python 3.8, standard library only.
-
-The message is the same each time it is sent, so that one whose answer was lost is known again.
-"""
+"""Reports that this system is installed, with its host keys, until accepted; then removes itself. Python 3.8,
+standard library only. The message is the same each time it is sent, so one whose answer was lost is known."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""The configuration of dnsmasq for the provisioning network: addresses, or proxy-DHCP beside another server,
-and a chain from firmware to iPXE to `muster os serve`. Pure.
-
-Sources: dnsmasq(8); client architectures: RFC 4578 and IANA's registry (0 BIOS, 7 and 9 x64 UEFI, 11 arm64
-UEFI, 16 and 19 the same two over HTTP); option 175 marks iPXE (ipxe.org, DHCP). A proxy answers PXE clients
-only, and no HTTP boot: that needs full DHCP.
-"""
+"""dnsmasq's configuration: addresses, or proxy-DHCP beside another server, and firmware to iPXE to `muster os
+serve`. Pure. Sources: dnsmasq(8); client architectures: RFC 4578 and IANA's registry (0 BIOS, 7 and 9 x64
+UEFI, 11 arm64 UEFI, 16 and 19 the same two over HTTP); option 175 marks iPXE (ipxe.org, DHCP). A proxy
+answers PXE clients only, and no HTTP boot: that needs full DHCP."""
 
 from __future__ import annotations
 

@@ -18,8 +18,7 @@ _HOST = re.compile(r"(?!.{65})[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 
 @dataclass(frozen=True)
 class PxeMachine:
-    """Who is installed, from which ports it boots, and with what. `address` is the inventory's, where that is
-    an IPv4 address."""
+    """Who is installed, by which ports it boots, and with what; `address` is the inventory's IPv4, if any."""
 
     name: str
     macs: tuple[str, ...]

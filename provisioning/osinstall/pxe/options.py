@@ -29,10 +29,8 @@ class ImageKind(Enum):
 
 @dataclass(frozen=True)
 class Loaders:
-    """The iPXE that each firmware is sent, as files of the TFTP folder; empty where there is none.
-
-    The names are those of Debian's package `ipxe`; arm64 is not in it everywhere.
-    """
+    """The iPXE for each firmware, files of the TFTP folder, empty for none; names are of Debian's `ipxe`,
+    where arm64 is not everywhere."""
 
     bios: str = "undionly.kpxe"
     x64: str = "ipxe.efi"
@@ -41,8 +39,7 @@ class Loaders:
 
 @dataclass(frozen=True)
 class DhcpOptions:
-    """How dnsmasq answers in the provisioning network. `first` and `last` are of FULL only, lease in
-    minutes."""
+    """How dnsmasq answers there. `first` and `last` are of FULL only, lease in minutes."""
 
     interface: str
     network: IPv4Network
@@ -58,11 +55,8 @@ class DhcpOptions:
 
 @dataclass(frozen=True)
 class OsImage:
-    """One operating system that can be installed.
-
-    `kernel`, `initrd` and `iso` are addresses, or files below `/files/` of `muster os serve`. `disk` is a
-    device, or empty for the largest. `values` are the site's own, for its templates.
-    """
+    """One operating system. `kernel`, `initrd` and `iso` are addresses, or files below `/files/` of `muster
+    os serve`; `disk` is a device, or empty for the largest; `values` are for the site's templates."""
 
     name: str
     kind: ImageKind
@@ -88,14 +82,10 @@ class MediaOptions:
 
 @dataclass(frozen=True)
 class PxeOptions:
-    """Everything own PXE needs.
-
-    `server` is how machines reach `muster os serve`, without a slash at its end. `image` names the image of
-    nodes that `by_node` does not name. `minutes` is how long an installation may take, from being armed to
-    the phone-home. `templates` are folders, of which a later one wins. `authority` is the certificate (PEM)
-    that the phone-home trusts where `server` is https. `neighbours`: refuse who comes from a hardware address
-    that is not the machine's, where the kernel knows that address.
-    """
+    """Everything own PXE needs. `server` is how machines reach `muster os serve`, without a slash at its end;
+    `image` is that of nodes not in `by_node`; `minutes` are from being armed to the phone-home. Of folders of
+    `templates` a later one wins. `authority` is the certificate (PEM) that the phone-home trusts with https.
+    `neighbours`: refuse a hardware address that the kernel knows and that is not the machine's."""
 
     server: str
     image: str

@@ -1,9 +1,6 @@
-"""The signed message by which an installed system proves that it is installed, and who it is.
-
-Body: a JSON object muster.phonehome/1 with node, number, image, macs, host_keys. Header Muster-Signature: the
-HMAC-SHA-256, in hex, of the body under the token that was in the seed of this installation. What is signed
-but wrong changes nothing, either.
-"""
+"""The signed message by which an installed system proves that and who it is. Body: a JSON object
+muster.phonehome/1 with node, number, image, macs, host_keys. Header Muster-Signature: the HMAC-SHA-256, in
+hex, of the body under the token that was in the seed of this installation."""
 
 from __future__ import annotations
 
@@ -98,8 +95,7 @@ def _host_keys(given: Any) -> tuple[str, ...]:
 
 
 def _host_key(line: Any) -> str:
-    """The first two words of a line of a public key file. Source: RFC 4253, 6.6: the key begins with its
-    type."""
+    """The first two words of a public key's line; the key begins with its type (RFC 4253, 6.6)."""
     words = line.split() if isinstance(line, str) and len(line) <= _MOST_KEY and line.isascii() else []
     if len(words) < 2 or _KEY_TYPE.fullmatch(words[0]) is None:
         raise ValueError("a host key is no line of `type base64`")

@@ -108,8 +108,7 @@ def forgotten(old: Installation, now: float) -> Installation:
 
 
 def is_of(record: Installation, macs: tuple[str, ...]) -> bool:
-    """Whether it is of the machine with these ports, as far as they are known: a node's machine may be
-    replaced."""
+    """Whether it is of the machine with these ports, as far as known: a machine may be replaced."""
     return not macs or bool(set(macs) & set(record.macs))
 
 

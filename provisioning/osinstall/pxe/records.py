@@ -1,5 +1,4 @@
-"""The records of installations in the state folder: one file each, for the owner only, always written
-whole."""
+"""The records of installations in the state folder: one file each, the owner's, written whole."""
 
 from __future__ import annotations
 
@@ -81,8 +80,7 @@ class InstallationRecords:
                             if entry.endswith(".json") and is_host_name(entry.removesuffix(".json"))))
 
     def by_mac(self, mac: str, now: float) -> Installation | None:
-        """The one installation on its way of the machine with this hardware address; None where there is
-        none, or where two machines claim it."""
+        """The one installation under way of this hardware address; None for none, or for two claims."""
         found = [one for one in self.all() if mac in one.macs and one.active(now)]
         return found[0] if len(found) == 1 else None
 

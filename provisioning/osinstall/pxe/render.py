@@ -14,46 +14,22 @@ from provisioning.osinstall.pxe.templates import Templates
 
 TICKET, TOKEN = "TICKET-OF-THE-INSTALLATION", "TOKEN-OF-THE-INSTALLATION"
 CONFIGURATION = "dnsmasq.conf"
+_DNSMASQ, _SERVE = "muster-dnsmasq.service", "muster-os-serve.service"
 
-_DNSMASQ_UNIT = """\
-[Unit]
-Description=DHCP and TFTP for machines that muster installs
-Wants=network-online.target
-After=network-online.target
-[Service]
-ExecStartPre=/usr/sbin/dnsmasq --test --conf-file={folder}/dnsmasq.conf
-ExecStart=/usr/sbin/dnsmasq --keep-in-foreground --conf-file={folder}/dnsmasq.conf --pid-file= \
---dhcp-leasefile=/var/lib/misc/muster-dnsmasq.leases
-Restart=on-failure
-[Install]
-WantedBy=multi-user.target
-"""
-_SERVE_UNIT = """\
-[Unit]
-Description=Boot scripts and seeds for machines that muster installs
-Wants=network-online.target
-After=network-online.target
-[Service]
-ExecStart={muster} os serve --listen {listen}{more}
-Restart=on-failure
-NoNewPrivileges=yes
-ProtectSystem=full
-PrivateTmp=yes
-[Install]
-WantedBy=multi-user.target
-"""
+
+def _unit(name: str) -> str:
+    return Path(__file__).with_name(name).read_text()
 
 
 def files(
     options: PxeOptions, machines: Sequence[PxeMachine], *, folder: Path, muster: str, listen: str, more: str,
 ) -> Iterator[tuple[str, str]]:
-    """Relative path and text of each; `folder` is where they will lie, `more` further words for `muster os
-    serve`. Raises OsError."""
+    """Path and text of each; they will be in `folder`; `more` words for `muster os serve`. OsError."""
     templates = Templates(options.templates)
     if options.dhcp is not None:
         yield CONFIGURATION, dnsmasq.configuration(options, machines)
-        yield "muster-dnsmasq.service", _DNSMASQ_UNIT.format(folder=folder)
-    yield "muster-os-serve.service", _SERVE_UNIT.format(muster=muster, listen=listen, more=more)
+        yield _DNSMASQ, _unit(_DNSMASQ).format(folder=folder)
+    yield _SERVE, _unit(_SERVE).format(muster=muster, listen=listen, more=more)
     yield "boot.ipxe", seed.chain(options, templates)
     yield "local.ipxe", seed.local(templates)
     for machine in machines:

@@ -1,5 +1,4 @@
-"""The HTTP server of `muster os serve`: threads, each bounded in time, and connections in number; what it
-answers is `site`'s."""
+"""The HTTP server of `muster os serve`: bounded threads and connections; `site` answers."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ _MOST_TARGET = 2048
 
 
 class Log:
-    """Writes lines, as many as a person can read; what is left out is counted. A log that cannot be written
-    keeps no machine waiting."""
+    """Writes as many lines as a person can read, and counts the others; no machine waits for it."""
 
     def __init__(self, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._write, self._clock = write, clock

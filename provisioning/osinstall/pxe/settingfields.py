@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -39,30 +39,22 @@ def _matching(phrase: str, pattern: re.Pattern[str]) -> ValueType:
     return ValueType(phrase, read)
 
 
+def _text(phrase: str, fits: Callable[[str], bool]) -> ValueType:
+    def read(given: Any) -> str:
+        if not isinstance(given, str) or not fits(given):
+            raise ValueError
+        return given
+    return ValueType(phrase, read)
+
+
+def _is_url(given: str) -> bool:
+    return _URL.fullmatch(given) is not None and is_ipxe_word(given)
+
+
 def _server(given: Any) -> str:
-    if not isinstance(given, str) or _URL.fullmatch(given) is None or not is_ipxe_word(given):
+    if not isinstance(given, str) or not _is_url(given):
         raise ValueError
     return given.rstrip("/")
-
-
-def _place(given: Any) -> str:
-    """An address or a file's name; iPXE reads it in any case."""
-    if not isinstance(given, str) or not is_ipxe_word(given) or not (
-            _URL.fullmatch(given) or FILE_NAME.fullmatch(given)):
-        raise ValueError
-    return given
-
-
-def _media(given: Any) -> str:
-    if not isinstance(given, str) or _URL.fullmatch(given.replace("{node}", "node")) is None:
-        raise ValueError
-    return given
-
-
-def _argument(given: Any) -> str:
-    if not isinstance(given, str) or not is_ipxe_word(given):
-        raise ValueError
-    return given
 
 
 def _key(given: Any) -> str:
@@ -119,7 +111,8 @@ def _address(given: Any) -> ipaddress.IPv4Address:
 
 _ADDRESS = ValueType("an IPv4 address", _address)
 _LOADER = _matching("the name of a file in the TFTP folder", FILE_NAME)
-_PLACE = ValueType("an http(s) address, or a file below the folder `files`", _place)
+_PLACE = _text("an http(s) address, or a file below the folder `files`", lambda given: is_ipxe_word(given)
+               and bool(_URL.fullmatch(given) or FILE_NAME.fullmatch(given)))     # iPXE reads it in any case
 TOP: Mapping[str, ValueType] = {
     "server": ValueType("how machines reach muster os serve, such as http://10.1.0.1:9850", _server),
     "image": _matching("the name of an image", IMAGE_NAME),
@@ -133,8 +126,8 @@ TOP: Mapping[str, ValueType] = {
 }
 IMAGE: Mapping[str, ValueType] = {
     "kind": choice(ImageKind), "kernel": _PLACE, "initrd": _PLACE, "iso": _PLACE,
-    "arguments": list_of("arguments of the kernel", ValueType(
-        "one argument of the kernel, without blanks or characters that iPXE acts on", _argument)),
+    "arguments": list_of("arguments of the kernel", _text(
+        "one argument of the kernel, without blanks or characters that iPXE acts on", is_ipxe_word)),
     "disk": _matching("a device such as /dev/nvme0n1", _DEVICE),
     "packages": list_of("packages", _matching("the name of a package", _PACKAGE)),
     "mirror": ValueType("an http(s) address", _server),
@@ -142,7 +135,8 @@ IMAGE: Mapping[str, ValueType] = {
     "values": ValueType(f"a map of at most {_MOST_VALUES} names (a-z, 0-9, _) to text", _values),
 }
 MEDIA: Mapping[str, ValueType] = {
-    "image": ValueType("an http(s) address; {node} in it is the node's name", _media),
+    "image": _text("an http(s) address; {node} in it is the node's name",
+                   lambda given: _URL.fullmatch(given.replace("{node}", "node")) is not None),
     "drive": _matching("the name of a virtual drive", _DRIVE),
 }
 DHCP: Mapping[str, ValueType] = {

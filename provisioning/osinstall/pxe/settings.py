@@ -1,9 +1,6 @@
-"""Reads `pxe.yaml` of the rules folders into PxeOptions; every mistake is one line with file, line, column
-and key.
-
-A later folder's file is laid over the earlier ones: top keys one by one, images by name and then key by key.
-It is data: nothing in it is ever executed.
-"""
+"""Reads `pxe.yaml` of the rules folders into PxeOptions; every mistake is one line with its place. A later
+folder's file is laid over the earlier ones: top keys one by one, images by name and then key by key. It is
+data: nothing in it is ever executed."""
 
 from __future__ import annotations
 
@@ -51,8 +48,7 @@ class _Found:
 
 
 def load(folders: Iterable[Path]) -> PxeOptions:
-    """What the files of all folders say together. Raises RulesError, also where no server or image is
-    named."""
+    """What the files of all folders say. Raises RulesError, also without a server or an image."""
     found, templates, looked = _Found(), [], []
     for folder in folders:
         looked.append(str(folder))

@@ -151,8 +151,7 @@ class PxeSite:
         return PxeAnswer(200, text, log=f"{node}: its installer fetched {name}")
 
     def _done(self, node: str, request: PxeRequest) -> PxeAnswer:
-        """Accepts a phone-home once. The same message again, as after a lost answer, gets the same answer and
-        changes nothing."""
+        """Accepts a phone-home once; the same message again gets the same answer and changes nothing."""
         now = self._clock()
         signature = request.headers.get(phonehome.HEADER.lower(), "")
         found = self._records.read(node) if is_host_name(node) else None

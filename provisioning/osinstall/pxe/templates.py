@@ -136,8 +136,7 @@ class Templates:
         self._looked = ", ".join(str(folder) for folder in reversed(folders))
 
     def render(self, names: Sequence[str], values: Mapping[str, Any]) -> str:
-        """The text of the first template of these names that is there. Raises OsError: one line with the
-        template's file and line."""
+        """The text of the first template of these names. Raises OsError with the template's file and line."""
         try:
             template = self._environment.select_template([f"{name}{SUFFIX}" for name in names])
             parts, size = [], 0

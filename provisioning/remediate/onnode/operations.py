@@ -1,9 +1,6 @@
-"""Takes one step on this node, alone and once, and says in one frame what became of it. Python 3.8.
-
-/run/muster-remediate holds the name of the newest step's line in the head's ledger and its end; its lock is
-held while a step is at work. The same line is never done twice: not by a head that was cut off and asks
-again, and not by one that settles what another began.
-"""
+"""Takes one step on this node, alone and once; the answer is a frame. Python 3.8. /run/muster-remediate holds
+the name of the newest step's line in the head's ledger and its end; its lock is held while a step is at work.
+The same line is never done twice, by whatever head."""
 
 from __future__ import annotations
 
@@ -211,11 +208,7 @@ def noted(fd: int, note: Any) -> None:
 
 
 def taken(step: str, line: str, wait: float) -> Any:
-    """What became of the step of this line: now, or when it was taken. Without a step: only what is known of
-    it.
-
-    `ok` is None where it is not known how it ended.
-    """
+    """What became of this line's step, taken now if asked and not yet. `ok` None: unknown end."""
     fd = os.open(NOTE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     if not locked(fd, wait):
         ours = note_of(fd).get("line") == line

@@ -3,8 +3,7 @@ Python 3.8.
 
 systemctl(1), modprobe(8) (-n: only look; -b: what is blacklisted stays out), systemd-run(1). nvidia-smi(1):
 --gpu-reset without -i resets all GPUs together, as NVIDIA's Fabric Manager user guide asks for where
-NVSwitches join them: with the Fabric Manager and all that has them open stopped before, and started again
-after it.
+NVSwitches join them: the Fabric Manager and all that has them open stop before.
 """
 
 from __future__ import annotations

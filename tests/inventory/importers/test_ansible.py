@@ -1,5 +1,4 @@
-"""Ansible's inventories: what is taken and refused,
-and the same answers as ansible-inventory itself gives."""
+"""Ansible's inventories: what is taken and refused, and answers like those of ansible-inventory itself."""
 
 from __future__ import annotations
 
@@ -326,8 +325,7 @@ def expected(listing: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dic
 
 
 def same_as_ansible(path: Path, scratch: Path) -> Imported:
-    """What we make of an inventory, which is what Ansible makes of it,
-    and what we make of what Ansible writes down."""
+    """What we make of an inventory, which is what Ansible makes of it and of what it writes down."""
     listing = oracle(path)
     found = ansible.load(path)
     assert (plain(found), sets(found.groups)) == expected(listing)

@@ -1,5 +1,4 @@
-"""Slurm's nodes: a real 22.05 asked live and read back from what it prints, newer formats,
-and bytes of no meaning."""
+"""Slurm's nodes: a real 22.05 asked live and read back, newer formats, and bytes of no meaning."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A sweep in a process of its own, for tests that kill it or look at how it ends:
-`python -m` this with nodes as JSON."""
+"""A sweep in a process of its own, for tests of its end: `python -m` this with nodes as JSON."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A small program that speaks the frame protocol, for tests of the transports: it does what the payload,
-as Python source, says."""
+"""A small program that speaks the frame protocol and does what its payload, Python source, says."""
 
 from __future__ import annotations
 

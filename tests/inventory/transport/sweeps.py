@@ -1,10 +1,10 @@
-"""Sweeps over SSH as the tests want them: no configuration of whoever runs them, short limits,
-answers by node name."""
+"""Sweeps over SSH for tests: no one's configuration, short limits, answers by node name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from inventory.model import Node
@@ -12,6 +12,7 @@ from inventory.sshconfig import SshConfig
 from inventory.transport.base import Limits, Program, Reply, Stage
 from inventory.transport.ssh import SshTransport
 from tests.inventory.transport.speaker import speaker
+from tests.testbed.sshd import Sshd
 
 LIMITS = Limits(sweep_s=40, node_s=30, connect_s=10, auth_s=10, login_s=10)
 
@@ -36,3 +37,17 @@ def refusal(reply: Reply, stage: Stage) -> str:
     assert reply.failure.stage is stage, reply.failure
     assert reply.failure.reason and reply.failure.reason.isprintable()
     return reply.failure.reason
+
+
+def jump_config(server: Sshd, name: str = "bastion", more: str = "") -> str:
+    """The ssh_config of a jump host."""
+    return (f"Host {name}\n HostName 127.0.0.1\n Port {server.port}\n User {server.user}\n IdentityFile "
+            f"{server.user_key}\n UserKnownHostsFile {server.known_hosts}\n{more}")
+
+
+def hung_python(folder: Path) -> Path:
+    """Something that is called Python, and starts, and then waits."""
+    hung = folder / "python3"
+    hung.write_text("#!/bin/sh\nexec cat >/dev/null\n")
+    hung.chmod(0o755)
+    return hung

@@ -1,5 +1,4 @@
-"""`transport: auto`: this process reaches a node unless its ssh_config asks for what only the system's ssh
-can do, and what is asked for is done."""
+"""`transport: auto`: this process reaches a node unless ssh_config asks for what only ssh can do."""
 
 from __future__ import annotations
 

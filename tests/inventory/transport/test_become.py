@@ -1,5 +1,4 @@
-"""Becoming root through a real sudo, as a throw-away user: it works where it is allowed,
-and says why where it is not."""
+"""Becoming root through a real sudo, as a throw-away user, where that is allowed and where not."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The same nodes by paramiko, by the system's ssh and, where no way has to be found, on this machine: the
-same answers, stages and ends."""
+"""The same nodes by paramiko, by the system's ssh and on this machine: the same answers and ends."""
 
 from __future__ import annotations
 
@@ -23,12 +22,13 @@ import pytest
 from inventory.model import Node, Privilege
 from inventory.transport.base import Program, Reply, Stage, Transport
 from tests.inventory.transport.speaker import speaker
-from tests.inventory.transport.sweeps import LIMITS, refusal
+from tests.inventory.transport.sweeps import LIMITS, hung_python, jump_config, refusal
 from tests.inventory.transport.ways import Way
 from tests.testbed.ports import free_port
 from tests.testbed.processes import alive
 from tests.testbed.relay import relay
 from tests.testbed.require import require
+from tests.testbed.sshagent import agent
 from tests.testbed.sshd import (
     Sshd,
     flooder,
@@ -92,6 +92,7 @@ def test_a_node_answers_with_what_it_was_sent_and_who_it_is(any_way: Way, plain_
     assert (reply.attempts, reply.failure) == (1, None)
     assert reply.python == f"{sys.version_info[0]}.{sys.version_info[1]}" or reply.python
     assert reply.received_bytes > len(reply.body or b"")
+    assert reply.started <= reply.received
 
 
 def test_many_nodes_answer_each_for_itself(any_way: Way, plain_sshd: Sshd) -> None:
@@ -224,6 +225,10 @@ def test_a_missing_python_is_stage_python(any_way: Way, plain_sshd: Sshd) -> Non
     assert "no-such-python" in refusal(any_way.one(plain_sshd.node(python="no-such-python")), Stage.PYTHON)
 
 
+def test_a_python_that_hangs_is_stage_python(any_way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
+    refusal(any_way.one(plain_sshd.node(python=str(hung_python(tmp_path))), login_s=1), Stage.PYTHON)
+
+
 def test_a_python_too_old_is_stage_python(any_way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
     old = tmp_path / "python3"
     old.write_text("#!/bin/sh\nfor last; do :; done\necho muster:$last:python 3.6; exec cat >/dev/null\n")
@@ -234,6 +239,9 @@ def test_a_python_too_old_is_stage_python(any_way: Way, plain_sshd: Sshd, tmp_pa
 @pytest.mark.parametrize(("source", "words"), [
     ("raise KeyError('lost')", "KeyError: 'lost'"),
     ("answer(b'abc', size=9)", "3 of 9 bytes"),
+    ("answer(b'abc', digest='0' * 64)", "checksum"),
+    ("line('gibberish')", "another version"),
+    ("pass", "without an answer"),
     ("answer(b'', size=999999999)", "over the limit"),
     ("os.kill(os.getpid(), 9)", "without an answer"),
     ("sys.exit(255)", "without an answer"),
@@ -280,7 +288,9 @@ def test_an_interrupted_sweep_ends_what_runs_on_the_nodes_and_here(
                            Node("refused", address="127.0.0.1", port=free_port())], program)
     assert next(replies).node == "refused"
     wait_until(lambda: len(list(tmp_path.iterdir())) == 2, what="two programs at work")
+    began = time.monotonic()
     replies.close()  # type: ignore[attr-defined]
+    assert way.openssh or time.monotonic() - began < 1
     for note in tmp_path.iterdir():
         wait_until(lambda pid=int(note.name): not alive(pid), what="the end of the program")  # type: ignore[misc]
     wait_until(lambda: not our_ssh(), what="the end of every ssh")
@@ -331,12 +341,13 @@ def test_no_descriptor_and_no_thread_is_left_after_sweeps_with_failures(
     nodes = [plain_sshd.node("good"), plain_sshd.node("python", python="/bin/false"),
              Node("refused", address="127.0.0.1", port=free_port()),
              plain_sshd.node("unknown", known_hosts_file=(str(tmp_path / "none"),)),
-             plain_sshd.node("key", identity_file=("/none",))]
-    way.sweep(nodes)
+             plain_sshd.node("key", identity_file=("/none",)),
+             plain_sshd.node("hung", python=str(hung_python(tmp_path)))]
+    way.sweep(nodes, login_s=1)
     wait_until(lambda: left()[1] <= 1, what="the end of the threads")
     before = left()
     for _ in range(3):
-        way.sweep(nodes)
+        way.sweep(nodes, login_s=1)
     wait_until(lambda: left() <= before, what="as few descriptors and threads as before")
 
 
@@ -410,8 +421,9 @@ def test_a_server_that_takes_only_passwords_is_said_to_and_nothing_is_asked(way:
 
 def test_after_too_many_keys_the_reason_says_what_to_do(way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
     keys = tuple(str(make_key(tmp_path / f"k{number}")) for number in range(8))
-    assert "Too many authentication failures" in refusal(way.one(plain_sshd.node(identity_file=keys)),
-                                                         Stage.AUTH)
+    reason = refusal(way.one(plain_sshd.node(identity_file=keys)), Stage.AUTH)
+    assert "Too many authentication failures" in reason
+    assert way.openssh or "closed the connection" in reason
 
 
 def test_a_server_that_wants_a_second_factor_is_said_to(way: Way, tmp_path: Path) -> None:
@@ -436,26 +448,7 @@ def test_an_encrypted_key_without_an_agent_is_named(way: Way, tmp_path: Path) ->
         reason = refusal(way.one(server.node()), Stage.AUTH)
     assert f"{tmp_path}/key" in reason
     assert "encrypted" in reason
-
-
-def answers(path: Path) -> bool:
-    """Whether somebody listens on the socket."""
-    with socket.socket(socket.AF_UNIX) as client:
-        return client.connect_ex(str(path)) == 0
-
-
-@contextlib.contextmanager
-def agent(folder: Path, key: Path) -> Iterator[Path]:
-    path = folder / "agent"
-    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL)
-    try:
-        wait_until(lambda: answers(path), what="the agent")
-        subprocess.run(["ssh-add", "-q", str(key)], env={**os.environ, "SSH_AUTH_SOCK": str(path)},
-                       check=True)
-        yield path
-    finally:
-        process.terminate()
-        process.wait(10)
+    assert way.openssh or f"{tmp_path}/key is encrypted" in reason
 
 
 def test_a_key_in_the_agent_logs_in(way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -531,16 +524,10 @@ def bastion(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
         yield server
 
 
-def through(server: Sshd, more: str = "") -> str:
-    return (f"Host bastion\n HostName 127.0.0.1\n Port {server.port}\n User {server.user}\n IdentityFile "
-            f"{server.user_key}\n"
-            f" UserKnownHostsFile {server.known_hosts}\n{more}")
-
-
 def test_nodes_behind_a_jump_host_answer(way: Way, plain_sshd: Sshd, bastion: Sshd) -> None:
     before = bastion.log.count("Accepted publickey")
     replies = way.sweep([plain_sshd.node(f"n{number}", proxy_jump="bastion") for number in range(4)],
-                        config=through(bastion))
+                        config=jump_config(bastion))
     assert [reply.failure for reply in replies.values()] == [None] * 4
     assert bastion.log.count("Accepted publickey") > before
 
@@ -557,7 +544,7 @@ def test_the_files_that_the_inventory_names_for_a_node_count_for_its_jump_host_t
 def test_a_jump_host_whose_key_is_not_known_is_refused_and_named(
     way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path,
 ) -> None:
-    config = through(bastion).replace(str(bastion.known_hosts),
+    config = jump_config(bastion).replace(str(bastion.known_hosts),
                                       str(tmp_path / "empty")) + "Host *\n StrictHostKeyChecking no\n"
     reason = refusal(way.one(plain_sshd.node(proxy_jump="bastion"), config=config), Stage.JUMP)
     assert f"127.0.0.1]:{bastion.port}" in reason or "bastion" in reason
@@ -568,13 +555,14 @@ def test_a_node_behind_a_jump_host_must_be_known_itself(
     way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path,
 ) -> None:
     node = plain_sshd.node(proxy_jump="bastion", known_hosts_file=(str(tmp_path / "empty"),))
-    assert str(plain_sshd.port) in refusal(way.one(node, config=through(bastion)), Stage.HOST_KEY)
+    assert str(plain_sshd.port) in refusal(way.one(node, config=jump_config(bastion)), Stage.HOST_KEY)
 
 
-def test_a_jump_host_that_refuses_is_named(way: Way, plain_sshd: Sshd) -> None:
-    reason = refusal(way.one(plain_sshd.node(proxy_jump="bastion"),
-                             config="Host bastion\n HostName 127.0.0.1\n Port 1\n"), Stage.JUMP)
-    assert reason.startswith("bastion: 127.0.0.1:1 refused")
+def test_a_jump_host_that_refuses_is_named_for_every_node_behind_it(way: Way, plain_sshd: Sshd) -> None:
+    replies = way.sweep([plain_sshd.node(f"n{number}", proxy_jump="bastion") for number in range(3)],
+                        config="Host bastion\n HostName 127.0.0.1\n Port 1\n")
+    for reply in replies.values():
+        assert refusal(reply, Stage.JUMP).startswith("bastion: 127.0.0.1:1 refused")
 
 
 def test_a_jump_host_without_address_is_called_one(way: Way, plain_sshd: Sshd) -> None:
@@ -585,7 +573,7 @@ def test_a_jump_host_without_address_is_called_one(way: Way, plain_sshd: Sshd) -
 def test_a_jump_host_that_takes_no_key_is_named(
     way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path,
 ) -> None:
-    config = through(bastion).replace(str(bastion.user_key), str(make_key(tmp_path / "other")))
+    config = jump_config(bastion).replace(str(bastion.user_key), str(make_key(tmp_path / "other")))
     reason = refusal(way.one(plain_sshd.node(proxy_jump="bastion"), config=config), Stage.JUMP)
     assert "bastion" in reason or str(bastion.port) in reason
 
@@ -593,16 +581,17 @@ def test_a_jump_host_that_takes_no_key_is_named(
 def test_a_node_that_the_jump_host_cannot_reach_is_told_apart_from_the_jump_host(
     way: Way, plain_sshd: Sshd, bastion: Sshd,
 ) -> None:
-    reason = refusal(way.one(plain_sshd.node(port=1, proxy_jump="bastion"), config=through(bastion)),
+    reason = refusal(way.one(plain_sshd.node(port=1, proxy_jump="bastion"), config=jump_config(bastion)),
                      Stage.CONNECT)
     assert "the jump host" in reason
     assert "cannot connect to 127.0.0.1:1" in reason
+    assert way.openssh or f"the jump host 127.0.0.1:{bastion.port}" in reason
 
 
 def test_a_jump_host_that_forbids_forwarding_is_said_to(way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
     with sshd(tmp_path, config="AllowTcpForwarding no") as server:
         assert "AllowTcpForwarding" in refusal(
-            way.one(plain_sshd.node(proxy_jump="bastion"), config=through(server)), Stage.JUMP)
+            way.one(plain_sshd.node(proxy_jump="bastion"), config=jump_config(server)), Stage.JUMP)
 
 
 def test_a_silent_jump_host_is_named_within_its_limit_and_leaves_no_process(
@@ -622,7 +611,7 @@ def test_a_silent_node_behind_a_jump_host_is_stage_connect_within_its_limit(
     way: Way, plain_sshd: Sshd, bastion: Sshd,
 ) -> None:
     with listener(silent) as port:
-        refusal(way.one(plain_sshd.node(port=port, proxy_jump="bastion"), config=through(bastion),
+        refusal(way.one(plain_sshd.node(port=port, proxy_jump="bastion"), config=jump_config(bastion),
                         connect_s=1, auth_s=1), Stage.CONNECT)
 
 
@@ -717,7 +706,7 @@ def test_a_kept_connection_that_fell_silent_is_made_anew_within_its_limits(kept:
 def test_the_way_through_a_jump_host_is_kept_and_made_anew(
     kept: Way, plain_sshd: Sshd, tmp_path: Path,
 ) -> None:
-    with sshd(tmp_path / "d") as jump, kept.opened(through(jump)) as transport:
+    with sshd(tmp_path / "d") as jump, kept.opened(jump_config(jump)) as transport:
         node = plain_sshd.node(proxy_jump="bastion")
         for _ in range(3):
             assert sweep_of(transport, node)["n1"].body == b"well"

@@ -1,5 +1,4 @@
-"""A jump host that fails is named, once and the same for every node behind it, whichever hop it is and
-whenever it fails; the nodes behind it are not blamed."""
+"""A jump host that fails is named once for every node behind it, whichever hop it is and when."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Homes on a file server that hangs: a stage that says so, with the right accounts unharmed,
-and nothing waited for."""
+"""Homes on a file server that hangs: a stage that says so, and nothing waited for."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ pytestmark = [
 
 @contextmanager
 def hung_home(folder: Path, config: str = "") -> Iterator[tuple[Sshd, Path]]:
-    """An sshd whose user has a home below a mount point that hangs,
-    as one of NFS does when its server is gone."""
+    """An sshd whose user's home is below a mount point that hangs, as NFS without its server."""
     require(not (why := fuse.available()), why or "")
     folder.chmod(0o755)
     point = folder / "nfs"

@@ -1,5 +1,4 @@
-"""What muster pinned in its own file is trusted by both clients, for nodes and for jump hosts, beside what the
-files of ssh hold, whatever ssh_config says of those."""
+"""What muster pinned is trusted by both clients, for nodes and jump hosts, whatever ssh_config says."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Connections that live on between sweeps: used again, opened again when they were lost,
-never a reason for a wrong answer."""
+"""Connections between sweeps: used again, opened again when lost, never a reason for a wrong answer."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ from inventory.transport.pool import ConnectionPool
 from inventory.transport.remote import RemoteTransport
 from inventory.transport.ssh import SshTransport
 from tests.inventory.transport.speaker import speaker
-from tests.inventory.transport.sweeps import LIMITS, refusal
-from tests.inventory.transport.test_ssh_jump import jump_config
+from tests.inventory.transport.sweeps import LIMITS, jump_config, refusal
 from tests.testbed.relay import relay
 from tests.testbed.sshd import Sshd, hashed, public, sshd, wait_until
 
@@ -72,11 +70,8 @@ def sessions(server: Sshd) -> list[int]:
 
 
 def ended(server: Sshd) -> bool:
-    """Whether no process of sshd serves a connection any more; ends those that do.
-
-    Asked again and again: a signal that comes just before sshd waits for its next
-    packet is noticed only with another signal.
-    """
+    """Whether no process of sshd serves a connection any more; ends those that do. Asked repeatedly: a signal
+    just before sshd waits is noticed only with another."""
     pids = sessions(server)
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):

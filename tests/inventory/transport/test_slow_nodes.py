@@ -1,5 +1,4 @@
-"""Limits as settings against a real sshd, by each SSH client: a slow stage is waited for as long as is said,
-and a node that got stuck once has a second try."""
+"""Limits as settings against a real sshd: a slow stage is waited for, a stuck node tried again."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The transport through Slurm, on a real cluster: the same answers and stages as over SSH,
-and no job that stays."""
+"""The transport through a real Slurm: the same answers and stages as over SSH, and no job stays."""
 
 from __future__ import annotations
 

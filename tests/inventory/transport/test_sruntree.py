@@ -30,7 +30,7 @@ from tests.inventory.transport.sweeps import refusal
 from tests.inventory.transport.test_slow_nodes import hanging
 from tests.testbed.processes import alive
 from tests.testbed.require import require
-from tests.testbed.slurm import WHY_NOT, Slurm, _start, can_run
+from tests.testbed.slurm import WHY_NOT, Slurm, _start, can_run, fixture_of
 from tests.testbed.slurm import slurm as cluster
 from tests.testbed.sshd import wait_until
 
@@ -54,11 +54,7 @@ class OverSsh:
             yield Reply(node.name, b"ssh", None, 0.0, 1.0)
 
 
-@pytest.fixture(scope="module")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    require(can_run(), WHY_NOT)
-    with cluster(tmp_path_factory.mktemp("slurm"), NODES) as running:
-        yield running
+bed = fixture_of(NODES)
 
 
 @pytest.fixture(autouse=True)

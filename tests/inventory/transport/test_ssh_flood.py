@@ -1,5 +1,4 @@
-"""Servers that speak SSH and mean harm: whatever they send without end,
-the sweep ends the connection and says so."""
+"""Servers that speak SSH and mean harm: the sweep ends whatever they send without end."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A look at a node whose host key no file holds: nothing is pinned, all keys that are proven come back, and
-what may not be taken is not."""
+"""A look at a node without a known host key: nothing is pinned, proven keys come back."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Fan-out and deadlines, with work that is only Python: every node is answered for once, on time,
-whatever its work does."""
+"""Fan-out and deadlines, with work that is only Python: every node is answered for once, on time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The ways to a node, all asked alike: paramiko, the system's ssh, both with connections that are kept,
-and this machine itself."""
+"""The ways to a node, all asked alike: paramiko, the system's ssh, each kept, and this machine."""
 
 from __future__ import annotations
 

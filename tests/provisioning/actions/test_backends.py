@@ -1,5 +1,4 @@
-"""Every back end, by the same tests: cordons are owned, whoever works beside us, and whenever we are
-killed."""
+"""Every back end, by the same tests: cordons are owned, whoever works beside us or kills us."""
 
 from __future__ import annotations
 
@@ -28,20 +27,15 @@ from tests.testbed.backends import (
     Site,
     SlurmSite,
 )
+from tests.testbed.death import Death
 from tests.testbed.kubernetes import serving
 from tests.testbed.marks import nameless
-from tests.testbed.require import require
-from tests.testbed.slurm import WHY_NOT, Slurm, can_run
-from tests.testbed.slurm import slurm as cluster
+from tests.testbed.slurm import fixture_of
 
 NODES = [f"gpu00{n}" for n in range(1, 9)]
 
 
-@pytest.fixture(scope="module")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    require(can_run(), WHY_NOT)
-    with cluster(tmp_path_factory.mktemp("slurm"), NODES) as running:
-        yield running
+bed = fixture_of(NODES)
 
 
 @pytest.fixture(params=["memory", "hostfile", "golden", "command", "kubernetes", "slurm"])
@@ -190,10 +184,6 @@ def test_whatever_the_reason_the_mark_stays_and_the_node_comes_back(
     assert {node: one.holder for node, one in held.items()} == {**before, "gpu004": Holder.US}
     assert give(store, site, "gpu004")[0].message == "muster#1 is released"
     assert {node: one.holder for node, one in site.backend.held(NODES).items()} == before
-
-
-class Death(BaseException):
-    """Stands for a kill."""
 
 
 class Dying:

@@ -1,5 +1,4 @@
-"""A site's own command: what it is asked, what it may answer, and that nothing it does not say is taken for
-free."""
+"""A site's own command: what it is asked and may answer; what it does not say is not assumed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Cordons through a file of hosts: any order of operations, of other hands and of deaths leaves what is
-others' as it was, and the books right."""
+"""Cordons through a file of hosts: whatever the order, others' lines stay and the books are right."""
 
 from __future__ import annotations
 
@@ -19,6 +18,7 @@ from healthcheck.store.marks import CordonMark, mark_of
 from provisioning.actions.base import ActionError, Holder, number_of, reason_with_mark
 from provisioning.actions.cordon import cordon, uncordon
 from provisioning.actions.hostfile import HostFile
+from tests.testbed.death import Death, Mortal
 from tests.testbed.marks import muster, plain
 from tests.testbed.memory import in_memory
 from tests.tries import tries
@@ -110,11 +110,7 @@ def test_what_is_missing_is_told_before_anything_is_done(
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said) and not (tmp_path / "bad").exists()
 
 
-class Death(BaseException):
-    """Stands for a kill."""
-
-
-class Hands(RuleBasedStateMachine):
+class Hands(Mortal, RuleBasedStateMachine):
     """Cordons and releases, some cut short, among people who edit the same file."""
 
     @initialize()
@@ -122,19 +118,6 @@ class Hands(RuleBasedStateMachine):
         self.folder = in_memory()
         self.file = HostFile(Path(self.folder.name) / "bad")
         self.theirs: list[str] = []
-        self.now = 0.0
-
-    def clock(self, lives: int) -> Callable[[], float]:
-        left = lives
-
-        def time() -> float:
-            nonlocal left
-            left -= 1
-            if not left:
-                raise Death
-            self.now += 1
-            return self.now
-        return time
 
     def acting(self, lives: int, deed: Callable[..., object], *words: object) -> None:
         with opened(Path(self.folder.name), make=True) as store, suppress(Death):

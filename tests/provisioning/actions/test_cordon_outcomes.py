@@ -1,5 +1,4 @@
-"""What is said, and written down, of each thing that can become of a cordon or a release; people act, and
-calls fail, at chosen moments."""
+"""What is said, and written down, of each outcome of a cordon or release, at chosen moments."""
 
 from __future__ import annotations
 
@@ -22,6 +21,7 @@ from provisioning.actions.cordon import (
     uncordon,
     uncordon_each,
 )
+from tests.testbed.death import Death
 from tests.testbed.marks import nameless
 
 FREE = NodeHold(Holder.NO_ONE)
@@ -99,10 +99,6 @@ def refuses(back: Back, node: str, held: NodeHold) -> Callable[[], object]:
         back.shows[node] = held
         raise ActionError("someone was faster")
     return moment
-
-
-class Death(BaseException):
-    """Stands for a kill."""
 
 
 def dies() -> object:

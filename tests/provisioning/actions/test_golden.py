@@ -1,5 +1,4 @@
-"""A golden set: our nodes go out and come back to the byte; what a person took out, or wrote, stays as it
-is."""
+"""A golden set: our nodes go out and come back to the byte; what a person took or wrote stays."""
 
 from __future__ import annotations
 

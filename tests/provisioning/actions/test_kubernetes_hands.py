@@ -1,5 +1,4 @@
-"""Kubernetes when something goes on meanwhile: people with kubectl, nodes that come again, webhooks, answers
-that never come; on a real one, too."""
+"""Kubernetes meanwhile: people with kubectl, nodes that come again, webhooks; on a real one, too."""
 
 from __future__ import annotations
 
@@ -259,8 +258,7 @@ def test_a_mark_of_a_head_that_is_gone_is_listed_and_settled(
     shown = muster("triage", "--apply", home=tmp_path)
     assert "gpu1" in shown.stdout + shown.stderr and "muster:bbbb#4" in shown.stdout + shown.stderr, shown
     assert words(bed, "gpu1") == "muster:bbbb#4: fan of a head that is gone"
-    done = muster("cordon", settled, "gpu1", "--reason", "the old head is gone", home=tmp_path)
-    assert done.returncode == 0, done
+    muster("cordon", settled, "gpu1", "--reason", "the old head is gone", home=tmp_path, code=0)
     held = through(bed.config).held(["gpu1"])["gpu1"]
     if settled == "forget":
         assert held.holder is Holder.NO_ONE and taints(bed, "gpu1") == [] and words(bed, "gpu1") is None

@@ -1,5 +1,4 @@
-"""`muster cordon` lists every hold in our form, `muster uncordon` ends each of them, whatever the inventory and
-the store still know, and its exit code says whether the nodes are free."""
+"""`muster cordon` lists every hold in our form, `muster uncordon` ends each, and says what is free."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Whose the hold on a node is: what Slurm cuts or appends is not a person's, and all else that differs from
-what we wrote is."""
+"""Whose the hold on a node is: what Slurm cuts or appends is no person's, every other change is."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Several calls at a time: each is done once, what goes before it in the caller's thread, and no more than
-some at a time."""
+"""Several calls at a time: each done once, preceded in the caller's thread, some at a time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Reboots that someone else carries out later: what was asked for is known, what became of it is checked, and
-ours stays ours."""
+"""Reboots that someone else carries out later: known, checked, and ours stays ours."""
 
 from __future__ import annotations
 
@@ -19,13 +18,10 @@ from provisioning.actions.base import ActionError, Holder, NodeHold, RebootState
 from provisioning.actions.cordon import cordon
 from provisioning.actions.reboot import reboot, resolve_reboots
 from tests.testbed.backends import CommandSite, Memory
+from tests.testbed.death import Death
 from tests.testbed.marks import nameless
 
 CLOCK = map(float, count(1)).__next__
-
-
-class Death(BaseException):
-    """Stands for a kill."""
 
 
 class Rebooting(Memory):

@@ -1,5 +1,4 @@
-"""`muster reboot` as typed: refused with one line where it would be wrong, and through the site's command
-where that can."""
+"""`muster reboot` as typed: one line where it would be wrong, and the site's command where it can."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A person at every single point between our calls of a real scontrol, and a controller that is killed at
-each: nothing of theirs is lost."""
+"""A person at every point between our calls of a real scontrol, and kills of its controller."""
 
 from __future__ import annotations
 
@@ -18,6 +17,7 @@ from provisioning.actions.base import ActionError, Holder
 from provisioning.actions.cordon import cordon, uncordon
 from provisioning.actions.slurm import SlurmBackend as Backend
 from provisioning.triage.apply import settle
+from tests.testbed.death import Death
 from tests.testbed.newslurm import programs
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
@@ -83,8 +83,7 @@ class Points:
 
     @property
     def unseen(self) -> bool:
-        """Whether it was done between the last read of a node and its change, which Slurm gives no way to
-        notice."""
+        """Whether it came between the last read of a node and its change, which Slurm does not show."""
         return self.at < len(
             self.calls) and self.calls[self.at][:3] == ("scontrol", "update", f"NodeName={THEIRS}")
 
@@ -108,10 +107,6 @@ def test_a_drain_that_a_person_sets_while_we_cordon_stays_theirs(bed: Slurm, sto
         assert (state(bed, THEIRS), reason(bed, THEIRS)) == ("drained", "mine: bad riser")
     assert open_cordons(store, [THEIRS]) == [] or points.unseen
     assert all(line.outcome for line in lines(store))
-
-
-class Death(BaseException):
-    """Stands for a kill."""
 
 
 def dies() -> None:

@@ -1,5 +1,4 @@
-"""Nodes that a real Slurm has powered down, or is powering: cordoned like others, their power state kept, and
-no job wakes one that is cordoned."""
+"""Nodes that a real Slurm powers down or up: cordoned alike, and no job wakes a cordoned one."""
 
 from __future__ import annotations
 

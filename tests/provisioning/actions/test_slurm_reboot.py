@@ -1,5 +1,4 @@
-"""Reboots through a real Slurm: our cordon is there before, meanwhile and afterwards, and what others hold is
-not rebooted."""
+"""Reboots through a real Slurm: our cordon stays, and what others hold is not rebooted."""
 
 from __future__ import annotations
 

@@ -44,8 +44,7 @@ def home(tmp_path: Path, server: Sshd) -> Path:
 
 
 def test_where_we_are_not_root_each_node_says_what_to_do_and_the_exit_code_is_1(home: Path) -> None:
-    done = muster("agent", "install", "gpu[001-002]", home=home)
-    assert done.returncode == 1, done.stderr
+    done = muster("agent", "install", "gpu[001-002]", home=home, code=1)
     first, second = sorted(done.stdout.splitlines())
     assert (first == ("gpu001: NOT done: this needs root here: log in as root, or go through sudo with "
                       "--become or `privilege: become` in the inventory"))
@@ -53,8 +52,7 @@ def test_where_we_are_not_root_each_node_says_what_to_do_and_the_exit_code_is_1(
 
 
 def test_with_become_it_goes_through_sudo(home: Path) -> None:
-    done = muster("agent", "uninstall", "gpu001", "--become", home=home)
-    assert done.returncode == 1, done.stderr
+    done = muster("agent", "uninstall", "gpu001", "--become", home=home, code=1)
     assert done.stdout.startswith("gpu001: NOT done: become: ")
 
 
@@ -62,14 +60,12 @@ def test_with_become_and_a_sudo_that_allows_it_we_are_root(home: Path, server: S
     require(os.geteuid() == 0 and shutil.which("sudo"),
             "only root can allow a user to use sudo, and sudo must be installed")
     allow_sudo(server.user, "{} ALL=(root) NOPASSWD: ALL")
-    done = muster("agent", "uninstall", "gpu001", "--become", "--dry-run", home=home)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = muster("agent", "uninstall", "gpu001", "--become", "--dry-run", home=home, code=0)
     assert done.stdout.startswith(("gpu001: nothing to do", "gpu001: would remove"))
 
 
 def test_anybody_may_ask_for_the_status(home: Path) -> None:
-    done = muster("agent", "status", "--json", home=home)
-    assert done.returncode == 1, done.stderr
+    done = muster("agent", "status", "--json", home=home, code=1)
     first, second = json.loads(done.stdout)["nodes"]
     assert (first["node"], first["answered"], first["trouble"]) == ("gpu001", True, "no agent is installed")
     assert (second["node"], second["answered"]) == ("gpu002", False)
@@ -88,16 +84,14 @@ def test_anybody_may_ask_for_the_status(home: Path) -> None:
 def test_a_mistake_is_one_line_before_any_node_is_asked(
     words: tuple[str, ...], report: str, home: Path,
 ) -> None:
-    done = muster("agent", *words, home=home)
-    assert done.returncode == 2
+    done = muster("agent", *words, home=home, code=2)
     assert report in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("words", [("--dry-run",), ("--rings", "1,rest")])
 def test_an_upgrade_names_the_nodes_where_it_cannot_be_and_begins_no_ring(words: tuple[str, ...], home: Path) -> None:
-    done = muster("agent", "upgrade", "gpu[001-002]", *words, home=home)
-    assert done.returncode == 1, done.stderr
+    done = muster("agent", "upgrade", "gpu[001-002]", *words, home=home, code=1)
     first, second = sorted(done.stdout.splitlines())
     assert first.startswith("gpu001: NOT done: ") and second.startswith("gpu002: NOT done: connect: ")
     assert "ring" not in done.stdout and "begins" not in done.stderr

@@ -35,8 +35,7 @@ WELL = AgentSample("", "healthy", frozenset())
 
 
 class World:
-    """Agents that answer as they are put; a pause is time, and each agent runs `lag` seconds after its
-    upgrade."""
+    """Agents that answer as they are put; each runs `lag` seconds of pauses after its upgrade."""
 
     def __init__(self, count: int, lag: float = 3.0) -> None:
         self.names = [f"n{number:02}" for number in range(count)]

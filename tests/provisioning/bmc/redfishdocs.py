@@ -1,5 +1,4 @@
-"""A Redfish service made of documents by path, below our own session: for what readers make of what a service
-says."""
+"""A Redfish service made of documents by path, below our own session, for its readers."""
 
 from __future__ import annotations
 
@@ -7,17 +6,17 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from inventory.transport.httponce import HttpAnswer
 from provisioning.bmc.credentials import Hidden
 from provisioning.bmc.redfish.controller import RedfishController
-from provisioning.bmc.redfish.wire import Deadline, RedfishEndpoint, RedfishResponse
+from provisioning.bmc.redfish.wire import Deadline, RedfishEndpoint
 
 NOW = 1_795_300_000.0       # 2026-11-22
 Documents = Mapping[str, Any]
 
 
 class Papers:
-    """In the place of the connection: answers GET with the document of its path, 404 where there is none;
-    keeps what was asked."""
+    """In the connection's place: answers GET with its path's document, else 404; keeps what was asked."""
 
     def __init__(self, find: Callable[[str], Any], expand: bool = False) -> None:
         self._find = find
@@ -26,20 +25,20 @@ class Papers:
 
     def ask(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, deadline: Deadline,
-    ) -> RedfishResponse:
+    ) -> HttpAnswer:
         deadline.left()
         self.asked.append((method, path, json.loads(body) if body else None))
         if method != "GET":
-            return RedfishResponse(204, {}, b"")
+            return HttpAnswer(204, {}, b"")
         bare, _, query = path.partition("?")
         found = self._find(bare.rstrip("/") or "/")
         if found is None:
-            return RedfishResponse(404, {}, b'{"error": {"message": "no such thing"}}')
+            return HttpAnswer(404, {}, b'{"error": {"message": "no such thing"}}')
         if query and self._expand and isinstance(found, dict) and isinstance(found.get("Members"), list):
             found = {
                 **found,
                 "Members": [{**one, **self._find(one["@odata.id"].rstrip("/"))} for one in found["Members"]]}
-        return RedfishResponse(200, {"etag": '"1"'}, json.dumps(found).encode())
+        return HttpAnswer(200, {"etag": '"1"'}, json.dumps(found).encode())
 
     def open(self, deadline: Deadline) -> None:
         """It is open."""

@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inventory.model import Bmc, Node, Secret, SecretFrom, Speaks
+from inventory.transport.httponce import HttpAnswer
 from provisioning.bmc.accounts import Accounts, DesiredAccounts
 from provisioning.bmc.base import BmcError, BmcErrorReason, PowerAction
 from provisioning.bmc.connect import accounts_of
@@ -32,7 +33,6 @@ from provisioning.bmc.ipmi.accounts import users
 from provisioning.bmc.ipmi.controller import IpmiController
 from provisioning.bmc.passwords import FolderStore, KeyringStore, PasswordRules, random_password, store_of
 from provisioning.bmc.redfish.answers import change_required
-from provisioning.bmc.redfish.wire import RedfishResponse
 from tests.testbed.ipmisim import PASSWORD, USER, IpmiSim, ipmi_sim, require_ipmi
 from tests.testbed.redfish.https import served
 from tests.testbed.redfish.makers import DELIVERED, MAKERS
@@ -468,12 +468,9 @@ def processes() -> bytes:
     return found
 
 
-def test_no_password_is_printed_logged_kept_elsewhere_or_in_any_process(
-    bed: Bed, keyring: tuple[tuple[str, ...], tuple[str, ...]], caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    keep, show = keyring
+@contextlib.contextmanager
+def watched() -> Iterator[list[bytes]]:
+    """What `processes` shows all the while, as the one item."""
     seen, over = [b""], threading.Event()
 
     def watch() -> None:
@@ -483,12 +480,22 @@ def test_no_password_is_printed_logged_kept_elsewhere_or_in_any_process(
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        one = node(bed.passwords, bed.place, words=show)
-        accounts = bed.accounts(folder=None, keyring=keep, operator="muster")
-        said = [accounts.plan(one), accounts.settle(one), accounts.settle(one, renew=True), repr(accounts)]
+        yield seen
     finally:
         over.set()
         watcher.join()
+
+
+def test_no_password_is_printed_logged_kept_elsewhere_or_in_any_process(
+    bed: Bed, keyring: tuple[tuple[str, ...], tuple[str, ...]], caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    keep, show = keyring
+    with watched() as seen:
+        one = node(bed.passwords, bed.place, words=show)
+        accounts = bed.accounts(folder=None, keyring=keep, operator="muster")
+        said = [accounts.plan(one), accounts.settle(one), accounts.settle(one, renew=True), repr(accounts)]
     secrets = {path.read_text().strip() for path in (bed.folder / "keyring").iterdir()} | {DELIVERED}
     assert len(secrets) >= 3
     written = "".join(said) + caplog.text + "".join(capfd.readouterr())
@@ -510,7 +517,7 @@ _JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_siz
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)      # the machine may be busy
 @given(status=st.sampled_from([200, 201, 401, 403, 404]), body=_JSON)
 def test_whatever_a_service_says_of_a_change_of_password_is_read(status: int, body: Any) -> None:
-    found = change_required(RedfishResponse(status, {}, json.dumps(body).encode()))
+    found = change_required(HttpAnswer(status, {}, json.dumps(body).encode()))
     assert found is None or found.account is None or found.account.startswith("/redfish")
 
 
@@ -521,7 +528,7 @@ def test_whatever_a_service_says_of_a_change_of_password_is_read(status: int, bo
     (403, {"error": {"code": "Base.1.8.PasswordChangeRequired"}}, True),
     (404, {"error": {"@Message.ExtendedInfo": [{"MessageId": "Base.1.8.PasswordChangeRequired"}]}}, False)])
 def test_only_a_message_says_that_the_password_must_be_changed(status: int, body: Any, required: bool) -> None:
-    assert (change_required(RedfishResponse(status, {}, json.dumps(body).encode())) is not None) is required
+    assert (change_required(HttpAnswer(status, {}, json.dumps(body).encode())) is not None) is required
 
 
 @given(st.text(alphabet="0123456789 \t\ntruefals.OPERATORabc", max_size=200))
@@ -553,19 +560,8 @@ def test_an_ipmi_controller_gets_them_too_and_no_process_list_has_one(sim: IpmiS
     one = Node("gpu001", bmc=Bmc(sim.address, USER, sim.port, Speaks.IPMI, where))
     accounts = accounts_of(DesiredAccounts(random=True, folder=passwords, operator="muster", first=Secret(
         SecretFrom.FILE, (str(first),))), tmp_path, 30.0)
-    seen, over = [b""], threading.Event()
-
-    def watch() -> None:
-        while not over.is_set():
-            seen[0] += processes()
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
+    with watched() as seen:
         said = accounts.settle(one)
-    finally:
-        over.set()
-        watcher.join()
     assert said == "it has a password of its own; it has an operator's account muster"
     own, operator = ((passwords / name).read_text().strip() for name in ("gpu001", "gpu001.operator"))
     assert len(own) == len(operator) == 16

@@ -1,5 +1,4 @@
-"""`muster bmc`: certificates are pinned on purpose, answers come a line each, changes are dry until told, and
-nothing runs into a job."""
+"""`muster bmc`: certificates are pinned on purpose, changes are dry until told, no job is hit."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def bmc(bed: Bed, tmp_path: Path) -> Command:
-    """Runs it where the fingerprints of all but gpu005 are delivered in a list; nodes are in bring-up unless
-    `lifecycle` says else."""
+    """Runs it where a list has all fingerprints but gpu005's; nodes are in bring-up or `lifecycle`."""
     (tmp_path / "delivered").write_text(
         "".join(f"{name} {shown}\n" for name, shown in bed.fingerprints.items() if name != "elsewhere"))
     hosts = tmp_path / "bad-hosts"

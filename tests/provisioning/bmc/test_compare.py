@@ -1,5 +1,4 @@
-"""What a controller says of parts beside the numbers of a SKU: what differs is told with its seat, and what
-is not told is never equal."""
+"""What a controller says of parts beside a SKU's numbers: what is not told is never equal."""
 
 from __future__ import annotations
 

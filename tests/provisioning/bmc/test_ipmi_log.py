@@ -17,8 +17,7 @@ DAY = 86400.0
 
 
 def rows(count: int, apart: float, *, worst: int | None = None) -> list[str]:
-    """A log of so many records, the newest a minute old, each `apart` seconds older than the next; `worst` counts
-    from the end."""
+    """A log of records, the newest a minute old, each `apart` seconds older; `worst` counts from the end."""
     now = time.time() - 60
     found = []
     for at in range(count):

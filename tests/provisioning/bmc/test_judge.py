@@ -1,5 +1,4 @@
-"""What a controller says is judged by the rules for what the node sees of it; and who may be turned off, or
-booted from elsewhere."""
+"""What a controller says is judged by the node's rules; and who may be turned off."""
 
 from __future__ import annotations
 

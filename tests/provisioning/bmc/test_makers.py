@@ -1,5 +1,4 @@
-"""All that bring-up asks of a controller, of seven makers' services behind TLS: inventory, power, boot, BIOS, log,
-tasks, and accounts of their own."""
+"""All that bring-up asks of a controller, of seven makers' services behind TLS."""
 
 from __future__ import annotations
 

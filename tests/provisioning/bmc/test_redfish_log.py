@@ -1,5 +1,4 @@
-"""Event logs as makers' services give them: each event by the words that the checks know, all of them read, and
-what was not read is reported and passes nothing."""
+"""Makers' event logs: each event in words that checks know; what was not read passes nothing."""
 
 from __future__ import annotations
 

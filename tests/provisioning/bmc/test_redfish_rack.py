@@ -1,5 +1,4 @@
-"""The controller against sushy-tools' emulator behind TLS: what is asked comes true, troubles are named, and
-no password is left anywhere."""
+"""The controller against sushy-tools' emulator behind TLS: what is asked comes true."""
 
 from __future__ import annotations
 

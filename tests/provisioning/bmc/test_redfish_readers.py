@@ -1,5 +1,4 @@
-"""Whatever a service says, a reader gives a value of its type or says why there is none; BmcError is all that
-it raises."""
+"""Whatever a service says, a reader gives a value or says why not; it raises BmcError alone."""
 
 from __future__ import annotations
 

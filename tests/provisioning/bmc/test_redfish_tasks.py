@@ -22,13 +22,14 @@ from hypothesis import strategies as st
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.values import UNSUPPORTED
 from inventory.text import clean
+from inventory.transport.httponce import HttpAnswer
 from provisioning.bmc import page
 from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, ChangeEnd, EarlierChange, PowerAction
 from provisioning.bmc.credentials import Hidden
 from provisioning.bmc.redfish.controller import RedfishController
 from provisioning.bmc.redfish.pending import FOLDER, HeldTask, PendingTask, PendingTasks
 from provisioning.bmc.redfish.task import TaskEnd, looked, monitor, reading
-from provisioning.bmc.redfish.wire import RedfishEndpoint, RedfishResponse
+from provisioning.bmc.redfish.wire import RedfishEndpoint
 from provisioning.bringup.engine.model import StepState
 from provisioning.bringup.policy.load import load
 from provisioning.bringup.steps.bios import BiosAsDesired, digest_of
@@ -50,22 +51,21 @@ def task(state: str, status: str = "OK", *messages: str) -> dict[str, Any]:
             "TaskStatus": status, "Messages": [{"Message": one} for one in messages]}
 
 
-def answer(status: int, body: Any = None, **headers: str) -> RedfishResponse:
-    return RedfishResponse(status, {name.replace("_", "-"): value for name, value in headers.items()},
+def answer(status: int, body: Any = None, **headers: str) -> HttpAnswer:
+    return HttpAnswer(status, {name.replace("_", "-"): value for name, value in headers.items()},
                            json.dumps(body).encode() if body is not None else b"")
 
 
 class Tasking(Papers):
-    """A service that answers changes with `first`, and its task monitor with one of `later` after the other,
-    the last of them for ever."""
+    """Answers changes with `first`, and its task monitor with each of `later`, the last for ever."""
 
-    def __init__(self, documents: Mapping[str, Any], first: RedfishResponse, *later: Any) -> None:
+    def __init__(self, documents: Mapping[str, Any], first: HttpAnswer, *later: Any) -> None:
         super().__init__({key.rstrip("/"): value for key, value in documents.items()}.get)
         self.first, self.later = first, list(later)
         self.changed: list[tuple[str, str]] = []
         self.slept: list[float] = []
 
-    def ask(self, method: str, path: str, *rest: Any) -> RedfishResponse:
+    def ask(self, method: str, path: str, *rest: Any) -> HttpAnswer:
         if method in ("POST", "PATCH") and "/Sessions" not in path:
             self.changed.append((method, path))
             return self.first
@@ -113,7 +113,7 @@ def test_an_accepted_action_is_followed_to_its_end_at_the_pace_that_the_service_
     (answer(200, {"JobState": "Failed", "Message": "Unable to start."}), "Failed; Unable to start."),
     (answer(200, {"JobState": "CompletedWithErrors", "Message": "x"}), "CompletedWithErrors; x")])
 def test_what_was_accepted_and_failed_is_refused_with_the_tasks_own_words(
-    opened: Opened, tmp_path: Path, end: RedfishResponse, said: str,
+    opened: Opened, tmp_path: Path, end: HttpAnswer, said: str,
 ) -> None:
     papers = Tasking(tree(system=SYSTEM), ACCEPTED, answer(202, RUNNING), end)
     with pytest.raises(BmcError) as caught:
@@ -125,7 +125,7 @@ def test_what_was_accepted_and_failed_is_refused_with_the_tasks_own_words(
 
 @pytest.mark.parametrize("end", [answer(200, task("Completed")), answer(200, task("Completed", "Warning", "Slowly.")),
                                  answer(200, {"PowerState": "Off"}), answer(204)])
-def test_what_was_accepted_and_made_is_made(opened: Opened, end: RedfishResponse) -> None:
+def test_what_was_accepted_and_made_is_made(opened: Opened, end: HttpAnswer) -> None:
     papers = Tasking(tree(system=SYSTEM), ACCEPTED, end)
     opened(papers).set_power(PowerAction.OFF)
     assert len(papers.changed) == 1

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from inventory.transport.httponce import HttpAnswer
 from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.credentials import Hidden
 from provisioning.bmc.redfish.controller import RedfishController
-from provisioning.bmc.redfish.wire import Deadline, RedfishEndpoint, RedfishResponse
+from provisioning.bmc.redfish.wire import Deadline, RedfishEndpoint
 from tests.provisioning.bmc.redfishdocs import Papers, service
 from tests.provisioning.bmc.test_redfish_log import linked_entries
 from tests.provisioning.bmc.test_redfish_vendors import hgx
@@ -24,13 +25,13 @@ class Beside(Papers):
         self._happens = happens
         self._left = served
 
-    def ask(self, method: str, path: str, *rest: Any) -> RedfishResponse:
+    def ask(self, method: str, path: str, *rest: Any) -> HttpAnswer:
         if self._left <= 0:
             found = self._happens(path)
             if isinstance(found, BaseException):
                 raise found
             if found is not None:
-                return RedfishResponse(found, {}, b"{}")
+                return HttpAnswer(found, {}, b"{}")
         self._left -= 1
         return super().ask(method, path, *rest)
 
@@ -48,7 +49,7 @@ def test_as_many_are_asked_at_once_as_there_are_connections() -> None:
     controller.session._connection = lambda: Beside(papers, meets)  # type: ignore[assignment,method-assign,return-value]
     first = papers.ask
 
-    def ask(method: str, path: str, *rest: Any) -> RedfishResponse:
+    def ask(method: str, path: str, *rest: Any) -> HttpAnswer:
         meets(path)
         return first(method, path, *rest)
 
@@ -86,7 +87,7 @@ def test_each_answer_has_the_whole_time_of_the_call_unless_less_is_asked_for(
     _, papers = service(hgx())
     left: list[float] = []
 
-    def ask(method: str, path: str, headers: Any, body: Any, deadline: Deadline) -> RedfishResponse:
+    def ask(method: str, path: str, headers: Any, body: Any, deadline: Deadline) -> HttpAnswer:
         left.append(deadline.left())
         return Papers.ask(papers, method, path, headers, body, deadline)
 

@@ -1,5 +1,4 @@
-"""What a try read that a slow controller cut short is not asked for again by the next try of the same step, and by
-no other."""
+"""What a slow controller's try has read is not asked for again by the next try of that step."""
 
 from __future__ import annotations
 
@@ -12,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from inventory.transport.httponce import HttpAnswer
 from provisioning.bmc.base import Controller, HardwareInventory
 from provisioning.bmc.credentials import Hidden
 from provisioning.bmc.redfish.controller import RedfishController
 from provisioning.bmc.redfish.crawl import Frontier, KeptDocuments, KeptTries, ToRead
-from provisioning.bmc.redfish.wire import Deadline, RedfishEndpoint, RedfishResponse
+from provisioning.bmc.redfish.wire import Deadline, RedfishEndpoint
 from provisioning.bringup.engine.model import Observation, StepState
 from provisioning.bringup.steps.duplicates import Duplicates
 from provisioning.bringup.steps.hardware import HardwareAsOrdered
@@ -48,15 +48,15 @@ class Slow:
         self._clock = clock
         self.asked: list[str] = []
 
-    def ask(self, method: str, path: str, headers: Any, body: Any, deadline: Deadline) -> RedfishResponse:
+    def ask(self, method: str, path: str, headers: Any, body: Any, deadline: Deadline) -> HttpAnswer:
         deadline.left()
         self._clock.passes(1.0)
         self.asked.append(path)
         deadline.left()
         found = self._documents.get(path.rstrip("/"))
         if method != "GET" or found is None:
-            return RedfishResponse(204 if found else 404, {}, b"{}")
-        return RedfishResponse(200, {}, json.dumps(found).encode())
+            return HttpAnswer(204 if found else 404, {}, b"{}")
+        return HttpAnswer(200, {}, json.dumps(found).encode())
 
     def open(self, deadline: Deadline) -> None:
         """It is open."""

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
+from inventory.transport.httponce import HttpAnswer
 from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, PowerAction, PowerState
 from provisioning.bmc.redfish import sensors, vendors
-from provisioning.bmc.redfish.wire import RedfishResponse
 from tests.provisioning.bmc.redfishdocs import of, ref, service, tree
 
 
@@ -350,12 +350,12 @@ def test_a_change_names_the_tag_that_its_resource_shows_and_any_where_it_shows_n
         "Manufacturer": vendor, "Boot": {"BootSourceOverrideTarget": "None"}}))
     ask, tags = papers.ask, []
 
-    def strict(method: str, path: str, headers: Mapping[str, str], *rest: Any) -> RedfishResponse:
+    def strict(method: str, path: str, headers: Mapping[str, str], *rest: Any) -> HttpAnswer:
         answer = ask(method, path, headers, *rest)
         if method != "PATCH":
             return replace(answer, headers={"etag": shows} if shows else {})
         tags.append(headers.get("If-Match"))
-        return answer if tags[-1] == wants else RedfishResponse(412, {}, b"{}")
+        return answer if tags[-1] == wants else HttpAnswer(412, {}, b"{}")
 
     papers.ask = strict  # type: ignore[assignment,method-assign]
     controller.set_boot(BootTarget.PXE, True)

@@ -1,5 +1,4 @@
-"""The connection to a controller: what it may do to us ends in time, and no byte goes to whom the certificate
-does not prove."""
+"""The connection to a controller ends in time, and sends nothing to whom no certificate proves."""
 
 from __future__ import annotations
 
@@ -38,8 +37,7 @@ Answering = Callable[[ssl.SSLSocket, bytes], None]
 
 
 class Peer:
-    """A TLS server of which each connection is answered by a function; `heard` is all that was said to it,
-    `visits` how many came."""
+    """A TLS server whose connections a function answers; `heard` is what was said, `visits` counts."""
 
     def __init__(self, folder: Path, answer: Answering) -> None:
         authority = Authority(folder / "ca.pem")

@@ -45,8 +45,7 @@ def machines(of: StepContext, *names: str, began: float | None = None) -> list[M
 
 
 def after(machine: Machine, seen: Observation, made: OperationResult | None = None) -> Machine:
-    """The machine as the next look gets it: with what the last one kept, and the operation that it asked
-    for."""
+    """The machine as the next look gets it: with what the last kept, and the operation asked for."""
     operations = machine.operations
     if made is not None and seen.operation is not None:
         operations = (*operations,

@@ -1,5 +1,4 @@
-"""A site of one machine: a virtual one, off, whose emulated Redfish controller starts and kills it, and which
-boots by PXE if it is told to."""
+"""A site of one virtual machine, whose emulated Redfish controller starts it, also by PXE."""
 
 from __future__ import annotations
 

@@ -145,8 +145,7 @@ class FileInstaller:
 
 
 def bring_up(folder: Path, turn: int, at: int = 0) -> BringupOutcome:
-    """The `turn`-th run in this folder, each long after the one before; killed at that point, of all that it
-    passes."""
+    """The `turn`-th run in this folder, long after the last; killed at that point, of all it passes."""
     (folder / "world").mkdir(parents=True, exist_ok=True)
     clock = Clock(1000.0 + turn * _RUN_S, 1000.0 + (turn + 1) * _RUN_S)
     world = World(folder / "world", clock, Died(at))

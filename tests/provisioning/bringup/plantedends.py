@@ -1,5 +1,4 @@
-"""Where each planted trouble is to end: in which step, and whose hand is needed; and how often a machine's
-power and BIOS may be touched."""
+"""Where each planted trouble is to end, whose hand it needs, and how often power is touched."""
 
 from __future__ import annotations
 

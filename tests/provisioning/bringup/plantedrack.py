@@ -62,8 +62,7 @@ without: [base, agent, checks, kernel, leased, burnin, certificate]
 
 
 def machines(number: int = 64, planted: dict[Wrong, int] | None = None, gpus: int = 8) -> list[Machine]:
-    """The rack, always the same. Every other machine has BIOS settings that are not as wanted, and is on, as
-    after a visit by someone."""
+    """The rack, always the same; every other machine has other BIOS settings, and is on."""
     kinds: list[Wrong | None] = [
         wrong for wrong, many in (PLANTED if planted is None else planted).items() for _ in range(many)]
     kinds += [None] * (number - len(kinds))
@@ -83,8 +82,7 @@ def machines(number: int = 64, planted: dict[Wrong, int] | None = None, gpus: in
 
 @dataclass(frozen=True)
 class Moment:
-    """When a rack was asked so many times in all, and was told so many changes of BIOS or power. It is logged
-    before it is answered."""
+    """After so many questions to a rack and so many changes of BIOS or power; logged before the answer."""
 
     requests: int
     changes: int
@@ -99,8 +97,7 @@ class Moment:
 
     @classmethod
     def some(cls, log: bytes, number: int) -> list[Moment]:
-        """Random ones of a bring-up with this log: two of five before anything is changed, the others among
-        the changes, first ones first."""
+        """Random moments of this log: two of five before any change, others among them, first ones first."""
         quiet = cls.of(log[:min(log.index(b"ComputerSystem.Reset"), log.index(b'"PATCH"'))]).requests
         early = random.sample(range(quiet // 10, quiet), number * 2 // 5)
         return [cls(at, 0) for at in sorted(early)] + [
@@ -109,8 +106,7 @@ class Moment:
 
 @dataclass
 class Site:
-    """The rack with the machines behind it, and a home folder with an inventory from which muster is run on
-    it."""
+    """The rack, its machines, and a home with an inventory from which muster is run on it."""
 
     home: Path
     bed: Bed

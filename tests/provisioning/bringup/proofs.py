@@ -1,5 +1,4 @@
-"""Machines' operating systems as step boot, os and ssh are told of them: proofs that say what a test wants, and
-a back end that is a list of what was asked of it."""
+"""Machines' operating systems for steps boot, os and ssh: proofs and a back end that is a list."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ def others() -> ByOthers:
 
 @dataclass
 class Installer:
-    """A back end; `asked` is what it was asked to install, in order. `raises` is what install raises, once
-    each."""
+    """A back end; `asked` is what it was to install, in order; `raises` what install raises, once each."""
 
     target: BootTarget = BootTarget.NONE
     drives_power: bool = False

@@ -126,8 +126,7 @@ class Died:
 
 @dataclass
 class Disk:
-    """The world: a file for each machine in `folder`, with a line for each operation that came true: step,
-    key, when."""
+    """A file for each machine in `folder`, with a line for each operation that came true."""
 
     folder: Path
     died: Died

@@ -1,5 +1,4 @@
-"""`muster bringup` as it is typed: plan, status, report, skip, retry; what it says of mistakes; completion;
-how fast it says how a thousand stand."""
+"""`muster bringup` as typed: plan, status, report, skip, retry, mistakes, completion, speed."""
 
 from __future__ import annotations
 

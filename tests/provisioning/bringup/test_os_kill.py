@@ -1,5 +1,4 @@
-"""Sixteen machines through boot and os, their run killed at every point of every operation: nothing is done
-twice, and the end is the same."""
+"""Sixteen machines through boot and os, killed at every point: nothing twice, the same end."""
 
 from __future__ import annotations
 

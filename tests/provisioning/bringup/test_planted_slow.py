@@ -1,5 +1,4 @@
-"""Sixteen machines with a real systemd each, half of them with planted troubles, through base configuration,
-agent and checks to service."""
+"""Sixteen machines with a real systemd each, half of them with planted troubles, to service."""
 
 from __future__ import annotations
 

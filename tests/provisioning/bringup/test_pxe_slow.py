@@ -1,5 +1,4 @@
-"""One real machine, virtual, from power-off over PXE to service by the real commands; killed once on the
-way."""
+"""One virtual machine from power-off over PXE to service by the real commands; killed once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`muster bringup run` and `resume` as they are typed, over machines that are a dictionary: dry run, --apply,
---until, exit codes, what is shown."""
+"""`muster bringup run` and `resume` as typed, over machines that are a dictionary."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The comparison with what was planted finds a missed fault and a false accusation, and the two sides know
-the same faults."""
+"""The comparison finds a missed fault and a false accusation, and both sides know the same faults."""
 
 from __future__ import annotations
 

@@ -48,8 +48,7 @@ def ssh(fleet: DemoFleet, name: str, command: str) -> subprocess.CompletedProces
 
 
 def ended(pidfd: int) -> bool:
-    """Whether the process ends within the time that we grant; the descriptor becomes readable when it
-    does."""
+    """Whether the process ends within the time granted; then the descriptor is readable."""
     return bool(select.select([pidfd], [], [], END_S)[0])
 
 

@@ -1,5 +1,4 @@
-"""The stand-in for NVIDIA's library, called through pynvml as the collector calls it, and by ctypes where
-pynvml hides the answer."""
+"""The stand-in for NVIDIA's library, called through pynvml, and by ctypes where that hides."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Addresses are asked at a bounded rate, and whatever answers there costs its own time and no more; over real
-sockets."""
+"""Addresses are asked at a bounded rate, and what answers costs its own time; over real sockets."""
 
 from __future__ import annotations
 
@@ -27,8 +26,7 @@ ROOT = {
 
 
 class Server:
-    """A TLS server at a loopback address of its own that answers each connection with `answer`; remembers
-    when each came."""
+    """A TLS server at its own loopback address that answers with `answer`; remembers when each came."""
 
     def __init__(
         self, folder: Path, answer: Callable[[ssl.SSLSocket], None] | None, address: str, port: int,

@@ -1,5 +1,4 @@
-"""What others wrote or sent is read as its authors document it, or refused in one line: ranges, leases,
-delivery lists, service roots."""
+"""What others wrote or sent is read as documented, or refused in one line."""
 
 from __future__ import annotations
 

@@ -69,8 +69,7 @@ def added(seed: str, size: int, *mirrors: Registry) -> str:
 
 
 def states(home: Path, *words: str, code: int) -> dict[str, dict[str, object]]:
-    done = muster("images", *words, "--format", "json", home=home, timeout=200)
-    assert done.returncode == code, done
+    done = muster("images", *words, "--format", "json", home=home, timeout=200, code=code)
     document = json.loads(done.stdout)
     validate(document, "images-1")
     return {one["node"]: one for one in document["nodes"]}
@@ -83,8 +82,7 @@ def test_a_fleet_is_pulled_to_a_digest_with_the_slow_the_full_and_the_unknown_na
         "n1": "absent", "n2": "absent", "n3": "absent", "n4": "absent", "n5": "absent", "n6": "unknown"}
     assert {name: one["runtime"] for name, one in before.items()} == {
         "n1": "containerd", "n2": "docker", "n3": "containerd", "n4": "containerd", "n5": "containerd", "n6": None}
-    done = muster("images", "pull", "n[1-6]", "--image", reference, home=home, timeout=200)
-    assert done.returncode == 1, done
+    done = muster("images", "pull", "n[1-6]", "--image", reference, home=home, timeout=200, code=1)
     out = done.stdout
     assert "  present          4  n[1-4]" in out
     assert "  absent           1  n5  ended, because only" in out

@@ -1,5 +1,4 @@
-"""`muster check --disruptive` as it is typed: real Slurm, real sshd, and a diagnostic that writes down that
-it ran."""
+"""`muster check --disruptive` as typed: real Slurm, real sshd, a diagnostic that leaves a note."""
 
 from __future__ import annotations
 
@@ -23,9 +22,8 @@ from tests.command import MUSTER, environment, muster
 from tests.testbed.marks import plain
 from tests.testbed.memory import base_in_memory
 from tests.testbed.processes import alive
-from tests.testbed.require import require, require_fleet
-from tests.testbed.slurm import WHY_NOT, Slurm, can_run
-from tests.testbed.slurm import slurm as cluster
+from tests.testbed.require import require_fleet
+from tests.testbed.slurm import Slurm, fixture_of
 from tests.testbed.sshd import wait_until
 
 NODES = [f"gpu00{n}" for n in range(1, 9)]
@@ -52,11 +50,7 @@ def diagnostic() -> str:
     })
 
 
-@pytest.fixture(scope="module")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    require(can_run(), WHY_NOT)
-    with cluster(tmp_path_factory.mktemp("slurm"), NODES) as running:
-        yield running
+bed = fixture_of(NODES)
 
 
 @pytest.fixture(scope="module")
@@ -75,16 +69,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
 @pytest.fixture(autouse=True)
 def as_before(bed: Slurm, fleet: DemoFleet) -> Iterator[None]:
     yield
-    subprocess.run(["scancel", "-u", "root"], env=bed.environment, check=True)
-    for line in bed.ask("scontrol", "--oneliner", "show", "reservation").splitlines():
-        if line.startswith("ReservationName="):
-            bed.ask("scontrol", "delete", line.split()[0])
-    wait_until(lambda: not bed.ask("squeue", "-h").strip(), what="the end of all jobs")
-    for node, state in bed.states().items():
-        if state != "idle":
-            subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment,
-                           check=False, capture_output=True)
-    wait_until(lambda: set(bed.states().values()) == {"idle"}, what="idle nodes")
+    bed.idle_again()
     for node in fleet.nodes.values():
         for name in ("ran", "hold"):
             (node.tree / name).unlink(missing_ok=True)
@@ -98,8 +83,7 @@ def words(fleet: DemoFleet, nodes: str, *more: str) -> list[str]:
 def check(
     bed: Slurm, fleet: DemoFleet, home: Path, nodes: str, *more: str,
 ) -> tuple[int, dict[str, Any], str]:
-    """The exit code, by node its dcgm result (its whole entry where it was not reached), and what was said
-    beside."""
+    """The exit code, each node's dcgm result (its entry where not reached), and what was said beside."""
     done = muster(*words(fleet, nodes, *more)[1:], home=home, timeout=100, **bed.environment)
     assert done.stdout, done.stderr
     return done.returncode, told(done.stdout), done.stderr
@@ -228,8 +212,7 @@ def test_a_reservation_of_others_is_kept_and_its_nodes_not_tested(
 def test_a_node_that_we_cordoned_is_tested_and_stays_cordoned(
     bed: Slurm, fleet: DemoFleet, tmp_path: Path, how: str,
 ) -> None:
-    made = muster("cordon", "gpu007", "--reason", "slow", home=tmp_path, **bed.environment)
-    assert made.returncode == 0, made.stderr
+    muster("cordon", "gpu007", "--reason", "slow", home=tmp_path, **bed.environment, code=0)
     code, found, said = check(bed, fleet, tmp_path, "gpu[007-008]", "--lease", how)
     assert (code, found["gpu007"]["status"], found["gpu008"]["status"]) == (0, "pass", "pass"), said
     assert {node: bed.states()[node].rstrip("*") for node in ("gpu007", "gpu008")} == {

@@ -1,5 +1,4 @@
-"""A lease gives way to the first job that waits, and when its budget is used up; it does not change its
-mind."""
+"""A lease gives way to the first job that waits, and at the end of its budget, for good."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Leases over an in-memory Slurm: any order of operations, of deaths, of jobs and of other hands; and every
-reader of foreign text."""
+"""Leases over an in-memory Slurm: any order of operations, deaths and jobs; readers of its text."""
 
 from __future__ import annotations
 
@@ -45,6 +44,7 @@ from provisioning.lease.reservation import parse
 from provisioning.lease.take import LeaseGrant, give_back
 from provisioning.lease.watch import LeaseWatch
 from tests.documents import validate
+from tests.testbed.death import Death
 from tests.testbed.marks import muster
 from tests.testbed.memory import in_memory
 from tests.tries import tries
@@ -52,14 +52,9 @@ from tests.tries import tries
 NODES = ("gpu001", "gpu002", "gpu003")
 
 
-class Death(BaseException):
-    """Stands for a kill."""
-
-
 @dataclass
 class Cluster:
-    """What Slurm keeps of three nodes, as far as leases ask: `reasons` of drains, jobs by node, reservations
-    by name (nodes, end)."""
+    """What Slurm keeps of three nodes for leases: reasons of drains, jobs, reservations (nodes, end)."""
 
     now: float = 1e9
     reasons: dict[str, str] = field(default_factory=dict)
@@ -135,8 +130,7 @@ class Cluster:
 
 
 class Hands(RuleBasedStateMachine):
-    """Musters that lease, die and come back, among a scheduler that starts jobs where it may and people who
-    do as they like."""
+    """Musters that lease, die and come back, among a scheduler's jobs and people."""
 
     @initialize()
     def begin(self) -> None:

@@ -1,5 +1,4 @@
-"""What is said, and written down, of each thing that can become of a lease; people, jobs and failures come at
-chosen moments."""
+"""What is said, and written down, of each outcome of a lease, at chosen moments."""
 
 from __future__ import annotations
 
@@ -49,8 +48,7 @@ G1, G2, G3 = "gpu001", "gpu002", "gpu003"
 
 
 class Head:
-    """A muster at the store: its leases through an in-memory Slurm, or by cordon through a back end in
-    memory."""
+    """A muster at the store: leases through an in-memory Slurm, or by cordon through memory."""
 
     def __init__(self, store: Store, folder: Path) -> None:
         self.store, self.folder = store, folder
@@ -75,6 +73,10 @@ class Head:
     def made(self) -> check.MakeManager:
         return manager(None, self.back, "us", self.clock, self.run)
 
+    def reserve(self, *nodes: str) -> None:
+        """Somebody else does, for a course."""
+        self.cluster.reservations["course"] = frozenset(nodes), self.cluster.now + 300
+
     def told(self, action: str = "lease") -> list[str | None]:
         return [line.outcome for line in lines(self.store) if line.action == action]
 
@@ -88,6 +90,17 @@ def head(tmp_path: Path) -> Iterator[Head]:
 def entry_of(taken: take.LeaseGrant) -> LeaseRecord:
     assert taken.entry is not None
     return taken.entry
+
+
+def before_hold(ours: take.LeaseManager, happens: Callable[[], object]) -> None:
+    """This happens between the look at the nodes and the hold."""
+    hold = ours.method.hold
+
+    def late(entry: LeaseRecord) -> None:
+        happens()
+        hold(entry)
+
+    ours.method.hold = late        # type: ignore[method-assign]
 
 
 NO = CommandOutput(1, b"", b"no")
@@ -178,14 +191,7 @@ def test_what_somebody_reserves_between_the_look_and_the_hold_is_theirs_and_the_
     head: Head,
 ) -> None:
     ours = head.slurm()
-    hold = ours.method.hold
-
-    def late(entry: LeaseRecord) -> None:
-        if not head.cluster.reservations:
-            head.cluster.reservations["course"] = frozenset({G1}), head.cluster.now + 300
-        hold(entry)
-
-    ours.method.hold = late        # type: ignore[method-assign]
+    before_hold(ours, lambda: head.cluster.reservations or head.reserve(G1))
     taken = take.take(ours, [G1, G2], 600, "why")
     assert (taken.nodes, taken.refused) == ((G2,), {G1: "reservation 'course' has it"})
     assert head.told() == ["held, 1 of 1"] and open_leases(head.store)[0].nodes == (G2,)
@@ -198,13 +204,7 @@ def test_what_cannot_be_held_at_all_is_refused_with_what_the_back_end_said(
     head.instead["scontrol", "create"] = NO
     ours = head.slurm()
     if taken_away:
-        hold = ours.method.hold
-
-        def late(entry: LeaseRecord) -> None:
-            head.cluster.reservations["course"] = frozenset({G1, G2}), head.cluster.now + 300
-            hold(entry)
-
-        ours.method.hold = late    # type: ignore[method-assign]
+        before_hold(ours, lambda: head.reserve(G1, G2))
     taken = take.take(ours, [G1, G2], 600, "why")
     assert taken.entry is None and set(
         taken.refused) == {G1, G2} and all("scontrol" in why for why in taken.refused.values())
@@ -243,13 +243,7 @@ def test_a_back_end_that_complains_and_holds_all_the_same_is_believed_to_hold(he
 
 def test_a_job_that_starts_before_the_hold_is_left_and_its_node_given_back(head: Head) -> None:
     ours = head.slurm()
-    hold = ours.method.hold
-
-    def late(entry: LeaseRecord) -> None:
-        head.cluster.jobs[G1] = "job"
-        hold(entry)
-
-    ours.method.hold = late        # type: ignore[method-assign]
+    before_hold(ours, lambda: head.cluster.jobs.update({G1: "job"}))
     taken = take.take(ours, [G1, G2], 600, "why")
     assert (taken.nodes, taken.refused) == ((G2,), {G1: "job 7 (RUNNING) is on it"})
     assert [nodes for nodes, _ in head.cluster.reservations.values()] == [{G2}]

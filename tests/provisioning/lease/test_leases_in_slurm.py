@@ -1,5 +1,4 @@
-"""Leases in a real Slurm, one operation at a time: what happens between a look and the next, and what is left
-by whoever dies."""
+"""Leases in a real Slurm, one operation at a time: what happens between looks, and after deaths."""
 
 from __future__ import annotations
 
@@ -26,20 +25,14 @@ from provisioning.lease.check import give_back_abandoned, manager
 from provisioning.lease.reservation import Reservation
 from provisioning.lease.take import LeaseGrant, LeaseManager, give_back, settle, take
 from provisioning.lease.watch import LeaseWatch
-from tests.testbed.require import require
-from tests.testbed.slurm import WHY_NOT, Slurm, can_run
-from tests.testbed.slurm import slurm as cluster
+from tests.testbed.slurm import Slurm, fixture_of
 from tests.testbed.sshd import wait_until
 
 NODES = [f"gpu00{n}" for n in range(1, 9)]
 BEAT_S = 0.05
 
 
-@pytest.fixture(scope="module")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    require(can_run(), WHY_NOT)
-    with cluster(tmp_path_factory.mktemp("slurm"), NODES) as running:
-        yield running
+bed = fixture_of(NODES)
 
 
 @pytest.fixture(autouse=True)
@@ -47,15 +40,7 @@ def as_before(bed: Slurm, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for key in ("PATH", "SLURM_CONF"):
         monkeypatch.setenv(key, bed.environment[key])
     yield
-    subprocess.run(["scancel", "-u", "root"], env=bed.environment, check=True)
-    wait_until(lambda: not bed.ask("squeue", "-h").strip(), what="the end of all jobs")
-    for name in shown(bed):
-        bed.ask("scontrol", "delete", f"ReservationName={name}")
-    for node, state in bed.states().items():
-        if state != "idle":
-            subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment,
-                           check=False, capture_output=True)
-    wait_until(lambda: set(bed.states().values()) == {"idle"}, what="idle nodes")
+    bed.idle_again()
 
 
 def shown(bed: Slurm) -> dict[str, str]:

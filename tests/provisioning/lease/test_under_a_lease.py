@@ -1,5 +1,4 @@
-"""A sweep under a lease: who is sent what, how long it may take, what runs alone, and what is not believed
-afterwards."""
+"""A sweep under a lease: who is sent what, for how long, alone, and what is not believed."""
 
 from __future__ import annotations
 

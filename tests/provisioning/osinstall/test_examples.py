@@ -1,5 +1,4 @@
-"""The example programs of the topic `os`, run against stand-ins that print what those tools' documentation
-shows; the real tools are not here."""
+"""The example programs of the topic `os`, against stand-ins that print what is documented."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Looks over real SSH servers at machines that are being installed and that are: what each look says, with
-which host keys, and that none is pinned."""
+"""Looks over real SSH servers at machines being installed and installed: words and host keys."""
 
 from __future__ import annotations
 

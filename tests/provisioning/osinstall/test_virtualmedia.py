@@ -1,5 +1,4 @@
-"""Virtual media against sushy-tools' emulator: the image goes in, the machine is armed, and the image comes out after
-the phone-home."""
+"""Virtual media against sushy-tools' emulator: in, armed, and out after the phone-home."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What tests of remediation have in common: a site's own scheduler, which knows of jobs, rules that see
-stopped services, and nodes' units."""
+"""For tests of remediation: a site's own scheduler, rules that see services, nodes' units."""
 
 from __future__ import annotations
 

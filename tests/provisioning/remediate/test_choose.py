@@ -1,5 +1,4 @@
-"""Which step is chosen for which fault: what the policy names, on the rung that is due, and no more often
-than it says."""
+"""Which step is chosen for which fault: what the policy names, when due, and no more often."""
 
 from __future__ import annotations
 

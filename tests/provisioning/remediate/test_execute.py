@@ -1,5 +1,4 @@
-"""Taking steps: not beside a job or a process, one domain after the other, and no further once a step did
-harm."""
+"""Taking steps: not beside a job, one domain after the other, none after one that did harm."""
 
 from __future__ import annotations
 

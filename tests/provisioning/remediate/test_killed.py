@@ -1,5 +1,4 @@
-"""A head that is killed anywhere: the next one finds out what was done, does nothing twice, and leaves
-nothing held that is well."""
+"""A head killed anywhere: the next finds out, does nothing twice, and holds nothing well."""
 
 from __future__ import annotations
 

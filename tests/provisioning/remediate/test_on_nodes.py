@@ -1,5 +1,4 @@
-"""`muster remediate` on nodes with a real systemd: what is stopped comes back, what does not help is told,
-what harms ends it."""
+"""`muster remediate` on nodes with a real systemd: what helps, what does not, what harms."""
 
 from __future__ import annotations
 
@@ -280,8 +279,7 @@ def step(home: Path, node: str, which: RemediationStep, line: str) -> StepReport
 
 @contextmanager
 def restarting(machine: Machine) -> Iterator[None]:
-    """systemd-nspawn leaves with 133 when its node restarts, and expects to be started again; the node is
-    gone afterwards."""
+    """systemd-nspawn leaves with 133 when its node restarts, and expects to be started again."""
     over = threading.Event()
 
     def keep() -> None:

@@ -1,5 +1,4 @@
-"""What a rule, a kernel entry, an Xid or a burn-in says in words is what triage, tickets and `muster remediate`
-make of it: each of them is gone through."""
+"""What rules, kernel entries, Xids and burn-ins promise in words is what is made of it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Parts that go to the vendor and come back: each step once, nothing half done that no one says, and no old
-board taken for a new one."""
+"""Parts that go to the vendor and come back: each step once, and no old board for a new one."""
 
 from __future__ import annotations
 
@@ -39,6 +38,7 @@ from inventory.model import LifecycleState
 from provisioning.cli.rma import rma as command
 from provisioning.remediate.rma import ReturnedPart, chosen, may_return, opening, part_at, returning, shipping
 from tests.packagedrules import RULES
+from tests.testbed.death import Death, Mortal
 from tests.testbed.marks import muster, plain
 from tests.testbed.memory import in_memory
 from tests.tries import tries
@@ -537,10 +537,6 @@ def test_a_close_that_was_cut_short_is_finished_by_the_command_that_is_shown(hom
     assert lifecycle(home) is LifecycleState.BRINGUP and "cut short" not in run(home, "list")
 
 
-class Death(BaseException):
-    """Stands for a kill."""
-
-
 def killed(*words: str) -> None:
     """The command, which dies when it is about to change the file."""
     def die(file: InventoryFile, text: str) -> None:
@@ -584,26 +580,13 @@ def test_of_two_at_once_the_second_finds_the_first(home: Path) -> None:
             "shipped", "not done: somebody else was first"]
 
 
-class Hands(RuleBasedStateMachine):
+class Hands(Mortal, RuleBasedStateMachine):
     """Steps in any order, some cut short, on one node with two slots and a file that is one word."""
 
     @initialize()
     def begin(self) -> None:
         self.folder = in_memory()
         self.file = "service"
-        self.now = 0.0
-
-    def clock(self, lives: int) -> Callable[[], float]:
-        left = lives
-
-        def tick() -> float:
-            nonlocal left
-            left -= 1
-            if not left:
-                raise Death
-            self.now += 1
-            return self.now
-        return tick
 
     def writes(self, word: str, clock: Callable[[], float]) -> Callable[[], str]:
         def write() -> str:

@@ -1,5 +1,4 @@
-"""A site of made-up nodes whose head can be killed before or after anything that it does; real store, real
-leases, real cordons."""
+"""A site of made-up nodes whose head can be killed at any point; real store, leases, cordons."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`muster inventory rename`: the node keeps its holds, its history and its certificate under the new name, in
-whatever order an operator goes about it."""
+"""`muster inventory rename`: holds, history and certificate go along, whatever the order."""
 
 from __future__ import annotations
 

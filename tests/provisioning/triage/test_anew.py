@@ -1,5 +1,4 @@
-"""A node that was installed again, or registered under the same name as another machine: no one gave it back,
-and a sick one is isolated again."""
+"""A node installed again, or another machine of its name: a sick one is isolated again."""
 
 from __future__ import annotations
 

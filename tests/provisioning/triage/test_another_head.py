@@ -1,5 +1,4 @@
-"""A head that is lost: its store, restored elsewhere, knows the cordons from before the copy, and leaves
-alone what was made after it."""
+"""A lost head: its store, restored elsewhere, knows the cordons from before the copy alone."""
 
 from __future__ import annotations
 
@@ -57,8 +56,7 @@ class Head:
 
 @pytest.fixture
 def heads(tmp_path: Path) -> tuple[Head, Head]:
-    """The first has cordoned n1 and n2, was copied, and has then cordoned n3; it is lost, and the copy is
-    restored on the second."""
+    """The first cordoned n1 and n2, was copied, then cordoned n3; the second has the copy."""
     (tmp_path / "bad").write_text("n30  # fan, Tuesday\n")
     first, second = Head(tmp_path / "first", tmp_path / "bad"), Head(tmp_path / "second", tmp_path / "bad")
     first.swept(9, "n1", "n2")

@@ -139,6 +139,11 @@ class World:
             assert not any(one.failed for one in done), done
         return plan
 
+    def settles(self, sweeps: int) -> TriagePlan:
+        """What triage makes of it after so many sweeps."""
+        self.sweep(sweeps)
+        return self.triage()
+
     def plan(self, since: float | None = None) -> TriagePlan:
         """What it would do."""
         with opened(self.folder) as store:
@@ -168,8 +173,7 @@ def too_strict(world: World, *nodes: str) -> float:
     """Two nodes read what the old limit allows and the new one does not; gives the time before the change."""
     for node in nodes or ("n01", "n02"):
         world.read[node]["ecc"] = 2
-    world.sweep(2)
-    assert world.triage().steps == ()
+    assert world.settles(2).steps == ()
     since = world.now
     world.put(allow=1)
     world.sweep()
@@ -201,8 +205,7 @@ def test_a_node_that_only_a_stricter_rule_takes_from_jobs_is_said_to_be_so_with_
 
 def test_a_node_that_fails_something_else_as_well_or_failed_before_is_not_said_to_be_so(world: World) -> None:
     world.read["n03"]["ecc"] = 9
-    world.sweep(2)
-    world.triage()
+    world.settles(2)
     world.put(allow=1)
     world.read["n03"]["ecc"] = 10
     world.sweep(2)
@@ -214,8 +217,7 @@ def test_what_begins_long_after_a_change_is_not_of_it(world: World) -> None:
     world.put(allow=1)
     world.sweep(4)
     world.read["n01"]["ecc"] = 2
-    world.sweep()
-    plan = world.triage()
+    plan = world.settles(1)
     assert acts(plan) == [("isolate", "n01")] and plan.only_since == {} and len(plan.changes) == 1
 
 
@@ -224,11 +226,9 @@ def test_a_rule_that_became_critical_and_takes_many_is_one_incident_of_the_rules
 ) -> None:
     for node in list(world.nodes)[:8]:
         world.read[node]["disk"] = 10
-    world.sweep(3)
-    assert world.triage().steps == ()
+    assert world.settles(3).steps == ()
     world.put(severe=True)
-    world.sweep(3)
-    plan = world.triage()
+    plan = world.settles(3)
     (one,) = plan.incidents
     assert (one.kind, one.owner.value, len(one.nodes)) == ("rules", "operator", 8) and not plan.steps
     assert "rule docker-disk changed after" in one.why and "(severity warning -> critical)" in one.why
@@ -237,19 +237,16 @@ def test_a_rule_that_became_critical_and_takes_many_is_one_incident_of_the_rules
 
 def test_a_rule_that_became_critical_and_takes_one_says_so_of_it(world: World) -> None:
     world.read["n05"]["disk"] = 10
-    world.sweep(3)
-    world.triage()
+    world.settles(3)
     world.put(severe=True)
-    world.sweep(2)
-    plan = world.triage()
+    plan = world.settles(2)
     assert acts(plan) == [("isolate", "n05")]
     assert "only since rule docker-disk (severity warning -> critical) changed at" in plan.steps[0].why
 
 
 def test_a_policy_that_newly_isolates_for_what_was_there_is_said_and_a_plan_says_it_before(world: World) -> None:
     world.read["n05"]["disk"] = 10
-    world.sweep(3)
-    world.triage()
+    world.settles(3)
     world.put(warned=True)
     for plan in (world.plan(), world.triage()):
         assert acts(plan) == [("isolate", "n05")]
@@ -260,8 +257,7 @@ def test_a_policy_that_newly_isolates_for_what_was_there_is_said_and_a_plan_says
 def test_a_policy_that_newly_isolates_many_is_an_incident_first(world: World) -> None:
     for node in list(world.nodes)[:8]:
         world.read[node]["disk"] = 10
-    world.sweep(3)
-    world.triage()
+    world.settles(3)
     world.put(warned=True)
     plan = world.triage()
     assert [(one.kind, len(one.nodes)) for one in plan.incidents] == [("rules", 8)] and not plan.steps
@@ -271,8 +267,7 @@ def test_a_policy_that_newly_isolates_many_is_an_incident_first(world: World) ->
 def test_a_new_muster_says_only_that_it_was_first_seen_with_it(world: World) -> None:
     world.muster = "0.2.0"
     world.read["n05"]["ecc"] = 9
-    world.sweep()
-    plan = world.triage()
+    plan = world.settles(1)
     assert "first seen when muster (0.1.0 -> 0.2.0) changed at" in plan.steps[0].why and plan.only_since == {}
 
 
@@ -282,11 +277,9 @@ def test_a_rule_of_another_profile_that_is_judged_for_the_first_time_is_no_chang
     world.put(own="on")
     world.unjudged = {"site-ecc"}
     world.read["n01"]["ecc"] = 2
-    world.sweep(3)
-    world.triage()
+    world.settles(3)
     world.unjudged = set()
-    world.sweep(2)
-    plan = world.triage()
+    plan = world.settles(2)
     assert acts(plan) == [("isolate", "n01")] and plan.only_since == {}
     assert "first seen when rule site-ecc was judged for the first time, at 2027-" in plan.steps[0].why
 
@@ -309,8 +302,7 @@ def test_what_only_a_change_took_is_given_back_once_it_is_put_back_and_a_sweep_f
     assert acts(plan) == [("release", "n01"), ("release", "n02")] and world.held() == set()
     assert "nothing but rule gpu-ecc-uncorrected (allow 3 -> 1) held it; that is as it was" in plan.steps[0].why
     assert world.triage().steps == () and world.triage(since).steps == ()        # twice: nothing is left
-    world.sweep(2)
-    assert world.triage().steps == ()
+    assert world.settles(2).steps == ()
 
 
 def test_a_node_whose_name_another_machine_has_is_not_given_back_before_it_is_brought_up(world: World) -> None:
@@ -378,8 +370,7 @@ def test_a_site_rule_that_is_taken_away_or_switched_off_accuses_no_one_any_more(
     world.sweep(2)
     since = world.now
     world.put(own="on")
-    world.sweep(2)
-    plan = world.triage()
+    plan = world.settles(2)
     assert acts(plan) == [("isolate", "n01")]
     assert "only since rule site-ecc is there, from 2027-" in plan.steps[0].why
     world.put(own=gone)
@@ -392,8 +383,7 @@ def test_a_site_rule_that_is_taken_away_or_switched_off_accuses_no_one_any_more(
 def test_a_node_held_for_a_rule_that_is_gone_comes_back_by_clean_looks_as_well(world: World) -> None:
     world.read["n01"]["ecc"] = 2
     world.put(own="on")
-    world.sweep(2)
-    world.triage()
+    world.settles(2)
     world.put()
     world.sweep(3, minutes=11, profiles=("bringup",))
     assert acts(world.triage()) == [("release", "n01")]
@@ -401,12 +391,10 @@ def test_a_node_held_for_a_rule_that_is_gone_comes_back_by_clean_looks_as_well(w
 
 def test_a_severity_and_a_policy_are_undone_as_limits_are(world: World) -> None:
     world.read["n05"]["disk"] = 10
-    world.sweep(3)
-    world.triage()
+    world.settles(3)
     since = world.now
     world.put(severe=True)
-    world.sweep(2)
-    world.triage()
+    world.settles(2)
     assert world.held() == {"n05"}
     world.put()
     world.sweep()
@@ -438,8 +426,7 @@ def test_what_was_taken_before_or_by_a_person_or_is_not_in_service_is_left(world
 
 def test_a_rack_that_a_stricter_rule_takes_is_no_incident_of_the_rack(tmp_path: Path) -> None:
     world = World(tmp_path, 128)
-    world.sweep(2)
-    world.triage()
+    world.settles(2)
     too_strict(world, "n04", "n05", "n06", "n07")
     plan = world.triage()
     assert plan.incidents == () and len(plan.steps) == 4 and len(plan.only_since) == 4
@@ -450,8 +437,7 @@ def test_a_rack_that_a_stricter_rule_takes_is_no_incident_of_the_rack(tmp_path: 
 
 def test_a_node_that_comes_back_since_its_rule_was_loosened_is_said_to_do_so(world: World) -> None:
     world.read["n01"]["ecc"] = 5
-    world.sweep(2)
-    world.triage()
+    world.settles(2)
     world.put(allow=7)
     world.sweep(3, minutes=11, profiles=("bringup",))
     plan = world.triage()
@@ -572,8 +558,7 @@ def test_failures_that_came_with_a_change_are_in_no_rate(world: World) -> None:
     too_strict(world)
     world.sweep(8)
     world.read["n08"]["ecc"] = 9
-    world.sweep(2)
-    world.triage()
+    world.settles(2)
     assert failures(world) == (1, 2)
 
 
@@ -618,8 +603,7 @@ def test_the_commands_say_what_changed_and_give_back_what_it_took(tmp_path: Path
     world.sweep(2)
 
     def run(*words: str, code: int = 0) -> str:
-        done = muster(*words, home=tmp_path)
-        assert done.returncode == code, (done.stdout, done.stderr)
+        done = muster(*words, home=tmp_path, code=code)
         return done.stdout + done.stderr
 
     def triage(*words: str, code: int = 0) -> str:

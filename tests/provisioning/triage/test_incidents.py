@@ -1,5 +1,4 @@
-"""Incidents from the first sweep that shows them to the last node that comes back: in the store, in cordons,
-and in what commands say."""
+"""Incidents from the first sweep to the last node back: in store, cordons and commands."""
 
 from __future__ import annotations
 
@@ -7,6 +6,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,8 +40,7 @@ ROW, BIG = 8, 128
 
 
 class World:
-    """Nodes in racks of eight, leaves of sixteen and power domains of thirty-two; what fails on each, by
-    rule."""
+    """Nodes in racks of 8, leaves of 16 and power domains of 32; what fails on each, by rule."""
 
     def __init__(self, folder: Path, policy: TriagePolicy = POLICY) -> None:
         self.folder, self.policy = folder, policy
@@ -109,6 +108,18 @@ class World:
             assert [one.id for one in again.incidents] == [one.id for one in plan.incidents]
         return plan
 
+    def broken(self, *what: Any) -> TriagePlan:
+        """What triage makes of it two looks after this breaks."""
+        self.breaks(*what)
+        self.sweep(2)
+        return self.triage()
+
+    def healed(self, *what: Any) -> TriagePlan:
+        """What triage makes of it when this has been well for long enough."""
+        self.heals(*what)
+        self.sweep(13)
+        return self.triage()
+
     @contextmanager
     def store(self) -> Iterator[Store]:
         with opened(self.folder) as store:
@@ -135,9 +146,7 @@ def test_a_rack_that_fails_is_one_incident_isolated_in_its_name_and_comes_back_w
     world: World,
 ) -> None:
     rack = world.rack(3)
-    world.breaks(rack)
-    world.sweep(2)
-    plan = world.triage()
+    plan = world.broken(rack)
     (one,) = plan.incidents
     assert (one.id, one.kind, one.cause, one.owner.value, list(one.nodes)) == (
         1, "rack", "r3", "datacentre", rack)
@@ -170,9 +179,7 @@ def test_its_isolations_go_beside_the_limit_of_the_breaker_in_all_and_in_each_do
         POLICY, breaker=BreakerPolicy(number=2, percent=50, hours=1, reserve=0, domains={"rack": 2}))
     world = World(tmp_path, policy)
     world.breaks(world.rack(3))
-    world.breaks(["n100", "n102"], "gpu-count")
-    world.sweep(2)
-    plan = world.triage()
+    plan = world.broken(["n100", "n102"], "gpu-count")
     assert len([step for step in plan.steps if step.verdict.incident]) == 8 and {
         ("isolate", "n100"), ("isolate", "n102")} <= set(acts(plan))
     assert not plan.is_open and plan.withheld == ()
@@ -210,9 +217,7 @@ def test_a_run_that_was_killed_leaves_the_breaker_closed_and_the_next_takes_what
 
 def test_what_a_restored_incident_isolated_is_counted_where_it_was(tmp_path: Path) -> None:
     world = World(tmp_path)
-    world.breaks(world.rack(3))
-    world.sweep(2)
-    world.triage()
+    world.broken(world.rack(3))
     with world.store() as store:
         assert {one.place for one in gather(store, world.nodes.values(), POLICY, world.now).isolated} == {
             ("rack", "r3")}
@@ -228,9 +233,7 @@ def test_what_is_more_than_one_failure_is_bounded_by_domain(tmp_path: Path) -> N
         POLICY, breaker=BreakerPolicy(number=50, percent=50, hours=1, reserve=0, domains={"rack": 3}),
         incidents=replace(POLICY.incidents, as_one=4))
     world = World(tmp_path, policy)
-    world.breaks(world.rack(3))
-    world.sweep(2)
-    plan = world.triage()
+    plan = world.broken(world.rack(3))
     assert len(plan.steps) == 4 + 3 and not plan.is_open and {
         one.node for one in plan.withheld} == set(world.rack(3)[7:])
     assert all("rack r3" in one.why and (one.incident, one.by_breaker) == (1, True) for one in plan.withheld)
@@ -240,23 +243,17 @@ def test_more_than_goes_beside_takes_room_of_its_own(tmp_path: Path) -> None:
     policy = replace(POLICY, breaker=BreakerPolicy(number=3, percent=50, hours=1, reserve=0),
                      incidents=replace(POLICY.incidents, as_one=4))
     world = World(tmp_path, policy)
-    world.breaks(world.rack(3))
-    world.sweep(2)
-    plan = world.triage()
+    plan = world.broken(world.rack(3))
     assert len(plan.steps) == 4 + 3 and plan.is_open
 
 
 def test_a_fault_of_its_own_keeps_a_node_after_the_incident(world: World) -> None:
     rack = world.rack(3)
-    world.breaks(rack)
-    world.sweep(2)
-    world.triage()
+    world.broken(rack)
     world.breaks(rack[:1], "gpu-count")
     world.sweep(2)
     assert {verdict.node: verdict.fault for verdict in world.triage().verdicts}[rack[0]] == "gpu-lost"
-    world.heals(rack)
-    world.sweep(13)
-    assert acts(world.triage()) == [("release", node) for node in rack[1:]]
+    assert acts(world.healed(rack)) == [("release", node) for node in rack[1:]]
     world.heals(rack, "gpu-count")
     world.sweep(3)
     plan = world.triage()
@@ -266,9 +263,7 @@ def test_a_fault_of_its_own_keeps_a_node_after_the_incident(world: World) -> Non
 
 def test_what_goes_on_after_the_rest_has_healed_is_its_own(world: World) -> None:
     rack = world.rack(3)
-    world.breaks(rack)
-    world.sweep(2)
-    world.triage()
+    world.broken(rack)
     world.heals(rack[1:])
     world.sweep(6)
     plan = world.triage()
@@ -286,9 +281,7 @@ def test_a_person_closes_it_and_what_goes_on_is_each_nodes_own_until_something_n
     world: World,
 ) -> None:
     rack = world.rack(3)
-    world.breaks(rack)
-    world.sweep(2)
-    world.triage()
+    world.broken(rack)
     world.heals(rack[4:])
     world.sweep(1)
     with world.store() as store:
@@ -304,16 +297,12 @@ def test_a_person_closes_it_and_what_goes_on_is_each_nodes_own_until_something_n
     assert world.triage().incidents == ()
     world.heals(rack)
     world.sweep(1)
-    world.breaks(rack)
-    world.sweep(2)
-    assert [one.id for one in world.triage().incidents] == [2]
+    assert [one.id for one in world.broken(rack).incidents] == [2]
 
 
 def test_what_a_person_closed_stays_each_nodes_own_when_the_rest_of_the_place_fails_too(world: World) -> None:
     first, rest = [*world.rack(4)[:4], *world.rack(5)[:4]], [*world.rack(4)[4:], *world.rack(5)[4:]]
-    world.breaks(first)
-    world.sweep(2)
-    assert [(one.id, one.cause) for one in world.triage().incidents] == [(1, "leaf-2")]
+    assert [(one.id, one.cause) for one in world.broken(first).incidents] == [(1, "leaf-2")]
     with world.store() as store:
         assert close(store, 1, "four bad cables each", "a person", world.now)
     world.breaks(rest)
@@ -328,12 +317,8 @@ def test_one_that_comes_back_within_days_keeps_its_number_and_a_later_one_gets_a
     for days, number in ((0, 1), (2, 1), (9, 2)):
         world.now += days * 24 * HOUR
         world.sweep(1)
-        world.breaks(rack)
-        world.sweep(2)
-        assert [one.id for one in world.triage().incidents] == [number]
-        world.heals(rack)
-        world.sweep(13)
-        assert len(world.triage().ends) == 1
+        assert [one.id for one in world.broken(rack).incidents] == [number]
+        assert len(world.healed(rack).ends) == 1
     assert [(one.id, one.ended is not None, len(one.members)) for one in world.known()] == [
         (1, True, 8), (2, True, 8)]
 
@@ -342,21 +327,13 @@ def test_two_that_turn_out_to_be_one_are_merged_into_the_older(world: World) -> 
     world.policy = replace(POLICY, incidents=replace(POLICY.incidents, share=60))
     first, second = world.rack(4), world.rack(5)
     third, fourth = world.rack(6), world.rack(7)
-    world.breaks(first)
-    world.sweep(2)
-    world.triage()
-    world.breaks(third)
-    world.sweep(2)
-    assert [(one.id, one.cause) for one in world.triage().incidents] == [(1, "r4"), (2, "r6")]
-    world.breaks([*second, *fourth])
-    world.sweep(2)
-    plan = world.triage()
+    world.broken(first)
+    assert [(one.id, one.cause) for one in world.broken(third).incidents] == [(1, "r4"), (2, "r6")]
+    plan = world.broken([*second, *fourth])
     assert [
         (one.id, one.kind, one.cause, len(one.members)) for one in plan.incidents] == [(1, "power", "p1", 32)]
     assert [(end.id, end.into, end.why) for end in plan.ends] == [(2, 1, "it is part of incident 1")]
-    world.heals(world.names)
-    world.sweep(13)
-    assert len(acts(world.triage())) == 32 and world.held() == {}
+    assert len(acts(world.healed(world.names))) == 32 and world.held() == {}
 
 
 def test_one_of_which_two_parts_go_on_is_split(world: World) -> None:
@@ -401,30 +378,20 @@ def test_what_a_person_holds_is_left_alone_and_a_node_out_of_service_holds_up_no
     rack = world.rack(3)
     with world.store() as store:
         cordon(store, world.back, rack[:1], "mine", "a person", lambda: world.now)
-    world.breaks(rack)
-    world.sweep(2)
-    assert acts(world.triage()) == [("isolate", node) for node in rack[1:]]
+    assert acts(world.broken(rack)) == [("isolate", node) for node in rack[1:]]
     world.nodes[rack[1]] = replace(world.nodes[rack[1]], lifecycle=Lifecycle(LifecycleState.MAINTENANCE))
-    world.heals(rack[:1] + rack[2:])
-    world.sweep(13)
-    assert acts(world.triage()) == [("release", node) for node in rack[2:]]
+    assert acts(world.healed(rack[:1] + rack[2:])) == [("release", node) for node in rack[2:]]
     assert sorted(world.held()) == rack[:2]
 
 
 def test_its_failures_make_nobody_a_repeat_offender_nor_flap(world: World) -> None:
     rack = world.rack(3)
     for _ in range(5):
-        world.breaks(rack)
-        world.sweep(2)
-        world.triage()
-        world.heals(rack)
-        world.sweep(13)
-        assert len(acts(world.triage())) == 8
+        world.broken(rack)
+        assert len(acts(world.healed(rack))) == 8
         world.now += 7 * HOUR
         world.sweep(1)
-    world.breaks(rack[:1])
-    world.sweep(2)
-    (verdict,) = world.triage().verdicts
+    (verdict,) = world.broken(rack[:1]).verdicts
     assert verdict.fault == "network-port" and "repeat" not in verdict.why and "came" not in verdict.why
 
 
@@ -472,9 +439,7 @@ def test_a_rule_that_newly_fails_on_many_nodes_since_it_changed_is_musters_own_f
 
 def test_a_node_that_nobody_can_look_at_is_not_well(world: World) -> None:
     rack = world.rack(3)
-    world.breaks(rack)
-    world.sweep(2)
-    world.triage()
+    world.broken(rack)
     world.heals(rack)
     world.sweep(1)
     world.dead = {rack[0], rack[1], rack[2], rack[3]}
@@ -497,9 +462,7 @@ def test_a_rack_half_of_which_is_in_maintenance_is_its_incident_and_a_replay_fin
     away = world.rack(3)[2:]
     for name in away:
         world.nodes[name] = replace(world.nodes[name], lifecycle=Lifecycle(LifecycleState.MAINTENANCE, "me"))
-    world.breaks(world.rack(3))
-    world.sweep(2)
-    plan = world.triage()
+    plan = world.broken(world.rack(3))
     (one,) = plan.incidents
     assert (one.kind, one.cause, list(one.nodes)) == ("rack", "r3", world.rack(3)[:2])
     assert "on 2 of its 2 nodes in service and on 6 that are not (n026, n027, n028 and 3 more)" in one.why
@@ -517,9 +480,7 @@ def test_a_rack_half_of_which_is_in_maintenance_is_its_incident_and_a_replay_fin
 def test_failures_of_an_incident_are_in_no_nodes_rate_when_it_is_over_and_its_hours_are_said(
     world: World,
 ) -> None:
-    world.breaks([*world.rack(3), "n100"])
-    world.sweep(2)
-    world.triage()
+    world.broken([*world.rack(3), "n100"])
     world.heals(world.names)
     world.sweep(1)
     assert world.triage().incidents[0].nodes == ()      # none shows it any more
@@ -541,14 +502,10 @@ def test_two_places_that_share_a_few_nodes_are_two_incidents_and_none_is_held_fo
     world.nodes = {name: replace(node, leaf=(f"leaf-{at % 8}",))
                    for at, (name, node) in enumerate(world.nodes.items())}
     rack, leaf = world.rack(3), [name for name, node in world.nodes.items() if node.leaf == ("leaf-5",)]
-    world.breaks(rack)
-    world.sweep(2)
-    assert [(one.id, one.cause) for one in world.triage().incidents] == [(1, "r3")]
+    assert [(one.id, one.cause) for one in world.broken(rack).incidents] == [(1, "r3")]
     world.heals(rack)
     world.sweep(2)
-    world.breaks(leaf)
-    world.sweep(2)
-    both = {one.cause: {member.node for member in one.members} for one in world.triage().incidents}
+    both = {one.cause: {member.node for member in one.members} for one in world.broken(leaf).incidents}
     assert both == {"r3": set(rack) - set(leaf), "leaf-5": set(leaf)}
     world.heals(leaf)
     for _ in range(3):       # the leaf flaps on

@@ -1,5 +1,4 @@
-"""Incidents among failures that share a place or none, people, repairs and time: whatever the order, no one
-is held for one that is over."""
+"""Incidents among shared failures, people and repairs: no one is held for one that is over."""
 
 from __future__ import annotations
 
@@ -140,8 +139,7 @@ class Incidents(RuleBasedStateMachine):
         self.nobody_is_held_for_what_is_over()
 
     def nobody_is_held_for_what_is_over(self) -> None:
-        """After triage: who is held in an incident's name is held for an open one, or no sweep has found them
-        fit since it was over."""
+        """After triage, who is held for an incident has it open, or was not found fit since."""
         with self.world.store() as store:
             known = {one.id: one for one in incidents(store)}
             rows = store.rows(

@@ -1,5 +1,4 @@
-"""`muster triage --apply` killed anywhere: the store is whole, and the next run finishes what was left,
-once."""
+"""`muster triage --apply` killed anywhere: the store is whole, and the next run finishes, once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`muster triage --apply` with Kubernetes: what is not fit is cordoned, new nodes are given to jobs once
-proven, and nodes show how they are."""
+"""`muster triage --apply` with Kubernetes: cordons, new nodes once proven, and conditions."""
 
 from __future__ import annotations
 

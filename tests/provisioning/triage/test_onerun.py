@@ -1,5 +1,4 @@
-"""One triage at a time: who holds the lock is told, a run that was killed is closed by the next, one on
-another machine is not counts as dead."""
+"""One triage at a time: who holds the lock is told, and a killed run closed by the next."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A policy that is replayed over what it did itself does the same again; another one does what was counted by
-hand."""
+"""A policy replayed over what it did does the same; another does what was counted by hand."""
 
 from __future__ import annotations
 
@@ -39,8 +38,7 @@ Did = tuple[str, float, float | None]
 
 
 class World:
-    """A fleet that is swept, and triaged right after each sweep, as `muster check --store && muster triage
-    --apply` does."""
+    """A fleet, swept and then triaged, as `muster check --store && muster triage --apply` does."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.back, self.now = store, Memory(), BEGIN

@@ -1,5 +1,4 @@
-"""`muster triage --apply` with a real Slurm: what is not fit is drained in our name, what proved itself comes
-back, and people go first."""
+"""`muster triage --apply` with a real Slurm: drains in our name, returns, and people first."""
 
 from __future__ import annotations
 
@@ -23,9 +22,7 @@ from healthcheck.store.sweeps import SweepRecord, record
 from provisioning.triage.onerun import LOCK
 from tests.command import MUSTER, environment, muster
 from tests.testbed.marks import plain
-from tests.testbed.require import require
-from tests.testbed.slurm import WHY_NOT, Slurm, can_run
-from tests.testbed.slurm import slurm as cluster
+from tests.testbed.slurm import Slurm, fixture_of
 from tests.testbed.sshd import wait_until
 
 NODES = [f"gpu00{n}" for n in range(1, 9)]
@@ -33,23 +30,13 @@ STRANGER = "gpu099"     # in the inventory, and not known to Slurm
 POLICY = "breaker: {number: 8, percent: 100}\nrequalify: {apart_minutes: 0}\n"
 
 
-@pytest.fixture(scope="module")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    require(can_run(), WHY_NOT)
-    with cluster(tmp_path_factory.mktemp("slurm"), NODES) as running:
-        yield running
+bed = fixture_of(NODES)
 
 
 @pytest.fixture(autouse=True)
 def all_idle(bed: Slurm) -> Iterator[None]:
     yield
-    subprocess.run(["scancel", "-u", "root"], env=bed.environment, check=True)
-    wait_until(lambda: not bed.ask("squeue", "-h").strip(), what="the end of all jobs")
-    for node, state in bed.states().items():
-        if state != "idle":
-            subprocess.run(
-                ["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment, check=False)
-    wait_until(lambda: set(bed.states().values()) == {"idle"}, what="idle nodes")
+    bed.idle_again()
 
 
 @pytest.fixture
@@ -88,17 +75,8 @@ def apply(bed: Slurm, home: Path) -> str:
     return said
 
 
-def state(bed: Slurm, node: str) -> str:
-    """Without the star of a node that has not answered yet since it was resumed."""
-    return bed.states()[node].rstrip("*")
-
-
-def reason(bed: Slurm, node: str) -> str:
-    return plain(bed.ask("sinfo", "-h", "-n", node, "-o", "%E").strip())
-
-
 def away(bed: Slurm) -> set[str]:
-    return {node for node in NODES if state(bed, node) != "idle"}
+    return {node for node in NODES if bed.state(node) != "idle"}
 
 
 def test_nodes_that_are_not_fit_are_drained_in_our_name_and_no_others(bed: Slurm, home: Path) -> None:
@@ -107,8 +85,8 @@ def test_nodes_that_are_not_fit_are_drained_in_our_name_and_no_others(bed: Slurm
     assert code == 1 and "isolate   gpu001: gpu-lost" in said and away(bed) == set()
     said = apply(bed, home)
     assert "gpu001: cordoned in slurm as muster#1\ngpu003: cordoned in slurm as muster#2\n" in said
-    assert away(bed) == {"gpu001", "gpu003"} and state(bed, "gpu001") == "drained"
-    assert re.match(r"muster#2: triage/[0-9a-f]{4}: gpu-error: kernel-xid of GPU 0: 7 \(expected 0\)", reason(bed, "gpu003"))
+    assert away(bed) == {"gpu001", "gpu003"} and bed.state("gpu001") == "drained"
+    assert re.match(r"muster#2: triage/[0-9a-f]{4}: gpu-error: kernel-xid of GPU 0: 7 \(expected 0\)", bed.reason("gpu003"))
     said = apply(bed, home)
     assert "cordoned in" not in said and said.count("held      ") == 2
 
@@ -117,11 +95,11 @@ def test_a_persons_drain_stays_theirs_and_is_told(bed: Slurm, home: Path) -> Non
     bed.ask("scontrol", "update", "nodename=gpu002", "state=drain", "reason=bad DIMM")
     swept(home, 1, {"gpu002": "gpu-count", "gpu003": "gpu-count"})
     assert "withheld  isolate gpu002: others hold it: bad DIMM\n" in apply(bed, home)
-    assert reason(bed, "gpu002") == "bad DIMM" and away(bed) == {"gpu002", "gpu003"}
+    assert bed.reason("gpu002") == "bad DIMM" and away(bed) == {"gpu002", "gpu003"}
     for minutes in (0.5, 0.4):
         swept(home, minutes, {}, "bringup")
     apply(bed, home)
-    assert reason(bed, "gpu002") == "bad DIMM" and state(bed, "gpu002") == "drained"
+    assert bed.reason("gpu002") == "bad DIMM" and bed.state("gpu002") == "drained"
 
 
 def test_a_node_that_a_person_took_over_is_left_to_them(bed: Slurm, home: Path) -> None:
@@ -132,7 +110,7 @@ def test_a_node_that_a_person_took_over_is_left_to_them(bed: Slurm, home: Path) 
     for _ in range(2):
         swept(home, 0, {}, "bringup")
     apply(bed, home)
-    assert reason(bed, "gpu002") == "mine now" and state(bed, "gpu002") == "drained"
+    assert bed.reason("gpu002") == "mine now" and bed.state("gpu002") == "drained"
     with opened(home / "state") as store:
         assert open_cordons(store) == [] and lines(store)[-1].outcome == "others hold it now: mine now"
 
@@ -147,10 +125,10 @@ def test_a_node_that_slurm_does_not_know_costs_no_other(bed: Slurm, home: Path) 
 def test_a_job_that_runs_goes_on(bed: Slurm, home: Path) -> None:
     wait_until(lambda: bed.states()["gpu005"] == "idle", what="an idle node")
     bed.ask("sbatch", "-p", "main", "-o", "/dev/null", "-w", "gpu005", "--wrap", "sleep 600")
-    wait_until(lambda: state(bed, "gpu005") in ("allocated", "mixed"), what="the job")
+    wait_until(lambda: bed.state("gpu005") in ("allocated", "mixed"), what="the job")
     swept(home, 1, {"gpu005": "kernel-xid"})
     apply(bed, home)
-    assert state(bed, "gpu005") == "draining" and bed.ask("squeue", "-h", "-t", "R", "-w", "gpu005").strip()
+    assert bed.state("gpu005") == "draining" and bed.ask("squeue", "-h", "-t", "R", "-w", "gpu005").strip()
 
 
 def test_a_node_comes_back_after_two_clean_looks_and_not_after_one(bed: Slurm, home: Path) -> None:
@@ -158,10 +136,10 @@ def test_a_node_comes_back_after_two_clean_looks_and_not_after_one(bed: Slurm, h
     apply(bed, home)
     swept(home, 0, {}, "bringup")
     assert "withheld  release gpu006: 1 of 2 clean looks since" in apply(
-        bed, home) and state(bed, "gpu006") == "drained"
+        bed, home) and bed.state("gpu006") == "drained"
     swept(home, 0, {})
     apply(bed, home)
-    assert state(bed, "gpu006") == "drained"
+    assert bed.state("gpu006") == "drained"
     swept(home, 0, {}, "bringup")
     assert "gpu006: muster#1 is released\n" in apply(bed, home)
     wait_until(lambda: bed.states()["gpu006"] == "idle", what="the node in use")
@@ -182,13 +160,13 @@ def test_a_node_that_a_person_noted_upon_is_not_released_whatever_it_proves_and_
         swept(home, minutes, {}, "bringup")
     for words in (["--apply"], []):
         code, said, beside = triage(bed, home, *words)
-        assert code == 0 and "is released" not in said and state(bed, "gpu006") == "drained"
+        assert code == 0 and "is released" not in said and bed.state("gpu006") == "drained"
         assert (beside == ("note: gpu006: beside our mark a person wrote: KEEP DOWN - riser change until "
                            "Friday; it belongs to a person until muster cordon adopt|forget gpu006 --reason TEXT\n"))
     done = muster("nodes", home=home)
     assert ("note: gpu006: beside our mark a person wrote: KEEP DOWN - riser change until Friday"
             in done.stderr)
-    assert reason(bed, "gpu006") == "muster#1: KEEP DOWN - riser change until Friday"
+    assert bed.reason("gpu006") == "muster#1: KEEP DOWN - riser change until Friday"
 
 
 def test_a_cordon_that_a_killed_controller_had_not_saved_is_made_again_and_told(
@@ -201,21 +179,21 @@ def test_a_cordon_that_a_killed_controller_had_not_saved_is_made_again_and_told(
     bed.kill()
     file.write_bytes(before)
     bed.start()
-    wait_until(lambda: state(bed, "gpu005") == "idle", what="the node in use")
+    wait_until(lambda: bed.state("gpu005") == "idle", what="the node in use")
     code, _, beside = triage(bed, home)
     assert (code == 1 and "note: slurm lost our cordon on gpu005, as slurmctld started at " in beside
-            and state(bed, "gpu005") == "idle")
+            and bed.state("gpu005") == "idle")
     assert "gpu005: cordoned again as muster#1: slurm lost it, as slurmctld started at " in apply(
         bed, home)
-    assert state(bed, "gpu005") == "drained" and "cordoned" not in apply(bed, home).replace("held", "")
+    assert bed.state("gpu005") == "drained" and "cordoned" not in apply(bed, home).replace("held", "")
     # a person, and a controller that starts afterwards
     bed.ask("scontrol", "update", "nodename=gpu005", "state=resume")
     bed.saved()
     bed.kill()
     bed.start()
-    wait_until(lambda: state(bed, "gpu005") == "idle", what="the node in use")
+    wait_until(lambda: bed.state("gpu005") == "idle", what="the node in use")
     assert "it was given back by hand, against muster#1, whose verdict holds" in apply(
-        bed, home) and state(bed, "gpu005") == "idle"
+        bed, home) and bed.state("gpu005") == "idle"
 
 
 def test_marks_of_another_store_are_listed_with_what_settles_them_and_are_left_alone(
@@ -235,8 +213,7 @@ def test_marks_of_another_store_are_listed_with_what_settles_them_and_are_left_a
     done = muster("cordon", "adopt", "gpu003", "--reason", "mine", home=home, **bed.environment)
     assert (done.returncode, plain(done.stdout)) == (
         0, "gpu003: adopted as muster#1; it was muster#7: fan\n"), done.stderr
-    assert state(
-        bed, "gpu004") == "idle" and reason(bed, "gpu003") == "muster#1: mine" and triage(bed, home)[2] == ""
+    assert bed.state("gpu004") == "idle" and bed.reason("gpu003") == "muster#1: mine" and triage(bed, home)[2] == ""
 
 
 def test_what_a_person_gave_back_stays_so_until_the_verdict_is_another(bed: Slurm, home: Path) -> None:
@@ -246,10 +223,10 @@ def test_what_a_person_gave_back_stays_so_until_the_verdict_is_another(bed: Slur
     for minutes in (4, 3):
         said = apply(bed, home)
         assert "withheld  isolate gpu007: " in said and "against muster#1, whose verdict holds" in said
-        assert state(bed, "gpu007") == "idle"
+        assert bed.state("gpu007") == "idle"
         swept(home, minutes, {"gpu007": "kernel-xid"})
     swept(home, 2, {"gpu007": "gpu-count"})
-    assert "gpu007: cordoned in slurm as muster#2\n" in apply(bed, home) and state(bed, "gpu007") == "drained"
+    assert "gpu007: cordoned in slurm as muster#2\n" in apply(bed, home) and bed.state("gpu007") == "drained"
 
 
 def test_without_a_controller_nothing_is_lost_and_the_next_run_acts(bed: Slurm, home: Path) -> None:

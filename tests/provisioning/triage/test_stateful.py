@@ -1,5 +1,4 @@
-"""Triage among sweeps, people, kills and a back end that fails: whatever the order, nothing is touched,
-returned or forgotten wrongly."""
+"""Triage among sweeps, people, kills and failures: nothing touched, returned or forgotten wrongly."""
 
 from __future__ import annotations
 
@@ -62,8 +61,7 @@ def policy() -> TriagePolicy:
 
 
 class Triage(RuleBasedStateMachine):
-    """`order` counts what happens, as clocks do not always go forward; `isolated` are triage's isolations
-    that were done."""
+    """`order` counts what happens, as clocks may go back; `isolated` are triage's done isolations."""
 
     kind = "memory"
 
@@ -374,8 +372,7 @@ class Triage(RuleBasedStateMachine):
         return many >= 3 and many * 100 > 30 * len(serving)
 
     def remember(self, nodes: list[str]) -> None:
-        """Whoever takes our cordon away from what has one clear fault, and no other, of which triage has
-        told, has seen it."""
+        """Whoever takes our cordon from what has one clear fault, told by triage, has seen it."""
         with opened(self.path) as store:
             ours = {
                 one.node: one for one in open_cordons(store)

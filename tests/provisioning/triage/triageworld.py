@@ -27,6 +27,7 @@ from healthcheck.store.readings import Component, NodeReadings
 from inventory.model import Lifecycle, LifecycleState, Node
 from provisioning.actions.base import ActionError, Holder, NodeHold
 from provisioning.actions.hostfile import HostFile
+from tests.testbed.death import Death
 
 HOUR = 3600.0
 RACKS = {"n1": "r1", "n2": "r1", "n3": "r1", "n4": "r2", "n5": "r2", "n6": "r2", "n7": "r3", "n8": "r3"}
@@ -38,10 +39,6 @@ RULES = {
     "gpu-count": ("GPUs", Severity.CRITICAL), "gpu-row-remap-failed": ("GPU 0", Severity.CRITICAL),
     "fleet-driver": ("driver", Severity.WARNING)}
 RESERVED = ("gpu-count", "gpu-row-remap-failed")
-
-
-class Death(BaseException):
-    """Stands for a kill."""
 
 
 class People(Protocol):
@@ -108,8 +105,7 @@ class Edited(HostFile):
 
 @dataclass
 class Trouble:
-    """What goes wrong from the `after`-th call on: down (any call), denies (did it, said no), lies (said yes,
-    did nothing), dies."""
+    """From the `after`-th call on: down, denies (did it, said no), lies (said yes, did not), dies."""
 
     kind: str = ""
     after: int = 0
@@ -167,8 +163,7 @@ class Flaky:
 
 @dataclass(frozen=True)
 class Seen:
-    """A look under the profile of requalification: its place in the order of things, its time, and the rules
-    that spoke against it."""
+    """A look under requalification's profile: its place in order, its time, and failing rules."""
 
     order: int
     time: float
@@ -253,7 +248,6 @@ class Machine:
         self.seen |= found
         if bringup and (len(rules) == len(RULES) or not self.reached):
             self.looks.append(Seen(order, time, against))
-
 
     def lately(self, now: float, hours: float) -> set[str]:
         """What was seriously wrong with it in the last hours."""

@@ -1,5 +1,4 @@
-"""What comes next for a machine: only a look ends a step, nothing that must be done once is done twice, and
-every step ends."""
+"""What comes next for a machine: only a look ends a step, nothing is done twice, every step ends."""
 
 from __future__ import annotations
 
@@ -180,8 +179,7 @@ def test_whatever_was_seen_only_so_goes_on_and_nothing_is_waited_for_beyond_the_
 
 @dataclass
 class Box:
-    """A machine with one thing that must be done once. A sent operation comes true after `lag_s`, or never;
-    `effects` counts them."""
+    """A machine with one thing to be done once: it comes true after `lag_s`, or never; `effects` counts."""
 
     lag_s: float
     blind: bool

@@ -1,5 +1,4 @@
-"""Jobs are kept away from machines while they are brought up, by cordons of ours, which end when a machine is
-through."""
+"""Jobs are kept away from machines in bring-up by cordons of ours, until they are through."""
 
 from __future__ import annotations
 

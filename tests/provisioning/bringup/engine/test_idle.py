@@ -1,5 +1,4 @@
-"""Whether a machine may be disturbed: a job or a lease of someone who lives keeps it, and what must be known
-and is not is no leave."""
+"""Whether a machine may be disturbed: a job or a living lease keeps it; unknown is no leave."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A run over scripted machines with a clock of its own: who goes on when, what is written down, what stops
-it."""
+"""A run over scripted machines with its own clock: who goes on when, and what stops it."""
 
 from __future__ import annotations
 
@@ -77,8 +76,7 @@ def not_so(what: Operation, said: str = "it is not so", again_s: float = 15.0) -
 
 @dataclass
 class Thing:
-    """What is not so before its operation was done, and shows `lag_s` after it; `made` are the machines that
-    it was done to, in their order."""
+    """Not so before its operation, and shown `lag_s` after it; `made` are its machines, in order."""
 
     fake: Fake
     once: bool = False
@@ -354,8 +352,7 @@ def test_those_that_are_looked_at_again_are_so_together(fake: Fake) -> None:
 
 @dataclass
 class Jointly(Many):
-    """Makes what it makes of all machines at once, and keeps of whom; `forgets` is one of which it says
-    nothing."""
+    """Makes it of all machines at once, and keeps of whom; of `forgets` it says nothing."""
 
     made: list[list[str]] = field(default_factory=list)
     forgets: str = ""
@@ -738,8 +735,7 @@ def under_way(fake: Fake) -> bool:
 
 
 def thousands(fake: Fake, number: int) -> BringupOutcome:
-    """So many machines through a way of steps that are made, waited for and checked together; the slowest
-    needs 4,860 s."""
+    """So many machines through steps made, waited for and checked together; the slowest takes 4,860 s."""
     done: dict[str, set[str]] = {}
 
     def wants(*keys: str) -> Callable[[Machine], Observation]:

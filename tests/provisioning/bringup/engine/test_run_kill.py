@@ -1,5 +1,4 @@
-"""A run killed anywhere: the next one goes on from the store to the same end, and what must be done once is
-done once."""
+"""A run killed anywhere: the next one goes on to the same end, and does what is due once, once."""
 
 from __future__ import annotations
 
@@ -44,8 +43,7 @@ def killed(folder: Path, at: int = 0, after_s: float = 0.0) -> bool:
 
 
 def whole(folder: Path) -> None:
-    """What holds at any moment: each effect has its operation in the store, and none that must be done once
-    was done twice."""
+    """At any moment: each effect has its operation in the store, and none due once was done twice."""
     with opened(folder / "state") as store:
         assert store.check() == []
         written = {(one.node, one.key) for one in bringups.actions(store)}

@@ -1,5 +1,4 @@
-"""Deeds that are made of all machines of a step at once, as a burn-in is: who takes part, and what becomes of
-whom."""
+"""Operations on all machines of a step at once: who takes part, and what becomes of whom."""
 
 from __future__ import annotations
 
@@ -40,8 +39,7 @@ BURN = operation("burnin", effect=StepEffect.DISRUPTIVE, settle_s=0.0)
 
 @dataclass
 class AllAtOnce:
-    """Is so on machines that it was made of; `cohorts` are those who took part, and `answers` how it ended
-    where not well."""
+    """Is so on machines it was made of; `cohorts` took part, `answers` say how it ended if not well."""
 
     step: BringupStep
     answers: Mapping[str, OperationResult] = field(default_factory=dict)

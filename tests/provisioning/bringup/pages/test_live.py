@@ -1,5 +1,4 @@
-"""What is said while machines are brought up: a table on a terminal, that fits and acts on nothing; a line
-for each change in a log."""
+"""What is said during a bring-up: a table that fits a terminal, a line for each change in a log."""
 
 from __future__ import annotations
 

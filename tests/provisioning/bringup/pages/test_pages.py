@@ -1,5 +1,4 @@
-"""How a bring-up stands and what it would do: whole pages, the document, who is refused; counts that call
-nothing passed that was not."""
+"""How a bring-up stands and what it would do: whole pages, the document, who is refused."""
 
 from __future__ import annotations
 

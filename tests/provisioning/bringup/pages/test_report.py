@@ -1,5 +1,4 @@
-"""The punch list: who has to repair what and where, as text, CSV and HTML; whole pages, and nothing of a
-machine's that anybody would compute or run."""
+"""The punch list as text, CSV and HTML: whole pages, and nothing that anybody computes or runs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""rules/bringup.yaml: what it says, what a site lays over it, and that each mistake in it is one line with
-file, line, column and key."""
+"""rules/bringup.yaml, what a site lays over it, and each mistake as one line with its place."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Step credentials where the policy wants passwords of their own: a controller gets one before it is asked who it
-is, what it refuses is for people, and a login is refused once."""
+"""Step credentials with passwords of their own: set first, refused for people, and tried once."""
 
 from __future__ import annotations
 

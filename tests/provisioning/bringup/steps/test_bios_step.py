@@ -1,5 +1,4 @@
-"""Step bios: settings are written once, the power goes off once and on once, and only a look ends it; killed
-anywhere, the same."""
+"""Step bios: settings written once, one power cycle, and only a look ends it; also when killed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Steps bmc and credentials, and what each way in which a controller does not answer means for its
-machine."""
+"""Steps bmc and credentials, and what a controller that does not answer means for its machine."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The steps up to the operating system with real controllers: sushy-tools' emulator over TLS, one rack with a
-trouble in most machines; and ipmi_sim through ipmitool."""
+"""The steps up to the system with real controllers: an emulator over TLS, and ipmi_sim."""
 
 from __future__ import annotations
 

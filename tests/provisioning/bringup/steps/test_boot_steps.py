@@ -1,5 +1,4 @@
-"""Steps boot and os: from where the next boot is, and whether an operating system answers; nobody's system is
-installed over."""
+"""Steps boot and os: the next boot, and whether a system answers; none is installed over."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The last steps on real ranks: burn-in of all that are there, certificate, service. Every machine is this
-one."""
+"""The last steps on real ranks, on this machine: burn-in, certificate, service."""
 
 from __future__ import annotations
 

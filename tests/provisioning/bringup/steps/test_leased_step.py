@@ -11,7 +11,7 @@ import pytest
 from healthcheck.store.file import opened
 from healthcheck.store.leases import open_leases
 from healthcheck.store.ledger import lines
-from provisioning.bringup.engine.model import StepEffect, StepState
+from provisioning.bringup.engine.model import Machine, Observation, OperationResult, StepEffect, StepState
 from provisioning.bringup.policy.load import load
 from provisioning.bringup.steps.context import StepContext
 from provisioning.bringup.steps.leased import Leased
@@ -44,17 +44,18 @@ def client(home: Path, monkeypatch: pytest.MonkeyPatch, images: str, runs: str =
     monkeypatch.setenv("PATH", f"{home / 'bin'}:{os.environ['PATH']}")
 
 
-def leased(of: StepContext) -> Leased:
-    return Leased(step("leased"), of, "bringup", RULES)
+def tried(of: StepContext) -> tuple[Leased, Machine, Observation, OperationResult]:
+    """The step, and a machine that it observed and worked on once."""
+    (one,) = machines(of, "n1")
+    run = Leased(step("leased"), of, "bringup", RULES)
+    ((_, first),) = run.observe([one])
+    return run, one, first, run.make_together([one])["n1"]
 
 
 def test_a_machine_on_which_they_pass_or_concern_nothing_goes_on_and_was_leased_for_it(of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client(tmp_path, monkeypatch, "echo 0123abcd")
-    (one,) = machines(of, "n1")
-    run = leased(of)
-    ((_, seen),) = run.observe([one])
+    run, one, seen, made = tried(of)
     assert seen.stand is StepState.NOT_SO and seen.operation is not None and seen.operation.effect is StepEffect.DISRUPTIVE
-    made = run.make_together([one])["n1"]
     assert made.done is True, made
     ((_, seen),) = run.observe([after(one, seen, made)])
     assert seen.stand is StepState.SO, seen
@@ -67,11 +68,8 @@ def test_a_machine_on_which_they_pass_or_concern_nothing_goes_on_and_was_leased_
 
 def test_a_machine_without_the_image_is_trouble_that_names_the_command_and_how_to_leave_the_step_out(of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client(tmp_path, monkeypatch, "true")
-    (one,) = machines(of, "n1")
-    run = leased(of)
-    ((_, seen),) = run.observe([one])
-    made = run.make_together([one])["n1"]
-    ((_, seen),) = run.observe([after(one, seen, made)])
+    run, one, first, made = tried(of)
+    ((_, seen),) = run.observe([after(one, first, made)])
     (trouble,) = seen.troubles
     assert seen.stand is StepState.TROUBLE and "docker tag IMAGE muster/gpu-check" in trouble.what
     assert "muster bringup retry n1" in trouble.hand and "without" in trouble.hand
@@ -80,10 +78,7 @@ def test_a_machine_without_the_image_is_trouble_that_names_the_command_and_how_t
 def test_a_machine_that_someone_else_holds_is_asked_again_and_nothing_runs_on_it(of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client(tmp_path, monkeypatch, "echo 0123abcd")
     (tmp_path / "held.json").write_text('{"n1": "a person: bad fan"}')
-    (one,) = machines(of, "n1")
-    run = leased(of)
-    ((_, first),) = run.observe([one])
-    made = run.make_together([one])["n1"]
+    run, one, first, made = tried(of)
     assert made.done is False and "bad fan" in made.message
     ((_, seen),) = run.observe([after(one, first, made)])
     assert seen.stand is StepState.NOT_SO and seen.operation is not None and seen.again_s == 300.0
@@ -106,9 +101,6 @@ def test_a_client_that_refuses_prints_nothing_half_or_rubbish_lets_no_machine_pa
     of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: str, runs: str,
 ) -> None:
     client(tmp_path, monkeypatch, images, runs)
-    (one,) = machines(of, "n1")
-    run = leased(of)
-    ((_, first),) = run.observe([one])
-    made = run.make_together([one])["n1"]
+    run, one, first, made = tried(of)
     ((_, seen),) = run.observe([after(one, first, made)])
     assert seen.stand is StepState.TROUBLE and "muster bringup retry n1" in seen.troubles[0].hand, seen

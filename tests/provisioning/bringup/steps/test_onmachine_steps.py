@@ -1,5 +1,4 @@
-"""The steps ssh, base and agent on two nodes with a real systemd and a real sshd, and the command for the
-base configuration."""
+"""The steps ssh, base and agent on two nodes with a real systemd and a real sshd."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Step os with an installer that is an object: it is asked once, its report alone ends the step, and what it
-says of a failure leads somewhere."""
+"""Step os with an installer that is an object: asked once, and its report alone ends the step."""
 
 from __future__ import annotations
 

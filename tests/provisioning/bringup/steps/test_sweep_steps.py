@@ -1,5 +1,4 @@
-"""The steps checks and kernel: what a report keeps a machine for; and a real look at this machine, over no
-network."""
+"""The steps checks and kernel: what keeps a machine; and a real look at this machine."""
 
 from __future__ import annotations
 

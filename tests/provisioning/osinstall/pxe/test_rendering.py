@@ -1,5 +1,4 @@
-"""What machines and dnsmasq read: golden files, the real dnsmasq, the rules of autoinstall and of debconf; and no value
-of an inventory can leave its quotes."""
+"""What machines and dnsmasq read: golden files, the real dnsmasq, and values within their quotes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What is served to whom: only armed machines are installed, an installed one never again, and whoever lies changes
-nothing."""
+"""What is served to whom: only armed machines are installed, and whoever lies changes nothing."""
 
 from __future__ import annotations
 
