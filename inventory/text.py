@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-
-# C0, DEL and C1 controls, line and paragraph separators, bidirectional overrides,
-# lone surrogates (bytes that are not UTF-8).
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
 def clean(value: object, most: int = 400) -> str:
-    """One line of at most `most` characters; what a terminal acts on becomes an escape (ESC as \\x1b)."""
+    """One line of at most `most` characters, all of them printable: what a terminal acts on, and what Unicode
+    gives no shape, becomes an escape (ESC as \\x1b)."""
     text = str(value)[: most * 2]
-    if not (text.isascii() and text.isprintable()):     # which nearly all is
-        text = _UNSAFE.sub(_escape, text)
+    if not text.isprintable():      # which nearly all is
+        text = "".join([one if one.isprintable() else _escaped(one) for one in text])
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -50,12 +45,13 @@ def _cut(text: str, most: int) -> str:
     return text if len(data) <= most else data[:most - len("…".encode())].decode(errors="ignore") + "…"
 
 
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if 0xDC80 <= code <= 0xDCFF:
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:        # a byte that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
-    return {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(match[0],
-                                                       f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+    if code < 0x100:
+        return {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(character, f"\\x{code:02x}")
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def short(text: object) -> str:
