@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import marshal
 import os
@@ -281,7 +282,6 @@ class Reader(Child):
                     found.remove(name)
                     self.send("note", LEFT_OUT + device)
         if pattern != "*":
-            import fnmatch
             found = [name for name in found if fnmatch.fnmatchcase(name, pattern)]
         return sorted(name for name in found if name[0] != "." or pattern[0] == ".")
 
