@@ -276,7 +276,7 @@ class Reader(Child):
             if outcome != "missing":
                 self.put(directory, outcome, name.encode())
         if directory in NETWORK and self.run.excluded:
-            for name in list(found):
+            for name in sorted(found):
                 device = excluded_device(directory + "/" + name, self.run.excluded)
                 if device:
                     found.remove(name)
