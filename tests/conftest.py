@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Iterator
 from itertools import islice
@@ -44,6 +45,7 @@ LONGEST = (
     "tests/healthcheck/test_log_events.py",
     "tests/provisioning/actions/test_backends.py",
     "tests/inventory/transport/test_ssh.py",
+    "tests/healthcheck/watch/test_causefiles.py",
     "tests/healthcheck/burnin/test_guilty.py",
     "tests/provisioning/actions/test_kubernetes_hands.py",
     "tests/provisioning/burnin/test_whole.py",
@@ -56,7 +58,9 @@ LONGEST = (
     "tests/provisioning/bmc/test_accounts.py",
     "tests/provisioning/bringup/test_os_kill.py",
     "tests/provisioning/triage/test_slurm.py",
+    "tests/healthcheck/test_record.py",
     "tests/healthcheck/sweep/test_evidence.py",
+    "tests/healthcheck/test_every.py",
     "tests/healthcheck/exporter/test_prometheus.py",
     "tests/healthcheck/subnet/test_fabric_check_live.py",
     "tests/provisioning/actions/test_kubernetes.py",
@@ -68,6 +72,11 @@ LONGEST = (
     "tests/healthcheck/test_scrub.py",
     "tests/healthcheck/gate/test_slurm.py",
     "tests/healthcheck/test_init.py",
+    "tests/corpus/test_fleets.py",
+    "tests/provisioning/burnin/test_fabric_stage.py",
+    "tests/provisioning/demo/test_fleet.py",
+    "tests/provisioning/firmware/inband/test_band_update.py",
+    "tests/provisioning/firmware/test_update_command.py",
     "tests/provisioning/console/test_sol_live.py",
     "tests/healthcheck/exporter/test_planted.py",
     "tests/test_many_nodes.py",
@@ -87,6 +96,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # What is made while the tests are read stays until the end: it is not looked through for garbage then, nor, after that, again and again.
     gc.disable()
     packagedrules.keep()
+    os.environ.pop("SSH_AUTH_SOCK", None)   # no test uses the agent of whoever runs it
     # What a shell sends to the background has SIGINT ignored, and under nohup SIGHUP; children inherit that, and tests send both to
     # theirs. A handler of ours, even one that does nothing, is not inherited.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -103,7 +113,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.nodeid.partition("::")[0], []).append(item)
-    short = iter(sorted(files.keys() - set(LONGEST)))
+    # Those of most tests first: they keep the cores busy, and what is begun last ends soon.
+    short = iter(sorted(files.keys() - set(LONGEST), key=lambda name: (-len(files[name]), name)))
     order = [name for longest in LONGEST if longest in files for name in (longest, *islice(short, _BETWEEN))]
     items[:] = [item for name in (*order, *short) for item in files[name]]
 
@@ -126,9 +137,3 @@ def needs_fuse() -> None:
     """For tests with a file system that never answers."""
     missing = fuse.available()
     require(missing is None, str(missing))
-
-
-@pytest.fixture(autouse=True)
-def no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test uses the agent of whoever runs it."""
-    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)

@@ -8,14 +8,10 @@ on: the old key signs the snapshot that announces a new one, and ends when a sna
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
-import urllib.error
-import urllib.request
-import zlib
 
-from healthcheck.certify.pair import MOST_PAIR, NoPair, lock_folder, read_pair, replace_synced, write_pair
+from healthcheck.certify.pair import NoPair, lock_folder, read_pair, replace_synced, write_pair
 from healthcheck.certify.sshsig import MOST_SIGNATURE, PublicKey, public_key
 from healthcheck.gate.reading import GateSnapshot, SnapshotError
 from healthcheck.gate.snapshot import (
@@ -33,7 +29,6 @@ from healthcheck.gate.snapshot import (
 )
 
 SOURCE = "/etc/muster/gate.from"
-TIMEOUT_S = 10.0
 # The end of a signature file; the document follows when both travel as one.
 _SIGNED = b"-----END SSH SIGNATURE-----\n"
 _MOST_KEYS = 16
@@ -52,7 +47,9 @@ def fetch(source: str, folder: str = FOLDER, trusted: str = TRUSTED) -> str:
     except SnapshotRefused:
         known = None
     after = known[1] if known is not None and _kept(folder, trusted) == known[1] else 0
-    body = _asked(f"{source}{'&' if '?' in source else '?'}after={after}")
+    from healthcheck.gate.asked import asked  # an agent that has no source needs nothing of HTTP
+
+    body = asked(f"{source}{'&' if '?' in source else '?'}after={after}")
     return "nothing newer" if body is None else keep(*parted(body), folder, trusted)
 
 
@@ -169,39 +166,3 @@ def _trust(trusted: str, keys: list[PublicKey]) -> None:
         return
     text = "# Trusted for snapshots of the gate; kept by muster as signed snapshots say.\n"
     replace_synced(trusted, (text + "".join(key.line((NAMESPACE,)) for key in keys)).encode(), 0o644)
-
-
-def _asked(url: str) -> bytes | None:
-    """The response to a GET; None if there is nothing newer. Raises SnapshotRefused."""
-    # No proxy: a timer's environment must not redirect requests to a head inside the site.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
-    request = urllib.request.Request(url, headers={"Accept-Encoding": "gzip"})  # noqa: S310  (fetch looks at its scheme)
-    try:
-        with opener.open(request, timeout=TIMEOUT_S) as answer:
-            body: bytes = answer.read(MOST_PAIR + 1)
-            packed = answer.headers.get("Content-Encoding") == "gzip"
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code == 304:
-            return None
-        raise SnapshotRefused(f"{url}: it answered {error.code}") from None
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        raise SnapshotRefused(f"{url}: {ascii(str(getattr(error, 'reason', error)))[1:-1][:200]}") from None
-    if packed:
-        machine = zlib.decompressobj(31)
-        try:
-            body = machine.decompress(body, MOST_PAIR + 1)
-        except zlib.error:
-            raise SnapshotRefused(f"{url}: damaged data") from None
-        if not machine.eof:
-            raise SnapshotRefused(f"{url}: data is cut, or too large")
-    if len(body) > MOST_PAIR:
-        raise SnapshotRefused(f"{url}: over {MOST_PAIR >> 20} MiB")
-    return body
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects."""
-
-    def redirect_request(self, *args: object) -> None:
-        return None

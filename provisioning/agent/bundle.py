@@ -27,7 +27,7 @@ from provisioning.agent.layout import CODE, DIGITS, NODE, PERIOD_S, RULES, diges
 
 # What is loaded by need: the first and those of the gate by every Python, the others by one that judges.
 _ROOTS = ("healthcheck.agent.main", "healthcheck.agent.judging", "healthcheck.agent.exporting",
-          "healthcheck.gate.fetch", "healthcheck.gate.onnode", *catalogue.MODULES)
+          "healthcheck.gate.fetch", "healthcheck.gate.asked", "healthcheck.gate.onnode", *catalogue.MODULES)
 _OURS = ("healthcheck", "inventory")
 _DATE = (1980, 1, 1, 0, 0, 0)
 _MAIN = """import sys

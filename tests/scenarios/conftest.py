@@ -28,10 +28,11 @@ class Room:
 
 
 @pytest.fixture(scope="session")
-def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+def room(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     """Healthy nodes are looked at by the worker that comes first, and the others read what it saw."""
     require_fleet()
-    kept = tmp_path_factory.getbasetemp() / "looks"
+    base = tmp_path_factory.getbasetemp()
+    kept = (base.parent if request.config.option.workers else base) / "looks"      # each worker has a folder in that of all
     kept.mkdir(exist_ok=True)
     with in_memory(512) as name:
         folder = Path(name)

@@ -18,7 +18,7 @@ _SUITE = "trixie"
 _NAMES = ("slurmctld", "slurmd", "scontrol", "sinfo", "squeue", "sbatch", "scancel", "sacctmgr")
 _RUN = """#!/bin/sh
 # In a mount namespace of its own, which ends with the program.
-exec unshare --mount sh -c 'for at in proc dev sys; do mount --rbind /$at {root}/$at; done; mount --bind /tmp {root}/tmp
+exec unshare --mount sh -c 'for at in proc dev sys; do mount --rbind /$at {root}/$at; done; mount --rbind /tmp {root}/tmp
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin; exec chroot {root} "$0" "$@"' {name} "$@"
 """
 

@@ -6,9 +6,8 @@ import fcntl
 import os
 import random
 import socket
-import tempfile
 from functools import cache
-from pathlib import Path
+from itertools import chain
 
 _PORTS = range(10_000, 32_000)      # below net.ipv4.ip_local_port_range, of which outgoing connections are given theirs
 _given: set[int] = set()
@@ -17,7 +16,8 @@ _given: set[int] = set()
 def free_port(address: str = "127.0.0.1", kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
     """A port that nobody listens on, and that is given to nobody else as long as this process lives: between the asking and the listening
     of a daemon there may be seconds, in which another test asks, too."""
-    for port in random.sample(_PORTS, len(_PORTS)):
+    at = random.randrange(len(_PORTS))
+    for port in chain(_PORTS[at:], _PORTS[:at]):
         if port not in _given and _hold(port) and _is_free(address, kind, port):
             return port
     raise AssertionError(f"none of the ports {_PORTS.start} to {_PORTS.stop - 1} is free")
@@ -34,8 +34,9 @@ def _hold(port: int) -> bool:
 
 @cache
 def _held(process: int) -> int:
-    """A file of which each byte stands for a port. Such locks are a process's own: of a forked one there are none."""
-    return os.open(Path(tempfile.gettempdir()) / f"muster-test-ports-{os.getuid()}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """A file of which each byte stands for a port, for all runs of tests on this machine. Such locks are a process's own: of a forked one
+    there are none."""
+    return os.open(f"/tmp/muster-test-ports-{os.getuid()}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _is_free(address: str, kind: socket.SocketKind, port: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import warnings  # noqa: F401  (os.execvpe imports it: here once, and not in each child)
 from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence
 
 from healthcheck.collector.onnode.shortage import OwnFailure, own_failure, why_ended

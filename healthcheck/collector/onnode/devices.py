@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Set
@@ -76,7 +77,6 @@ def no_such_driver(patterns: Sequence[str]) -> bool:
 def matching(base: str, parts: List[str]) -> List[str]:
     """The paths that match a pattern. glob(3) and Python's would take a folder for empty that could not be
     opened for want of a descriptor. Raises OSError then."""
-    import fnmatch
     for at, part in enumerate(parts):
         if "*" in part or "?" in part or "[" in part:
             try:

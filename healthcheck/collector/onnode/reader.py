@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import marshal
 import os
@@ -275,13 +276,12 @@ class Reader(Child):
             if outcome != "missing":
                 self.put(directory, outcome, name.encode())
         if directory in NETWORK and self.run.excluded:
-            for name in list(found):
+            for name in sorted(found):
                 device = excluded_device(directory + "/" + name, self.run.excluded)
                 if device:
                     found.remove(name)
                     self.send("note", LEFT_OUT + device)
         if pattern != "*":
-            import fnmatch
             found = [name for name in found if fnmatch.fnmatchcase(name, pattern)]
         return sorted(name for name in found if name[0] != "." or pattern[0] == ".")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fnmatch
 import os
 import re
 import signal
@@ -122,7 +123,6 @@ def excluded_device(path: str, patterns: Sequence[str]) -> str:
     """
     if not patterns:
         return ""
-    import fnmatch
     parts = path.split("/")
     for end in range(4, len(parts)):
         # "/sys/class/net/eth0", and "/sys/class/infiniband/mlx5_0/device/net/eth0".

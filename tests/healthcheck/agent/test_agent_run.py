@@ -45,9 +45,24 @@ def made() -> Bundle:
     return worlds.bundle()
 
 
+@pytest.fixture(scope="module")
+def earlier(tmp_path_factory: pytest.TempPathFactory, made: Bundle) -> World:
+    """A node where one run has been, which stays as that left it."""
+    node = world(tmp_path_factory.mktemp("earlier"), made, Node(HERE, sku="hgx-h100"))
+    assert node.run().returncode in (0, 1, 3)
+    return node
+
+
 @pytest.fixture
-def node(tmp_path: Path, made: Bundle) -> World:
+def fresh(tmp_path: Path, made: Bundle) -> World:
     return world(tmp_path, made, Node(HERE, sku="hgx-h100"))
+
+
+@pytest.fixture
+def node(fresh: World, earlier: World) -> World:
+    """One that has run before, a moment ago."""
+    shutil.copytree(earlier.state, fresh.state)
+    return fresh
 
 
 def said(results: list[dict[str, Any]]) -> dict[str, Any]:
@@ -59,12 +74,12 @@ def without_fleet(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_an_agent_says_of_each_rule_what_muster_check_says_of_the_same_tree(
-    node: World, tmp_path: Path,
+    fresh: World, tmp_path: Path,
 ) -> None:
     (tmp_path / "home").mkdir()
-    done = node.run()
-    there = node.check(tmp_path / "home", "--sku", "hgx-h100", "--profile", "timer")
-    here = node.result["report"]
+    done = fresh.run()
+    there = fresh.check(tmp_path / "home", "--sku", "hgx-h100", "--profile", "timer")
+    here = fresh.result["report"]
     mine, theirs = said(here["results"]), said(there["results"])
     assert mine.keys() == theirs.keys()
     # What moves between two looks is said in none of these on a healthy node.
@@ -72,7 +87,7 @@ def test_an_agent_says_of_each_rule_what_muster_check_says_of_the_same_tree(
     fleet = {rule: told for rule, told in mine.items() if rule.startswith("fleet-")}
     assert fleet and {told[0] for told in fleet.values()} == {"skipped"}
     assert any(told[2] == FLEET for told in fleet.values())
-    assert (done.returncode, node.result["state"]) == (there["code"], there["state"])
+    assert (done.returncode, fresh.result["state"]) == (there["code"], there["state"])
     assert sum(told[0] == "pass" for told in mine.values()) > 80
 
 
@@ -95,7 +110,6 @@ def test_a_sick_gpu_is_found_by_the_agent_and_by_home_from_what_it_recorded(
 
 def test_the_second_run_compares_with_the_first_and_home_with_the_same(node: World, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
-    node.run()
     first = said(node.result["report"]["results"])
     assert node.look["previous"] is None
     node.run()
@@ -107,34 +121,31 @@ def test_the_second_run_compares_with_the_first_and_home_with_the_same(node: Wor
 
 
 @pytest.mark.parametrize("version", ["3.8", "3.9"])
-def test_a_python_that_is_too_old_records_and_home_judges(node: World, tmp_path: Path, version: str) -> None:
+def test_a_python_that_is_too_old_records_and_home_judges(fresh: World, tmp_path: Path, version: str) -> None:
     old = worlds.python(version)
     require(old is not None, f"no Python {version} here: pyenv install {version}")
     (tmp_path / "home").mkdir()
     assert old is not None
     for _ in range(2):
-        done = node.run("--textfile", str(tmp_path), interpreter=old)
+        done = fresh.run("--textfile", str(tmp_path), interpreter=old)
         assert done.returncode == 3 and "judged at home" in done.stdout
-    assert (node.result["state"], node.result["origin"], node.result["judged"]) == (
+    assert (fresh.result["state"], fresh.result["origin"], fresh.result["judged"]) == (
         "unknown", "muster", False)
     told = (tmp_path / "muster.prom").read_text()
     assert (f'muster_node_state{{node="{HERE}",state="unknown"}} 1.0' in told
             and 'state="healthy"} 1.0' not in told)
-    home = node.check(tmp_path / "home", "--sku", "hgx-h100", "--from-agent")
+    home = fresh.check(tmp_path / "home", "--sku", "hgx-h100", "--from-agent")
     assert sum(told[0] == "pass" for told in said(home["results"]).values()) > 80
     assert not [rule for rule, told in said(home["results"]).items() if told[2].startswith(("no earlier snapshot", "no earlier look"))]
 
 
 @pytest.mark.parametrize("version", ["3.10", "3.13"])
-def test_every_newer_python_judges_alike(node: World, version: str) -> None:
+def test_every_newer_python_judges_alike(fresh: World, earlier: World, version: str) -> None:
     other = worlds.python(version)
     require(other is not None, f"no Python {version} here: pyenv install {version}")
     assert other is not None
-    node.run()
-    expected = said(node.result["report"]["results"])
-    shutil.rmtree(node.state)
-    node.run(interpreter=other)
-    assert said(node.result["report"]["results"]) == expected
+    fresh.run(interpreter=other)
+    assert said(fresh.result["report"]["results"]) == said(earlier.result["report"]["results"])
 
 
 def test_a_python_before_3_8_is_told_in_one_line(node: World) -> None:
@@ -202,17 +213,17 @@ def test_rules_of_another_version_make_the_node_unknown_and_the_recording_stays_
     assert node.check(tmp_path / "home", "--sku", "hgx-h100", "--from-agent")["probes"]["captured"] > 30
 
 
-def test_of_two_runs_at_once_the_second_leaves_and_says_so(node: World) -> None:
-    node.state.mkdir(parents=True)
-    with open(node.state / "lock", "w+") as lock:
+def test_of_two_runs_at_once_the_second_leaves_and_says_so(fresh: World) -> None:
+    fresh.state.mkdir(parents=True)
+    with open(fresh.state / "lock", "w+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         lock.write("4711\n")
         lock.flush()
         for words, code in (((), 3), (("--nagios",), 3), (("--slurm",), 0)):
-            done = node.run(*words)
+            done = fresh.run(*words)
             assert done.returncode == code and "another run is active (pid 4711)" in done.stdout + done.stderr
-    assert not (node.state / "result.json").exists()
-    assert node.run().returncode in (0, 1, 3) and (node.state / "result.json").exists()
+    assert not (fresh.state / "result.json").exists()
+    assert fresh.run().returncode in (0, 1, 3) and (fresh.state / "result.json").exists()
 
 
 def test_a_run_that_is_killed_at_any_moment_leaves_whole_files(node: World, tmp_path: Path) -> None:
@@ -258,10 +269,10 @@ def test_a_wedged_probe_leaves_one_process_and_not_one_per_run(node: World) -> N
 
 
 def test_what_node_exporter_reads_passes_promtool_and_speaks_the_exporters_words(
-    node: World, tmp_path: Path,
+    fresh: World, tmp_path: Path,
 ) -> None:
     require(shutil.which("promtool"), "no promtool on this machine: apt-get install -y prometheus")
-    node.run("--textfile", str(tmp_path))
+    fresh.run("--textfile", str(tmp_path))
     text = (tmp_path / "muster.prom").read_text()
     checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True,
                              check=False)
@@ -272,7 +283,7 @@ def test_what_node_exporter_reads_passes_promtool_and_speaks_the_exporters_words
     assert "muster_node_stale" not in text      # a text file outlives its writer
     assert text.count('muster_gpu_info{gpu=') == 8
     assert (tmp_path / "muster.prom").stat().st_mode & 0o777 == 0o644
-    assert (node.state / "result.json").stat().st_mode & 0o777 == 0o600
+    assert (fresh.state / "result.json").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_folder_for_text_files_that_is_not_there_is_told_and_the_result_is_kept(
@@ -284,7 +295,6 @@ def test_a_folder_for_text_files_that_is_not_there_is_told_and_the_result_is_kep
 
 
 def test_a_run_needs_less_than_60_mb(node: World) -> None:
-    node.run()
     # By a small process between: until exec a child is as large as whoever starts it, and that counts.
     script = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:]); "
               "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
@@ -294,7 +304,6 @@ def test_a_run_needs_less_than_60_mb(node: World) -> None:
 
 
 def test_a_compiled_copy_that_is_damaged_costs_time_and_nothing_else(node: World) -> None:
-    node.run()
     (copy,) = (node.state / "code").iterdir()
     expected = said(node.result["report"]["results"])
     copy.write_bytes(b"PK no zip")
@@ -309,16 +318,13 @@ def test_an_unknown_profile_names_those_that_there_are(node: World) -> None:
             in done.stderr)
 
 
-def test_muster_agent_run_is_the_same_code_where_muster_is_installed(node: World, tmp_path: Path) -> None:
-    node.run()
-    expected = said(node.result["report"]["results"])
-    shutil.rmtree(node.state)
-    env = {**node.env, "HOME": str(tmp_path), "MUSTER_ROOT": str(node.tree)}
-    words = ("agent", "run", "--nagios", "--sku", "hgx-h100", "--state", str(node.state))
+def test_muster_agent_run_is_the_same_code_where_muster_is_installed(fresh: World, earlier: World, tmp_path: Path) -> None:
+    env = {**fresh.env, "HOME": str(tmp_path), "MUSTER_ROOT": str(fresh.tree)}
+    words = ("agent", "run", "--nagios", "--sku", "hgx-h100", "--state", str(fresh.state))
     done = subprocess.run([str(MUSTER), *words], env=env, cwd=tmp_path, capture_output=True, text=True,
                           check=False, timeout=90)
-    assert done.stdout.startswith("MUSTER ") and done.returncode == node.result["nagios"]
-    assert said(node.result["report"]["results"]) == expected
+    assert done.stdout.startswith("MUSTER ") and done.returncode == fresh.result["nagios"]
+    assert said(fresh.result["report"]["results"]) == said(earlier.result["report"]["results"])
     done = subprocess.run([str(MUSTER), *words, "--sku", "none"], env=env, cwd=tmp_path, capture_output=True,
                           text=True, check=False, timeout=90)
     assert done.returncode == 3 and done.stdout.startswith("MUSTER UNKNOWN - --sku none: no such SKU")
@@ -348,20 +354,19 @@ def test_a_real_slurmd_runs_it_as_its_health_check_and_drains_no_sick_node(
                           pytest.param(65534, 0o700,
                                        marks=pytest.mark.skipif(os.geteuid() != 0, reason="needs root"))])
 def test_a_state_folder_to_which_others_may_write_is_not_used(
-    node: World, owner: int | None, mode: int,
+    fresh: World, owner: int | None, mode: int,
 ) -> None:
-    node.state.mkdir(parents=True)
-    node.state.chmod(mode)
+    fresh.state.mkdir(parents=True)
+    fresh.state.chmod(mode)
     if owner is not None:
-        os.chown(node.state, owner, owner)
+        os.chown(fresh.state, owner, owner)
     for words, code in (((), 2), (("--slurm",), 0)):
-        done = node.run(*words)
+        done = fresh.run(*words)
         assert (done.returncode == code and "no one else may write to it" in done.stderr
-                and not list(node.state.iterdir()))
+                and not list(fresh.state.iterdir()))
 
 
 def test_counters_go_on_after_a_run_that_could_not_be_judged(node: World) -> None:
-    node.run()
     kept = node.result["kept"]
     assert "totals" in kept
     good = (node.at / "rules.json").read_bytes()
@@ -386,22 +391,20 @@ sys.exit(main.main(sys.argv[2:], main.beside(at / "muster.pyz", lambda name: b""
 """
 
 
-@pytest.mark.parametrize(("words", "code"), [(("--nagios",), 3), (("--slurm",), 0)])
-def test_a_run_that_meets_its_limit_leaves_a_result_that_says_so(
-    node: World, tmp_path: Path, words: tuple[str, ...], code: int,
-) -> None:
-    node.run()
+def test_a_run_that_meets_its_limit_leaves_a_result_that_says_so(node: World, tmp_path: Path) -> None:
     healthy = node.result
     begin = node.argv.index("run")
-    done = subprocess.run(
-        [sys.executable, "-c", _SLOW, str(node.at), *node.argv[begin:], *words, "--textfile", str(tmp_path)],
-        env=node.env, cwd=TREE, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == code and "the run took longer than 1.5 s and was stopped" in done.stdout + done.stderr
-    result = node.result
-    assert result["time"] > healthy["time"] and result["kept"] == healthy["kept"]
-    assert (result["state"], result["origin"], result["judged"], result["code"]) == ("unknown", "node", False, 3)
-    assert result["reason"] == "deadline: the run took longer than 1.5 s and was stopped"
-    assert f'muster_node_state{{node="{HERE}",state="unknown"}} 1.0' in (tmp_path / "muster.prom").read_text()
+    for words, code in (("--nagios", 3), ("--slurm", 0)):
+        done = subprocess.run(
+            [sys.executable, "-c", _SLOW, str(node.at), *node.argv[begin:], words, "--textfile", str(tmp_path)],
+            env=node.env, cwd=TREE, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == code and "the run took longer than 1.5 s and was stopped" in done.stdout + done.stderr
+        result = node.result
+        assert result["time"] > healthy["time"] and result["kept"] == healthy["kept"]
+        assert (result["state"], result["origin"], result["judged"], result["code"]) == ("unknown", "node", False, 3)
+        assert result["reason"] == "deadline: the run took longer than 1.5 s and was stopped"
+        assert f'muster_node_state{{node="{HERE}",state="unknown"}} 1.0' in (tmp_path / "muster.prom").read_text()
+        healthy["time"] = result["time"]
     home = tmp_path / "home"
     home.mkdir()
     seen = node.check(home, "--sku", "hgx-h100", "--from-agent")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,15 +46,15 @@ class Part:
 
 
 @pytest.fixture
-def mount(tmp_path: Path) -> Path:
-    """A folder that is said to be a mount point; what is on it is real."""
-    kind = subprocess.run(["stat", "--file-system", "--format=%T",
-                           str(tmp_path)], capture_output=True, text=True, check=True).stdout.strip()
-    require(kind not in ("tmpfs", "ramfs"), f"{tmp_path} is in memory: pytest --basetemp on a disk")
-    found = tmp_path / "scratch"
-    found.mkdir()
-    (tmp_path / "mountinfo").write_text(f"30 1 8:1 / {found} rw shared:1 - ext4 /dev/nvme0n1p1 rw\n")
-    return found
+def mount() -> Iterator[Path]:
+    """A folder on a disk that is said to be a mount point; what is on it is real."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        kind = subprocess.run(["stat", "--file-system", "--format=%T", name], capture_output=True, text=True, check=True).stdout.strip()
+        require(kind not in ("tmpfs", "ramfs"), "/var/tmp is in memory")
+        found = Path(name, "scratch")
+        found.mkdir()
+        Path(name, "mountinfo").write_text(f"30 1 8:1 / {found} rw shared:1 - ext4 /dev/nvme0n1p1 rw\n")
+        yield found
 
 
 def run(part: Part) -> Part:
@@ -185,7 +186,7 @@ def test_a_mount_that_is_not_there_is_an_error_of_its_node(tmp_path: Path, make:
 
 
 def test_a_path_through_a_link_and_a_folder_that_is_not_ours_are_refused(mount: Path, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(tmp_path)
+    (tmp_path / "link").symlink_to(mount.parent)
     with pytest.raises(ValueError, match="contains a symbolic link"):
         run(Part(tmp_path / "link" / "scratch"))
     own = mount / f"{storage.OWN_FOLDER}{os.geteuid()}"
@@ -197,9 +198,7 @@ def test_a_path_through_a_link_and_a_folder_that_is_not_ours_are_refused(mount: 
     assert "not private to this user" in run(Part(mount)).facts["not_measured"]
 
 
-def test_a_folder_below_the_mount_is_written_in_and_nothing_of_it_is_followed_or_left(
-    mount: Path, tmp_path: Path,
-) -> None:
+def test_a_folder_below_the_mount_is_written_in_and_nothing_of_it_is_followed_or_left(mount: Path) -> None:
     inner = mount / "admin" / "burn in"
     inner.mkdir(parents=True)
     seen: list[bool] = []
