@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.check import choose
 from healthcheck.cli.options import INVENTORY, check_sku
+from healthcheck.config.files import make_folder, write_whole
 from inventory.cli.limits import LIMIT
 from inventory.errors import UsageError
+from inventory.locate import state_dir
+from inventory.text import clean
 from inventory.times import millisecond
+from inventory.transport.choose import transport_of
 
 if TYPE_CHECKING:
     from healthcheck.model.probes import Probe
@@ -57,14 +62,10 @@ def evidence(
     """
     from importlib.metadata import version
 
-    from healthcheck.cli.check import choose
-    from healthcheck.config.files import make_folder
     from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.sweep import evidence as kit
     from healthcheck.sweep import saved
     from healthcheck.sweep.snapshots import KeptSnapshots
-    from inventory.locate import state_dir
-    from inventory.transport.choose import transport_of
 
     if not local and node is None:
         raise UsageError("no node named: muster evidence gpu017, or --local")
@@ -126,8 +127,6 @@ def _bug_report(node: Node, recording: Recording, probe: Probe, transport: Trans
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
-    from healthcheck.config.files import write_whole
-
     for name, data in files.items():
         try:
             write_whole(folder / name, data)
@@ -136,8 +135,6 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def _report(folder: Path, recording: Recording, report: BugReport | None) -> int:
-    from inventory.text import clean
-
     click.echo(f"{folder}")
     if recording.failure is not None:
         click.echo("recording.json            not reached: "

@@ -12,7 +12,10 @@ from healthcheck.cli import completing
 from healthcheck.cli.fabricfiles import inventory_of, joined_adapters
 from healthcheck.cli.options import INVENTORY, RULES, STATE
 from inventory.cli.formatted import formats
+from inventory.discover import from_names
 from inventory.errors import UsageError
+from inventory.locate import state_dir
+from inventory.select import select
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -64,7 +67,6 @@ def burn(
     from healthcheck.subnet import burnpage, burnresultpage, burnresults
     from healthcheck.subnet.burnplanes import planes
     from healthcheck.sweep import fabriclook
-    from inventory.locate import state_dir
 
     known = inventory_of(inventory)
     chosen, known = _nodes(nodes, known)
@@ -119,9 +121,6 @@ def _text(name: str) -> str:
 
 def _nodes(text: str | None, known: Inventory | None) -> tuple[Collection[str], Inventory]:
     """The names of the nodes that take part, and the inventory that knows them."""
-    from inventory.discover import from_names
-    from inventory.select import select
-
     if known is None and text is None:
         raise UsageError("found no inventory: name nodes, or give --inventory FILE")
     among = known if known is not None else from_names(text or "")

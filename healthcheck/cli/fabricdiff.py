@@ -9,6 +9,7 @@ import click
 
 from healthcheck.cli.fabricfiles import PLAN, inventory_of, looked, read_plan, seen_cabling, sources
 from healthcheck.cli.options import INVENTORY, STATE
+from healthcheck.subnet.plancheck import FaultOfPlan, faults
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 
@@ -43,7 +44,6 @@ def diff(
     """
     from healthcheck.subnet import diffpage
     from healthcheck.subnet.difference import compare
-    from healthcheck.subnet.plancheck import FaultOfPlan, faults
     from healthcheck.subnet.worklist import as_csv, work_list
 
     if plan is None:

@@ -11,7 +11,16 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.ufmoptions import UfmAsked, ufm_options
+from healthcheck.store.file import NAME, opened
+from healthcheck.store.hardware import newest_hardware
+from healthcheck.subnet.join import join, known_adapters
+from healthcheck.subnet.plannednames import names_of
+from inventory.discover import from_names
 from inventory.errors import UsageError
+from inventory.load import usual_inventory
+from inventory.locate import state_dir
+from inventory.nodeset import natural
+from inventory.select import select
 from inventory.text import clean
 
 if TYPE_CHECKING:
@@ -129,19 +138,13 @@ def _neighbours(names: str, known: Inventory | None, *, beside: bool) -> FabricL
 
 
 def _chosen(names: str, known: Inventory | None) -> list[Node]:
-    from inventory.discover import from_names
-    from inventory.select import select
-
     return list(select(known if known is not None else from_names(names), names))
 
 
 def seen_cabling(plan: CablingPlan, looks: Sequence[FabricLook], state: str | None) -> CabledFabric:
     """What outputs show, by the names of the plan: adapters by the node GUIDs that nodes in the store state,
     else by what they call themselves."""
-    from healthcheck.subnet.join import join, known_adapters
-    from healthcheck.subnet.plannednames import names_of
     from healthcheck.subnet.seencabling import cabled
-    from inventory.locate import state_dir
 
     subnets = [look.subnet() for look in looks]
     hardware = {name: seen.hardware for name, seen in stored_hardware(state_dir(state), None).items()}
@@ -151,16 +154,11 @@ def seen_cabling(plan: CablingPlan, looks: Sequence[FabricLook], state: str | No
 
 def inventory_of(file: str | None) -> Inventory | None:
     """The inventory, None where there is none."""
-    from inventory.load import usual_inventory
-
     return usual_inventory(file)
 
 
 def stored_hardware(folder: Path, known: Inventory | None) -> Mapping[str, Now]:
     """By node of the inventory, or every one, the components in its newest stored snapshot."""
-    from healthcheck.store.file import NAME, opened
-    from healthcheck.store.hardware import newest_hardware
-
     if not (folder / NAME).exists():
         return {}
     with opened(folder) as store:
@@ -173,7 +171,6 @@ def joined_adapters(
 ) -> FabricJoin:
     """Whose each adapter is, by what sweeps stored of nodes, the inventory and its SKUs."""
     from healthcheck.ruleset.ruleset import ruleset_of
-    from healthcheck.subnet.join import join, known_adapters
 
     hardware = {name: seen.hardware for name, seen in stored_hardware(folder, known).items()}
     usual: dict[str, Mapping[str, PortPlan]] = {}
@@ -187,8 +184,6 @@ def joined_adapters(
 def compute_ports(node: Node, skus: Mapping[str, Sku]) -> tuple[str, ...]:
     """The compute ports of a node by PCI address, in the order of their rails: what its SKU says, and over
     it what the inventory does. () where neither names one."""
-    from inventory.nodeset import natural
-
     known = skus.get(node.sku) if node.sku is not None else None
     usual = known.ports if known is not None else {}
     found = []

@@ -13,15 +13,16 @@ import click
 from healthcheck.cli.fabricfiles import inventory_of, joined_adapters
 from healthcheck.cli.options import INVENTORY, RULES, STATE
 from healthcheck.cli.ufmoptions import ufm_options
+from healthcheck.subnet.model import Subnet
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
+from inventory.locate import state_dir
 from inventory.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from healthcheck.cli.ufmoptions import UfmAsked
-    from healthcheck.subnet.model import Subnet
     from healthcheck.subnet.readers.ufmevents import UfmEvents
     from healthcheck.sweep.fabriclook import FabricLook, ToolOutput
     from healthcheck.sweep.ufmrest import UfmRest
@@ -65,7 +66,6 @@ def history(
     from healthcheck.subnet import historypage, linkhistory
     from healthcheck.subnet.check.seen import SeenSubnet
     from healthcheck.sweep import fabriclook
-    from inventory.locate import state_dir
 
     if not ufm and (source is None or not files):
         raise UsageError("give --from FOLDER and --events FILE, or --ufm URL")
@@ -148,8 +148,6 @@ def _events(name: str) -> UfmEvents:
 
 def _whole(subnets: Sequence[Subnet]) -> Subnet:
     """All subnets as one: a host that restarts takes its links in each of them along."""
-    from healthcheck.subnet.model import Subnet
-
     return Subnet("", {guid: device for one in subnets for guid, device in one.devices.items()},
                   unread=tuple(line for one in subnets for line in one.unread),
                   partial=any(one.partial for one in subnets))

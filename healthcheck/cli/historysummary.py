@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli.wrapping import echo
+from healthcheck.config.rulesfolder import folders
+from healthcheck.store.file import opened
+from inventory.load import usual_inventory
+from inventory.locate import state_dir
+from inventory.nodeset import fold
 
 if TYPE_CHECKING:
     from healthcheck.store.file import Store
@@ -27,15 +32,10 @@ def print_summary(
     from healthcheck.accounting.forecast import forecast
     from healthcheck.accounting.read import read
     from healthcheck.accounting.summary import summary
-    from healthcheck.config.rulesfolder import folders
     from healthcheck.report import forecast as forecast_words
     from healthcheck.report import summary as report
     from healthcheck.ruleset.rulenames import read_rule_names
-    from healthcheck.store.file import opened
     from healthcheck.triage.policyload import load_policy
-    from inventory.load import usual_inventory
-    from inventory.locate import state_dir
-    from inventory.nodeset import fold
 
     there = usual_inventory(inventory)
     nodes = dict(there.nodes) if there is not None else None

@@ -10,10 +10,14 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import STATE
+from healthcheck.store.file import opened
+from healthcheck.store.marks import CordonMark
 from inventory.cli.chosen import who
 from inventory.cli.formatted import formats
 from inventory.cli.span import span
 from inventory.errors import UsageError
+from inventory.locate import state_dir
+from inventory.nodeset import fold
 from inventory.text import clean
 
 if TYPE_CHECKING:
@@ -21,7 +25,6 @@ if TYPE_CHECKING:
 
     from healthcheck.model.verdict import StoredIncident
     from healthcheck.store.file import Store
-    from healthcheck.store.marks import CordonMark
     from healthcheck.triage.past import VersionChange
 
 _HOUR = 3600.0
@@ -59,10 +62,7 @@ def list_(since: float | None, fmt: str, state: str | None) -> None:
     Exit: 0 printed, 2 usage.
     """
     from healthcheck.report import incident as report
-    from healthcheck.store.file import opened
     from healthcheck.store.incidents import incidents
-    from inventory.locate import state_dir
-    from inventory.nodeset import fold
 
     now = time.time()
     with opened(state_dir(state)) as store:
@@ -91,8 +91,6 @@ def show(number: int, fmt: str, state: str | None) -> None:
     Exit: 0 printed, 2 usage.
     """
     from healthcheck.report import incident as report
-    from healthcheck.store.file import opened
-    from inventory.locate import state_dir
 
     with opened(state_dir(state)) as store:
         one = _one(store, number)
@@ -121,8 +119,6 @@ def close(number: int, reason: str | None, state: str | None) -> None:
     Exit: 0 closed, 2 usage, or it is not open.
     """
     from healthcheck.store import incidents
-    from healthcheck.store.file import opened
-    from inventory.locate import state_dir
 
     if reason is None or not reason.strip():
         raise UsageError(
@@ -154,8 +150,6 @@ def _changes(store: Store, one: StoredIncident) -> list[VersionChange]:
 
 def _held(store: Store) -> Mapping[int, Mapping[str, CordonMark]]:
     """By incident and node, the open cordons that belong to it."""
-    from healthcheck.store.marks import CordonMark
-
     found: dict[int, dict[str, CordonMark]] = {}
     for incident, node, number, named in store.rows(
             "SELECT verdict.incident, cordon.node, cordon.id, cordon.store FROM cordon "

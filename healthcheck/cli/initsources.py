@@ -11,9 +11,11 @@ from pathlib import Path
 import click
 
 from inventory.errors import MusterError, UsageError
-from inventory.importers import names
+from inventory.importers import ansible, names, slurm, sshhosts
 from inventory.importers.base import MAX_BYTES, Imported, read
+from inventory.load import parse_with_origins
 from inventory.nodeset import fold
+from inventory.select import select
 from inventory.text import clean
 
 _ANSIBLE = Path("/etc/ansible/hosts")
@@ -78,9 +80,7 @@ def asked() -> Imported:
 
 def chosen(found: Imported, text: str) -> Imported:
     """The nodes of a source that a node set names; it may name the source's groups, and use wildcards."""
-    from inventory.load import parse_with_origins
     from inventory.merge import new_file
-    from inventory.select import select
 
     whole = parse_with_origins(new_file(found, found.source).text, found.source).inventory
     kept = {node.name for node in select(whole, text)}
@@ -120,19 +120,14 @@ def _answered(answer: str) -> Imported:
 
 
 def _slurm() -> Imported:
-    from inventory.importers import slurm
-
     return slurm.live()
 
 
 def _ansible(path: str) -> Imported:
-    from inventory.importers import ansible
-
     return ansible.load(Path(path).expanduser())
 
 
 def _ssh() -> Imported:
-    from inventory.importers import sshhosts
     from inventory.sshconfig import default_config
 
     return sshhosts.hosts(default_config())

@@ -14,9 +14,20 @@ import click
 from healthcheck.cli import completing
 from healthcheck.cli.options import POLICY, STATE
 from healthcheck.cli.wrapping import echo
+from healthcheck.config.rulesfolder import folders
+from healthcheck.store.clock import head_clock, newest_sweep
+from healthcheck.store.file import opened
+from healthcheck.store.history import known_nodes
+from healthcheck.store.leases import left
+from healthcheck.store.strays import strays
 from inventory.cli.formatted import formats
 from inventory.cli.span import span
 from inventory.errors import UsageError
+from inventory.load import usual_inventory
+from inventory.locate import state_dir
+from inventory.model import Node
+from inventory.nodeset import expand, fold, natural
+from inventory.select import select
 
 if TYPE_CHECKING:
     from healthcheck.report.nodes import NodeRow, Paint
@@ -65,19 +76,11 @@ def nodes(
 
     Exit: 0 printed, 2 usage.
     """
-    from healthcheck.config.rulesfolder import folders
     from healthcheck.report import nodes as report
     from healthcheck.report.strays import lines as strange
     from healthcheck.ruleset.rulenames import read_rule_names
     from healthcheck.store import runs
-    from healthcheck.store.clock import head_clock, newest_sweep
-    from healthcheck.store.file import opened
-    from healthcheck.store.leases import left
-    from healthcheck.store.strays import strays
     from healthcheck.triage.policyload import load_policy
-    from inventory.load import usual_inventory
-    from inventory.locate import state_dir
-    from inventory.nodeset import fold
 
     there = usual_inventory(inventory)
     found = folders(rules)
@@ -114,10 +117,6 @@ def _rows(
 ) -> tuple[list[NodeRow], list[str]]:
     """A row for each selected node, in natural order, and the nodes that only the store has."""
     from healthcheck.report.fleetrows import fleet_rows
-    from healthcheck.store.history import known_nodes
-    from inventory.model import Node
-    from inventory.nodeset import expand, natural
-    from inventory.select import select
 
     known = known_nodes(store)
     if there is not None:
