@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from healthcheck.blame.evidence import Case, Evidence, JobWindow, SharedPlace
     from healthcheck.joblog.model import JobLog
     from inventory.jobs import Job
-    from inventory.model import Node
 
 _MOST_NODES = 20_000
 _LEADING = 3600.0       # without a scheduler's times: how long before --until
@@ -93,7 +92,7 @@ def _case(
     from healthcheck.cli.blamelogs import of_files, of_kernel
 
     record = _record(job, nodes, since, until, logs)
-    known = _inventory(inventory)
+    known = tuple(usual_inventory(inventory) or ())
     names = (record.nodes if record is not None else _expanded(nodes) if nodes is not None
              else tuple(node.name for node in known))
     ended_at = record.ended if record is not None else _time(until, "--until") if until is not None else None
@@ -209,5 +208,3 @@ def _stored(
     return found.evidence, found.incidents
 
 
-def _inventory(inventory: str | None) -> tuple[Node, ...]:
-    return tuple(usual_inventory(inventory) or ())

@@ -133,6 +133,7 @@ def check(
     from healthcheck.sweep import sweep
     from healthcheck.sweep.agents import Agents
     from healthcheck.sweep.gpuhistory import known_of_gpus
+    from healthcheck.sweep.saved import load_manifest
 
     sources = [name for name, used in (("--local", local), ("--replay", replay), ("--from-slurm", from_slurm))
                if used]
@@ -157,7 +158,7 @@ def check(
             if value is not None:
                 raise UsageError(f"{name} does not go with --replay")
         plan, outcome = sweep.replay(Path(replay), ruleset, only, skip, sku, profile, jobs or cores())
-        if _digest_of(replay) not in ("", ruleset.digest):
+        if load_manifest(Path(replay)).rules_digest not in ("", ruleset.digest):
             click.echo(f"muster: --replay {replay}: the rules have changed since it was saved; judged by the "
                        "current ones", err=True)
     else:
@@ -242,12 +243,6 @@ def _warn_overdue(nodes: Sequence[Node]) -> None:
     if late:
         click.echo(f"muster: the end date of their lifecycle has passed: {fold(late)}; "
                    "see: muster inventory lifecycle", err=True)
-
-
-def _digest_of(folder: str) -> str:
-    from healthcheck.sweep.saved import load_manifest
-
-    return load_manifest(Path(folder)).rules_digest
 
 
 class _Chosen(tuple[Node, ...]):

@@ -9,12 +9,8 @@ from contextlib import closing
 
 import click
 
-from healthcheck.change.keep import names
-from healthcheck.config.rulesfolder import NOT_RULES, folders
-from healthcheck.store.file import NAME
 from inventory.cli import completing
 from inventory.cli.completing import never_fails
-from inventory.locate import state_dir
 
 _WAIT_S = 0.2       # for a store that is being written
 
@@ -56,6 +52,9 @@ def incident(ctx: click.Context) -> list[str]:
 @never_fails
 def changes(ctx: click.Context) -> tuple[str, ...]:
     """Names of changes."""
+    from healthcheck.change.keep import names
+    from inventory.locate import state_dir
+
     return names(state_dir(ctx.params.get("state")))
 
 
@@ -65,6 +64,8 @@ def _nodes(ctx: click.Context) -> list[str]:
 
 def _written(ctx: click.Context, below: str, key: str) -> Iterator[str]:
     """The values of a key that begins a line, of the files in all folders of rules, each once."""
+    from healthcheck.config.rulesfolder import NOT_RULES, folders
+
     line = re.compile(rf"^{key}: *[\"']?([\w.-]+)", re.MULTILINE)
     seen = set()
     for folder in folders(ctx.params.get("rules")):
@@ -80,6 +81,9 @@ def _written(ctx: click.Context, below: str, key: str) -> Iterator[str]:
 def _stored(ctx: click.Context, query: str) -> list[str]:
     """The first column. The store is opened as it lies there: neither made nor brought up to date."""
     import sqlite3
+
+    from healthcheck.store.file import NAME
+    from inventory.locate import state_dir
 
     path = state_dir(ctx.params.get("state")).absolute() / NAME
     if not path.is_file():

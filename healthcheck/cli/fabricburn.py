@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
-from healthcheck.cli.fabricfiles import inventory_of, joined_adapters
+from healthcheck.cli.fabricfiles import joined_adapters
 from healthcheck.cli.options import INVENTORY, RULES, STATE
+from healthcheck.cli.textfiles import text_of
 from inventory.cli.formatted import formats
 from inventory.discover import from_names
 from inventory.errors import UsageError
+from inventory.load import usual_inventory
 from inventory.locate import state_dir
 from inventory.select import select
 
@@ -68,8 +70,7 @@ def burn(
     from healthcheck.subnet.burnplanes import planes
     from healthcheck.sweep import fabriclook
 
-    known = inventory_of(inventory)
-    chosen, known = _nodes(nodes, known)
+    chosen, known = _nodes(nodes, usual_inventory(inventory))
     if since is not None and results is None:
         raise UsageError("--since goes with --results FILE")
     folder = since if since is not None else source
@@ -80,12 +81,12 @@ def burn(
         made = planes(subnets, joined_adapters(subnets, known, state_dir(state), rules), chosen,
                       share / 100, adaptive)
     except ValueError as error:
-        raise UsageError(f"{since if since is not None else source}: {error}") from None
+        raise UsageError(f"{folder}: {error}") from None
     code = 3 if any(plane.plan.uncovered or not plane.plan.links for plane in made) else 0
     if results is None:
         _show(fmt, burnpage.document(made, share, code), burnpage.numbered(made), burnpage.lines(made))
         return code
-    rows = burnresults.read(_text(results), results)
+    rows = burnresults.read(text_of("--results", results), results)
     after = ({look.name: look.subnet().counters for look in fabriclook.saved(Path(source))}
              if since is not None else None)
     judged = burnresults.judge(made, rows, results, after)
@@ -108,15 +109,6 @@ def _show(fmt: str, document: Mapping[str, Any],
     else:
         for line in lines:
             click.echo(line)
-
-
-def _text(name: str) -> str:
-    try:
-        return Path(name).read_bytes().decode()
-    except OSError as error:
-        raise UsageError(f"--results {name}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{name}: is no UTF-8 text, at byte {error.start}") from None
 
 
 def _nodes(text: str | None, known: Inventory | None) -> tuple[Collection[str], Inventory]:

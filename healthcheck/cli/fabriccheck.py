@@ -13,7 +13,6 @@ import click
 from healthcheck.cli.deliveries import DELIVERY, delivered
 from healthcheck.cli.fabricfiles import (
     PLAN,
-    inventory_of,
     joined_adapters,
     looked,
     read_plan,
@@ -25,6 +24,7 @@ from healthcheck.config.files import make_folder, write_whole
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
 from inventory.jobnodes import jobs_now, parse
+from inventory.load import usual_inventory
 from inventory.locate import state_dir
 from inventory.text import clean
 
@@ -110,7 +110,7 @@ def check(
     listed = _listed(Path(jobs_from)) if jobs_from is not None else ()
     planned = read_plan(plan) if plan is not None else None
     listed_lots = delivered(delivery)
-    known = inventory_of(inventory)
+    known = usual_inventory(inventory)
     folder = state_dir(state)
     looks = looked(node, devices, ufm, lldp, source, known,
                    tables or ask_jobs or jobs_from is not None)

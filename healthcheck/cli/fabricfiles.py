@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.textfiles import decoded, text_of
 from healthcheck.cli.ufmoptions import UfmAsked, ufm_options
 from healthcheck.store.file import NAME, opened
 from healthcheck.store.hardware import newest_hardware
@@ -17,7 +18,6 @@ from healthcheck.subnet.join import join, known_adapters
 from healthcheck.subnet.plannednames import names_of
 from inventory.discover import from_names
 from inventory.errors import UsageError
-from inventory.load import usual_inventory
 from inventory.locate import state_dir
 from inventory.nodeset import natural
 from inventory.select import select
@@ -50,14 +50,7 @@ def read_plan(name: str) -> CablingPlan:
     from healthcheck.subnet import plancsv, plandocument
 
     source = "standard input" if name == "-" else name
-    try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-    except OSError as error:
-        raise UsageError(f"--plan {name}: {error.strerror}") from None
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{source}: is no UTF-8 text, at byte {error.start}") from None
+    text = decoded(sys.stdin.buffer.read(), source) if name == "-" else text_of("--plan", name)
     return plandocument.read(text, source) if text.lstrip()[:1] == "{" else plancsv.parse(text, source)
 
 
@@ -84,7 +77,7 @@ def looked(
 ) -> tuple[FabricLook, ...]:
     """The outputs that these options name, with `tables` NODE's forwarding tables, too. Raises UsageError
     where they do not go together, or a node is not reached, UfmError where a UFM does not answer."""
-    from healthcheck.sweep import fabriclook
+    from healthcheck.sweep import fabriclook, ufmlook
 
     live = node is not None or lldp is not None or bool(ufm)
     if live == (source is not None):
@@ -95,7 +88,8 @@ def looked(
         raise UsageError("--via goes with NODE")
     if source is not None:
         return fabriclook.saved(Path(source))
-    found = asked(node, known, devices, tables) if node is not None else asked_ufm(ufm) if ufm else ()
+    found = (asked(node, known, devices, tables) if node is not None
+             else ufmlook.ask(ufm.rests()) if ufm else ())
     return (*found, _neighbours(lldp, known, beside=bool(found))) if lldp is not None else found
 
 
@@ -115,13 +109,6 @@ def asked(name: str, known: Inventory | None, devices: Sequence[str],
     through = tuple(devices) or ("",)
     looks = tuple(fabriclook.ask(chosen[0], RemoteTransport(), through))
     return fabriclook.ask_tables(looks, chosen[0], RemoteTransport(), through) if tables else looks
-
-
-def asked_ufm(ufm: UfmAsked) -> tuple[FabricLook, ...]:
-    """What each UFM knows of its subnet. Raises UsageError, UfmError."""
-    from healthcheck.sweep import ufmlook
-
-    return ufmlook.ask(ufm.rests())
 
 
 def _neighbours(names: str, known: Inventory | None, *, beside: bool) -> FabricLook:
@@ -150,11 +137,6 @@ def seen_cabling(plan: CablingPlan, looks: Sequence[FabricLook], state: str | No
     hardware = {name: seen.hardware for name, seen in stored_hardware(state_dir(state), None).items()}
     joined = join(subnets, known_adapters(hardware))
     return cabled(plan, [(subnet, names_of(plan, subnet, joined)) for subnet in subnets])
-
-
-def inventory_of(file: str | None) -> Inventory | None:
-    """The inventory, None where there is none."""
-    return usual_inventory(file)
 
 
 def stored_hardware(folder: Path, known: Inventory | None) -> Mapping[str, Now]:

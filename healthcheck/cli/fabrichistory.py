@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from healthcheck.cli.fabricfiles import inventory_of, joined_adapters
+from healthcheck.cli.fabricfiles import joined_adapters
 from healthcheck.cli.options import INVENTORY, RULES, STATE
 from healthcheck.cli.ufmoptions import ufm_options
 from healthcheck.subnet.model import Subnet
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
+from inventory.load import usual_inventory
 from inventory.locate import state_dir
 from inventory.text import clean
 
@@ -65,6 +66,7 @@ def history(
     """
     from healthcheck.subnet import historypage, linkhistory
     from healthcheck.subnet.check.seen import SeenSubnet
+    from healthcheck.subnet.readers import ufmevents
     from healthcheck.sweep import fabriclook
 
     if not ufm and (source is None or not files):
@@ -81,8 +83,9 @@ def history(
     subnets = [subnet for look in looks if not (subnet := look.subnet()).ethernet]
     if not subnets:
         raise UsageError(f"{clean(source)}: UFM sees InfiniBand, and only Ethernet is there")
-    read = [_events(name) for name in files] or [_read(events) for _, events in asked]
-    joined = joined_adapters(subnets, inventory_of(inventory), state_dir(state), rules)
+    read = [_events(name) for name in files] or [
+        ufmevents.read(events.text, "UFM", events.cut) for _, events in asked]
+    joined = joined_adapters(subnets, usual_inventory(inventory), state_dir(state), rules)
     whole = _whole(subnets)
     owners = {guid: place.node for guid, place in joined.adapters.items()}
     found = linkhistory.history(
@@ -122,12 +125,6 @@ def _asked(ufm: UfmRest, ports: bool, events: bool, *, several: bool) -> tuple[F
     found = ufmlook.events(ufm) if events else ToolOutput("[]")
     more = {ufmlook.EVENTS: found} if events else {}
     return replace(look, outputs={**look.outputs, **more}), found
-
-
-def _read(events: ToolOutput) -> UfmEvents:
-    from healthcheck.subnet.readers import ufmevents
-
-    return ufmevents.read(events.text, "UFM", events.cut)
 
 
 def _events(name: str) -> UfmEvents:

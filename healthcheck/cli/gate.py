@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from healthcheck.cli import completing
 from healthcheck.gate import locate
-from healthcheck.gate.allocation import allocate
 from healthcheck.gate.decide import Gate, GateDecision, Why, answer, worst
-from healthcheck.gate.hostfile import read_hosts, write_hosts
 from inventory.cli.formatted import as_json as format_option
 from inventory.cli.lazy import LazyCommand
 from inventory.errors import UsageError
-from inventory.nodeset import expand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -96,6 +92,10 @@ def gate(
         raise UsageError("--slurm-prolog checks one node; it cannot write a hostfile")
     rests: dict[str, str] = {}
     if hostfile is not None:
+        from pathlib import Path
+
+        from healthcheck.gate.hostfile import read_hosts
+
         rests = read_hosts(Path(hostfile))
     held: GateSnapshot | None = None
     hosts: Filled | None = None
@@ -126,9 +126,15 @@ def gate(
             decision = GateDecision(worst(whys) if decision.whys else shown.gate, whys,
                                     (*decision.notices, *shown.notices))
     if write_hostfile is not None and held is not None and all(why.node for why in decision.whys):
+        from healthcheck.gate.allocation import allocate
+
         decision, hosts = allocate(held, decision, names, _expanded(spares or "", held), need or len(names),
                                   now, look)
         if decision.gate is Gate.OPEN:
+            from pathlib import Path
+
+            from healthcheck.gate.hostfile import write_hosts
+
             write_hosts(Path(write_hostfile), hosts.nodes, rests,
                         {move.instead: move.away for move in hosts.moves})
     _show(decision, len(names) if hosts is None else len(hosts.nodes), held, now, hosts, as_json)
@@ -141,6 +147,8 @@ def _expanded(text: str, held: GateSnapshot) -> tuple[str, ...]:
         return ()
     if text in held.names():        # by far the most common case, which needs no node set parser
         return (text,)
+    from inventory.nodeset import expand
+
     if not set(text) & set("@*?"):
         return expand(text)
     return expand(text, held.groups(), held.names())
@@ -169,6 +177,8 @@ def _show(
 
 
 def _print(kind: str) -> int:
+    from pathlib import Path
+
     from healthcheck.gate.hooks import hook
 
     click.echo(hook(kind, str(Path(sys.argv[0]).absolute()), os.environ.get("SLURM_CONF", "")), nl=False)

@@ -18,7 +18,7 @@ from healthcheck.cli import completing
 from healthcheck.cli.check import choose, ended, show, stored
 from healthcheck.cli.initnext import NOT_REACHED, next_steps
 from healthcheck.cli.options import RULES, STATE, TIMEOUT
-from healthcheck.config.files import write_whole
+from healthcheck.config.files import write_named
 from healthcheck.report.progress import progress
 from healthcheck.store.file import NAME, opened
 from healthcheck.store.history import newest_spells
@@ -235,10 +235,7 @@ def _replace(place: Path, text: str) -> None:
 
     given = InventoryFile.read(place)
     old = place.with_name(f"{place.name}.old")
-    try:
-        write_whole(old, given.data, 0o644)
-    except OSError as error:
-        raise UsageError(f"{old}: cannot be written: {error.strerror}") from None
+    write_named(old, given.data, f"{old}", 0o644)
     given.write(text)
     click.echo(f"{old}: holds the file as it was")
 

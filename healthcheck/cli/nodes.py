@@ -14,7 +14,6 @@ import click
 from healthcheck.cli import completing
 from healthcheck.cli.options import POLICY, STATE
 from healthcheck.cli.wrapping import echo
-from healthcheck.config.rulesfolder import folders
 from healthcheck.store.clock import head_clock, newest_sweep
 from healthcheck.store.file import opened
 from healthcheck.store.history import known_nodes
@@ -78,13 +77,11 @@ def nodes(
     """
     from healthcheck.report import nodes as report
     from healthcheck.report.strays import lines as strange
-    from healthcheck.ruleset.rulenames import read_rule_names
     from healthcheck.store import runs
-    from healthcheck.triage.policyload import load_policy
+    from healthcheck.triage.policyload import policy_of
 
     there = usual_inventory(inventory)
-    found = folders(rules)
-    policy = load_policy(found, read_rule_names(found))
+    policy = policy_of(rules)
     old = stale if stale is not None else policy.fresh_hours * 3600
     now = time.time()
     with opened(state_dir(state)) as store:

@@ -19,7 +19,7 @@ import click
 from healthcheck.cli import completing
 from healthcheck.cli.check import choose
 from healthcheck.cli.options import INVENTORY, RULES, check_sku
-from healthcheck.config.files import write_whole
+from healthcheck.config.files import write_named
 from healthcheck.report.progress import progress
 from inventory.cli.limits import LIMIT
 from inventory.cli.number import FiniteNumber
@@ -107,16 +107,10 @@ def record(
                        "please report it", err=True)
         recording, previous = made.recording, made.previous
         manifest = replace(manifest, nodes=(replace(made.node, sku=None),), default_sku=made.node.sku)
-    try:
-        write_whole(target, encode_one(recording, previous, manifest, muster=version("cluster-muster"),
-                                scrubbed=not raw))
-    except OSError as error:
-        raise UsageError(f"--output {output}: {error.strerror}") from None
+    write_named(target, encode_one(recording, previous, manifest, muster=version("cluster-muster"),
+                                   scrubbed=not raw), f"--output {output}")
     if made is not None and kept_in is not None:
-        try:
-            write_whole(kept_in, listed(made.kept).encode("utf-8", "replace"))
-        except OSError as error:
-            raise UsageError(f"--kept {kept}: {error.strerror}") from None
+        write_named(kept_in, listed(made.kept).encode("utf-8", "replace"), f"--kept {kept}")
     size = target.stat().st_size / 1024
     if failure is not None:
         reason = clean(f"{failure.stage.value}: {failure.reason}", 400)

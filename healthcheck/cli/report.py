@@ -11,7 +11,7 @@ from shutil import get_terminal_size
 import click
 
 from healthcheck.cli.options import POLICY, STATE
-from healthcheck.config.files import write_whole
+from healthcheck.config.files import write_named
 from healthcheck.store.file import opened
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
@@ -60,9 +60,6 @@ def report(html: str | None, fmt: str, rules: str | None, inventory: str | None,
     if html == "-":
         click.echo(made.data.decode(), nl=False)
         return 0
-    try:
-        write_whole(Path(html), made.data, 0o644)
-    except OSError as error:
-        raise UsageError(f"--html {html}: cannot be written: {error.strerror}") from error
+    write_named(Path(html), made.data, f"--html {html}", 0o644)
     click.echo(f"{html}: {len(found['nodes'])} nodes, {len(made.data):,} bytes")
     return 0

@@ -13,7 +13,7 @@ from healthcheck.cli import completing
 from healthcheck.cli.check import choose
 from healthcheck.cli.options import INVENTORY, RULES, TIMEOUT
 from healthcheck.config import rulesfolder
-from healthcheck.config.files import write_whole
+from healthcheck.config.files import write_named
 from healthcheck.report.progress import progress
 from inventory.cli.formatted import formats
 from inventory.cli.limits import FANOUT, LIMIT, announce
@@ -177,10 +177,7 @@ def learn(
     if target is None:
         click.echo(text, nl=False)
         return 0
-    try:
-        write_whole(target, text.encode(), 0o644)
-    except OSError as error:
-        raise UsageError(f"--output {output}: {error.strerror}") from None
+    write_named(target, text.encode(), f"--output {output}", 0o644)
     click.echo(f"written: {output}; read it, then name it: sku: {chosen}")
     return 0
 

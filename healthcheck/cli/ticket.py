@@ -12,7 +12,6 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import POLICY, STATE
-from healthcheck.config.rulesfolder import folders
 from healthcheck.store.file import opened
 from healthcheck.store.history import known_nodes, trails
 from healthcheck.store.ledger import lines
@@ -69,18 +68,16 @@ def _nodes(option: str | None) -> dict[str, Node]:
 
 def _ticket(store: Store, name: str, nodes: dict[str, Node], rules: str | None, folder: Path) -> Ticket:
     from healthcheck.model.verdict import RMA
-    from healthcheck.ruleset.rulenames import read_rule_names
     from healthcheck.sweep.evidence import newest_bundle
     from healthcheck.triage.gather import gather
     from healthcheck.triage.plan import make
-    from healthcheck.triage.policyload import load_policy
+    from healthcheck.triage.policyload import policy_of
     from healthcheck.triage.ticket import ticket as write
 
     known = known_nodes(store)
     if name not in known:
         raise UsageError(f"{short(name)}: no stored sweep has seen this node{did_you_mean(name, known)}")
-    found = folders(rules)
-    policy = load_policy(found, read_rule_names(found))
+    policy = policy_of(rules)
     now = time.time()
     silences = active(store, now)
     fleet = gather(store, nodes.values() if name in nodes else [Node(name)], policy, now,

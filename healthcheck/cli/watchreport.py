@@ -233,12 +233,10 @@ def _forecast(state: Path, rules: str | None, nodes: int,
     from healthcheck.accounting.forecast import forecast
     from healthcheck.accounting.read import read
     from healthcheck.accounting.summary import summary
-    from healthcheck.config.rulesfolder import folders
-    from healthcheck.ruleset.rulenames import read_rule_names
-    from healthcheck.triage.policyload import load_policy
+    from healthcheck.triage.policyload import policy_of
 
-    found, now = folders(rules), time.time()
-    policy = load_policy(found, read_rule_names(found))
+    now = time.time()
+    policy = policy_of(rules)
     try:
         with opened(state) as store:
             made = summary(read(store, None, policy, now - _SINCE_S, now, {}), now - _SINCE_S, now, ())
