@@ -20,11 +20,11 @@ def reported(
 ) -> None:
     """Prints it for the nodes of the inventory, over so many seconds."""
     from healthcheck.replay.compare import compare
-    from healthcheck.replay.rebuild import window
     from healthcheck.replay.record import read
     from healthcheck.replay.run import run
     from healthcheck.report import replay as report
     from healthcheck.store.file import opened
+    from healthcheck.triage.gather import window
     from inventory.nodeset import fold
 
     now = time.time()

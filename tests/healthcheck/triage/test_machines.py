@@ -3,7 +3,6 @@ brought up again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,12 +36,6 @@ from tests.tries import tries
 POLICY = load_policy([packaged()], RULES)
 MIN = 60.0
 KINDS = {"gpu": 4, "nvme": 2, "hca": 2, "chassis": 1}
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with in_memory() as folder, opened(Path(folder), make=True) as held:
-        yield held
 
 
 def machine(name: str, **others: str) -> list[Component]:
