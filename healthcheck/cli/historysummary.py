@@ -13,7 +13,6 @@ from healthcheck.cli.wrapping import echo
 from healthcheck.store.file import opened
 from inventory.load import usual_inventory
 from inventory.locate import state_dir
-from inventory.nodeset import fold
 
 if TYPE_CHECKING:
     from healthcheck.store.file import Store
@@ -57,7 +56,7 @@ def print_summary(
     elif fmt == "csv":
         click.echo(report.as_csv(made), nl=False)
     else:
-        for line in report.text(made, fold, away, words, job):
+        for line in report.text(made, away, words, job):
             echo(line)
 
 

@@ -17,7 +17,6 @@ from inventory.cli.formatted import formats
 from inventory.cli.span import span
 from inventory.errors import UsageError
 from inventory.locate import state_dir
-from inventory.nodeset import fold
 from inventory.text import clean
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def list_(since: float | None, fmt: str, state: str | None) -> None:
     if fmt == "json":
         click.echo(json.dumps(report.document(found, now, held), indent=1))
         return
-    for line in report.lines(found, now, fold):
+    for line in report.lines(found, now):
         click.echo(line)
     if not found:
         click.echo("no open incident" + ("" if since is None else ", and none was closed in that time"))

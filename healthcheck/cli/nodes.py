@@ -94,7 +94,7 @@ def nodes(
     if fmt == "json":
         click.echo(json.dumps(report.document(rows, newest, now), indent=1))
         return
-    for line in report.remarks(rows, newest, now, old, fold):
+    for line in report.remarks(rows, newest, now, old):
         echo(line, err=True)
     for line in late:
         echo(f"note: {line}", err=True)
@@ -102,10 +102,10 @@ def nodes(
         echo(f"note: the store has nodes that are not in {there.source if there is not None else ''}: "
                    f"{fold(strangers)}", err=True)
     shown = {row.node for row in rows}
-    for line in strange([one for one in beside if one.node in shown or nodes is None], fold):
+    for line in strange([one for one in beside if one.node in shown or nodes is None]):
         echo(line, err=True)
     width = get_terminal_size().columns if sys.stdout.isatty() else None
-    for line in report.lines(rows, now, fold, _paint(), every=every, width=width):
+    for line in report.lines(rows, now, _paint(), every=every, width=width):
         echo(line)
 
 

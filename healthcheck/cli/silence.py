@@ -117,7 +117,7 @@ def silence(
         click.echo(json.dumps(document, indent=1))
         return
     for one in made:
-        click.echo(report.line(one, now, fold, None, held))
+        click.echo(report.line(one, now, None, held))
 
 
 @click.command()
@@ -237,11 +237,11 @@ def _list(state: str | None, fmt: str, now: float, *, every: bool) -> None:
                               indent=1))
         return
     for one in current:
-        click.echo(report.line(one, now, fold, there, held))
+        click.echo(report.line(one, now, there, held))
     if not current:
         click.echo("no silences" if not ended else "no silences; ended:")
     for one, by in ended:
-        click.echo(report.ended_line(one, now, fold, by))
+        click.echo(report.ended_line(one, now, by))
 
 
 def _document(current: list[dict[str, Any]], ended: list[dict[str, Any]]) -> dict[str, Any]:

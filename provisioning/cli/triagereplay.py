@@ -25,7 +25,6 @@ def reported(
     from healthcheck.report import replay as report
     from healthcheck.store.file import opened
     from healthcheck.triage.gather import window
-    from inventory.nodeset import fold
 
     now = time.time()
     with opened(folder) as store:
@@ -36,5 +35,5 @@ def reported(
     if form == "json":
         click.echo(json.dumps(report.document(found), indent=1))
         return
-    for line in report.text(found, fold):
+    for line in report.text(found):
         click.echo(line)

@@ -27,7 +27,6 @@ from healthcheck.triage.past import FleetHistory, SilencedHistory
 from healthcheck.triage.plan import Act, TriagePlan, make
 from healthcheck.triage.policyload import load_policy
 from inventory.model import Lifecycle, LifecycleState, Node
-from inventory.nodeset import fold
 from tests.healthcheck.triage.made import NOW, past, policy, problem
 from tests.packagedrules import RULES
 from tests.testbed.memory import in_memory
@@ -69,7 +68,7 @@ def plan(store: Store, now: float, *out: str) -> TriagePlan:
 
 
 def said(store: Store, now: float) -> list[str]:
-    return [line for line in text(plan(store, now), 3, 3, now, fold)
+    return [line for line in text(plan(store, now), 3, 3, now)
             if line.startswith(("swapped", "replaced"))]
 
 
