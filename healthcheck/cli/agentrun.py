@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.agent.output import unknown
 from healthcheck.cli import completing
+from healthcheck.cli.check import choose
 from healthcheck.cli.options import RULES, check_sku
 from inventory.cli.span import span
 from inventory.errors import MusterError, UsageError
@@ -59,7 +61,6 @@ def run(
     with --slurm always 0, and with --loop 0 on SIGTERM.
     """
     from healthcheck.agent.main import main
-    from healthcheck.agent.output import unknown
 
     if nagios and slurm:
         raise UsageError("--nagios and --slurm exclude each other: give one")
@@ -112,7 +113,6 @@ def _here(
 
     from healthcheck.agent.compiled import compile_node, compile_rules
     from healthcheck.agent.main import Installed
-    from healthcheck.cli.check import choose
     from healthcheck.collector import program
     from healthcheck.ruleset.ruleset import ruleset_of
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from healthcheck.cli.baselinereview import loaded
 from healthcheck.cli.options import CATALOGUE
 from inventory.cli.chosen import who
 from inventory.cli.renamed import RenamedOption
@@ -65,7 +66,6 @@ def approve(
     from healthcheck.baseline.approval import approve as approved
     from healthcheck.baseline.file import stamp, write
     from healthcheck.baseline.flags import flagged as with_flags
-    from healthcheck.cli.baselinereview import loaded
     from healthcheck.kernellog.model import Phase
 
     reason, name = clean(why.strip()), clean((by if by is not None else who()).strip(), 200)

@@ -17,9 +17,13 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import check_sku
+from healthcheck.cli.pieces import write_pieces
+from healthcheck.model.outcome import exit_code
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
+from inventory.model import Node
 from inventory.text import clean, short
+from inventory.times import millisecond
 
 if TYPE_CHECKING:
     from healthcheck.baseline.kernelrules import KernelRules
@@ -55,11 +59,8 @@ def check(files: tuple[str, ...], baseline: str | None, sku: str | None, rules: 
     Exit: 0 fine, 1 a warning or critical fault, 2 usage, 3 nothing failed but no baseline fits. The report
     names gaps in a log (a missing beginning, lost records).
     """
-    from healthcheck.cli.pieces import write_pieces
-    from healthcheck.model.outcome import exit_code
     from healthcheck.report import document
     from healthcheck.ruleset.ruleset import ruleset_of
-    from inventory.times import millisecond
 
     ruleset = ruleset_of(rules)
     check_sku(sku, ruleset)
@@ -100,7 +101,6 @@ def _judged(file: str, ruleset: Ruleset, sku: str | None) -> NodeReport:
     from healthcheck.baseline.formats import read
     from healthcheck.explain.savedlog import merged, recording, with_file_lines
     from healthcheck.sweep.assess import Assessment
-    from inventory.model import Node
 
     name = clean("standard input" if file == "-" else Path(file).name, 200)
     logs = read(_bytes(file), name)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from healthcheck.cli.baselinereview import loaded, today
 from healthcheck.cli.options import CATALOGUE
+from healthcheck.kernellog.masking import nearest, template
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 from inventory.text import clean, short
@@ -34,7 +36,6 @@ def explain(baseline: str, line: str, rules: str | None, fmt: str) -> int:
     Exit: 0 a line of healthy nodes, 1 a known fault or a line that B does not accept, 2 usage.
     """
     from healthcheck.baseline.learn import current
-    from healthcheck.cli.baselinereview import loaded, today
 
     held, catalogue = loaded(baseline, rules)
     result = _explained(_text(line), current(held, today()), catalogue)
@@ -62,7 +63,6 @@ def _text(line: str) -> str:
 def _explained(text: str, held: Baseline, catalogue: Catalogue) -> dict[str, Any]:
     from healthcheck.baseline.approval import short_id
     from healthcheck.baseline.flags import flags
-    from healthcheck.kernellog.masking import nearest, template
 
     made = template(text)
     fault = catalogue.find(text)

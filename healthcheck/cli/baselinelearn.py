@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.check import choose
 from healthcheck.cli.options import CATALOGUE, INVENTORY, TIMEOUT, check_sku
+from healthcheck.report.progress import progress
 from inventory.cli.limits import FANOUT, LIMIT, announce
 from inventory.cli.span import span
+from inventory.discover import from_names
 from inventory.errors import UsageError
-from inventory.text import clean, short
+from inventory.reasons import fold_reasons
+from inventory.text import clean, many, short
+from inventory.transport.choose import transport_of
 
 if TYPE_CHECKING:
     from healthcheck.baseline.gather import LearningNotes
@@ -179,8 +184,6 @@ def _write(scope: Scope, book: _Book, expires: float | None, ruleset: Ruleset) -
 
 def _summary(whole: Baseline, learner: Learner) -> str:
     """A summary, and how many of the boots were new."""
-    from inventory.text import many
-
     flags = sum(bool(one.flags) for one in whole.proposed.values())
     before = learner.offered - learner.boots
     known = f", {before} of the {learner.offered} boots were known already" if before else ""
@@ -191,8 +194,6 @@ def _summary(whole: Baseline, learner: Learner) -> str:
 
 def _print_skipped(what: str, nodes: dict[str, str]) -> None:
     """On standard error, each reason once; of many reasons the first few, and the rest is counted."""
-    from inventory.reasons import fold_reasons
-
     found = fold_reasons(nodes.items())
     for each in found[:_SHOWN]:
         click.echo(f"muster: {what} {each.names}: {clean(each.text, 300)}", err=True)
@@ -220,7 +221,6 @@ def _of_files(files: tuple[str, ...], sku: str | None, notes: LearningNotes) -> 
 def _of_sweep(folder: str, nodes: str | None, sku: str | None, notes: LearningNotes) -> Iterator[Digest]:
     from healthcheck.baseline.gather import digests_from_recording
     from healthcheck.sweep.saved import load_manifest, recordings
-    from inventory.discover import from_names
 
     manifest = load_manifest(Path(folder))
     wanted = ({node.name for node in from_names(nodes)} if nodes is not None
@@ -239,11 +239,8 @@ def _swept(
 ) -> Iterator[Digest]:
     """One sweep of the kernel log only; keeps nothing."""
     from healthcheck.baseline.gather import digests_from_recording, probes
-    from healthcheck.cli.check import choose
     from healthcheck.collector import program, reply
-    from healthcheck.report.progress import progress
     from healthcheck.sweep import sweep
-    from inventory.transport.choose import transport_of
 
     chosen = choose(nodes, inventory, local, False, ruleset, sku)
     transport = transport_of("local" if local else "ssh")

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli.options import CATALOGUE
+from healthcheck.config import rulesfolder
+from healthcheck.kernellog.masking import nearest
 from inventory.cli.formatted import formats
 from inventory.text import clean, many
 
@@ -27,7 +29,6 @@ def loaded(path: str, rules: str | None) -> tuple[Baseline, Catalogue]:
     """A file's baseline and the catalogue; raises RulesError."""
     from healthcheck.baseline.cataloguecache import catalogue as cached_catalogue
     from healthcheck.baseline.fileload import load
-    from healthcheck.config import rulesfolder
 
     catalogue = cached_catalogue(rulesfolder.folders(rules))
     return load(Path(path), catalogue), catalogue
@@ -55,7 +56,6 @@ def review(baseline: str, flagged: bool, rules: str | None, fmt: str) -> None:
     from healthcheck.baseline.flags import flagged as with_flags
     from healthcheck.baseline.flags import rank
     from healthcheck.baseline.learn import current
-    from healthcheck.kernellog.masking import nearest
 
     held, catalogue = loaded(baseline, rules)
     held = current(with_flags(held, catalogue), today())

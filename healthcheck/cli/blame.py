@@ -10,17 +10,23 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.blame.rank import NEAR, suspects
 from healthcheck.cli import completing
 from healthcheck.cli.options import RULES, STATE
+from healthcheck.joblog.names import NodeNames
+from healthcheck.store.file import NAME, opened
 from inventory.cli.formatted import formats
 from inventory.errors import StoreError, UsageError
+from inventory.jobs import job as asked
+from inventory.load import usual_inventory
+from inventory.locate import state_dir
+from inventory.nodeset import expand, fold
 from inventory.text import short
 
 if TYPE_CHECKING:
     from healthcheck.blame.evidence import Case, Evidence, JobWindow, SharedPlace
     from healthcheck.joblog.model import JobLog
     from inventory.jobs import Job
-    from inventory.model import Node
 
 _MOST_NODES = 20_000
 _LEADING = 3600.0       # without a scheduler's times: how long before --until
@@ -63,8 +69,6 @@ def blame(
     Exit: 0 nothing to blame, 1 found, 2 usage, 3 nothing found but something was not measured.
     """
     from healthcheck.blame import page
-    from healthcheck.blame.rank import suspects
-    from inventory.nodeset import fold
 
     case = _case(job, nodes, since, until, logs, inventory, rules, state)
     ranked = suspects(case)
@@ -88,7 +92,7 @@ def _case(
     from healthcheck.cli.blamelogs import of_files, of_kernel
 
     record = _record(job, nodes, since, until, logs)
-    known = _inventory(inventory)
+    known = tuple(usual_inventory(inventory) or ())
     names = (record.nodes if record is not None else _expanded(nodes) if nodes is not None
              else tuple(node.name for node in known))
     ended_at = record.ended if record is not None else _time(until, "--until") if until is not None else None
@@ -119,8 +123,6 @@ def _case(
 def _record(
     job: str | None, nodes: str | None, since: str | None, until: str | None, logs: tuple[str, ...],
 ) -> Job | None:
-    from inventory.jobs import job as asked
-
     if (job is not None and nodes is not None) or (job is None and nodes is None and not logs):
         raise UsageError("no job named: muster blame JOBID, or without a scheduler: muster blame --nodes N "
                          "--since T --until T")
@@ -134,8 +136,6 @@ def _record(
 
 
 def _expanded(nodes: str) -> tuple[str, ...]:
-    from inventory.nodeset import expand
-
     names = expand(nodes)
     if not 0 < len(names) <= _MOST_NODES:
         raise UsageError(f"--nodes {short(nodes)} names {len(names)} nodes, expected 1 to {_MOST_NODES}")
@@ -148,7 +148,6 @@ def _window(
 ) -> JobWindow:
     """The job's time and nodes: from the scheduler, the command line, or else its logs."""
     from healthcheck.blame.evidence import JobWindow
-    from healthcheck.blame.rank import NEAR
 
     now = time.time()
     if record is not None:
@@ -172,8 +171,6 @@ def _window(
 
 def _nodes_in(log: JobLog, known: tuple[str, ...]) -> tuple[str, ...]:
     """The nodes in the logs, by their inventory names where known."""
-    from healthcheck.joblog.names import NodeNames
-
     names = NodeNames(log, known)
     hosts = {*log.heard, *log.hosts.values(), *log.addresses.values(), *(event.node for event in log.events)}
     return tuple(sorted({names.named(host) for host in hosts if host} - {""}))[:_MOST_NODES]
@@ -192,8 +189,6 @@ def _stored(
     window: JobWindow, state: str | None, unmeasured: list[str], sources: list[str],
 ) -> tuple[tuple[Evidence, ...], tuple[SharedPlace, ...]]:
     from healthcheck.blame.stored import stored_evidence
-    from healthcheck.store.file import NAME, opened
-    from inventory.locate import state_dir
 
     folder = state_dir(state)
     if not (folder / NAME).exists():
@@ -213,7 +208,3 @@ def _stored(
     return found.evidence, found.incidents
 
 
-def _inventory(inventory: str | None) -> tuple[Node, ...]:
-    from inventory.load import usual_inventory
-
-    return tuple(usual_inventory(inventory) or ())

@@ -11,13 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from healthcheck.certify.certificate import body
+from healthcheck.certify.keys import load_keys
+from healthcheck.certify.manifest import checked_manifest, load_manifest
+from healthcheck.certify.manifest import issue as issued
+from healthcheck.certify.pair import NoPair, read_pair
+from healthcheck.certify.requalify import queue
 from healthcheck.cli import completing
 from healthcheck.cli.certificatekey import key
 from healthcheck.cli.options import GROUPS
+from healthcheck.config.rulesfolder import folders
+from healthcheck.store.file import opened
+from healthcheck.store.reading import reading
 from inventory.cli.chosen import chosen, who
 from inventory.cli.confirm import YES_MANY, confirm
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import CertificateError, UsageError
+from inventory.locate import state_dir
+from inventory.nodeset import fold
 from inventory.text import clean
 from inventory.times import day
 
@@ -71,11 +82,8 @@ def issue(result: Path, nodes: str | None, inventory: str | None, state: str | N
 
     Exit: 0 all are certified, 1 some did not pass, 2 usage, 3 the hardware of some is unknown.
     """
-    from healthcheck.certify.manifest import issue as issued
     from healthcheck.certify.results import load_passed, seen_of
-    from healthcheck.store.file import opened
     from healthcheck.store.renaming import name_now
-    from inventory.locate import state_dir
 
     folder = state_dir(state)
     only = frozenset(chosen(nodes, inventory)[0]) if nodes is not None else None
@@ -147,11 +155,6 @@ def verify(file: Path | None, state: str | None, as_json: bool) -> int:
 
     Exit: 0 valid, 2 not valid.
     """
-    from healthcheck.certify.keys import load_keys
-    from healthcheck.certify.manifest import checked_manifest, load_manifest
-    from healthcheck.certify.pair import NoPair, read_pair
-    from inventory.locate import state_dir
-
     folder = state_dir(state)
     keys = load_keys(folder)
     if file is None:
@@ -188,7 +191,6 @@ def revoke(
     muster certificate revoke gpu007 --reason 'coolant leak found' && muster gate publish
     """
     from healthcheck.certify import manifest
-    from inventory.locate import state_dir
 
     if not reason.strip():
         raise UsageError("--reason is empty: give a reason, which is signed")
@@ -228,9 +230,6 @@ def due(
     Exit: 0 something is due, 1 nothing is due, 2 usage.
     """
     from healthcheck.certify.policyload import load_certificate_policy
-    from healthcheck.certify.requalify import queue
-    from healthcheck.config.rulesfolder import folders
-    from inventory.nodeset import fold
 
     manifest, stands = _statuses(rules, state)
     of = frozenset(chosen(nodes, inventory)[0]) if nodes is not None else None
@@ -260,12 +259,8 @@ certificate.add_command(key)
 def _statuses(
     rules: str | None, state: str | None,
 ) -> tuple[CertificateManifest, dict[str, CertificateStatus]]:
-    from healthcheck.certify.manifest import load_manifest
     from healthcheck.certify.policyload import load_certificate_policy
-    from healthcheck.config.rulesfolder import folders
     from healthcheck.gate.entries import stands
-    from healthcheck.store.reading import reading
-    from inventory.locate import state_dir
 
     folder = state_dir(state)
     policy = load_certificate_policy(folders(rules))
@@ -286,7 +281,5 @@ def _line(name: str, held: Certificate | None, stands: CertificateStatus | None)
 def _document(name: str, held: Certificate | None, stands: CertificateStatus | None) -> dict[str, Any]:
     if held is None or stands is None:
         return {"node": name, "kind": "none"}
-    from healthcheck.certify.certificate import body
-
     return {"node": name, "kind": stands.kind.value, "cause": stands.cause.value if stands.cause is not None
             else None, "asks": stands.asks, "why": stands.why, "id": held.id, **body(held)}

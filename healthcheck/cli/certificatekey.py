@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.certify.keys import allowed_signers, load_keys, new_key, retire_key, use_key
+from healthcheck.certify.manifest import sign_again
+from healthcheck.certify.pair import NoPair, read_pair
+from healthcheck.gate.publish import OURS
+from healthcheck.gate.reading import SnapshotError, snapshot_of
+from healthcheck.gate.snapshot import NAME
 from inventory.cli.chosen import who
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import CertificateError, UsageError
+from inventory.locate import state_dir
 from inventory.text import clean
 from inventory.times import day
 
@@ -50,9 +57,6 @@ def new(cluster: str | None, state: str | None) -> None:
     \b
     muster certificate key new --cluster alpha
     """
-    from healthcheck.certify.keys import load_keys, new_key
-    from inventory.locate import state_dir
-
     if (cluster is not None
         and (not 1 <= len(cluster) <= 60
              or not all(part.isalnum() for part in cluster.replace("-", "").split("."))
@@ -80,10 +84,6 @@ def use(name: str, unannounced: bool, state: str | None) -> None:
     \b
     muster certificate key use key2 && muster gate publish
     """
-    from healthcheck.certify.keys import load_keys, use_key
-    from healthcheck.certify.manifest import sign_again
-    from inventory.locate import state_dir
-
     folder = state_dir(state)
     if not unannounced and not _announced(folder, load_keys(folder).named(name)):
         raise CertificateError(f"the newest snapshot does not name {name}, so nodes would refuse its "
@@ -104,10 +104,6 @@ def retire(name: str, state: str | None) -> None:
     \b
     muster certificate key retire key1 && muster gate publish
     """
-    from healthcheck.certify.keys import retire_key
-    from healthcheck.certify.manifest import sign_again
-    from inventory.locate import state_dir
-
     folder = state_dir(state)
     sign_again(folder, time.time())
     made = retire_key(folder, name, time.time())
@@ -125,9 +121,6 @@ def show(trusted: bool, state: str | None, as_json: bool) -> None:
     \b
     muster certificate key show --trusted > gate.pub
     """
-    from healthcheck.certify.keys import allowed_signers, load_keys
-    from inventory.locate import state_dir
-
     if trusted and as_json:
         raise UsageError("--trusted prints lines for ssh-keygen, and --format json a document: leave one out")
     keys = load_keys(state_dir(state))
@@ -148,11 +141,6 @@ def show(trusted: bool, state: str | None, as_json: bool) -> None:
 
 def _announced(folder: Path, key: Key) -> bool:
     """Whether the newest snapshot names the key; true without a snapshot."""
-    from healthcheck.certify.pair import NoPair, read_pair
-    from healthcheck.gate.publish import OURS
-    from healthcheck.gate.reading import SnapshotError, snapshot_of
-    from healthcheck.gate.snapshot import NAME
-
     try:
         named = snapshot_of(read_pair(str(folder / OURS), NAME)[0]).keys
     except NoPair:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from healthcheck.change.document import judged, row
+from healthcheck.change.model import SiteChange
 from healthcheck.cli import completing
 from healthcheck.cli.options import INVENTORY, RULES, STATE
+from healthcheck.store.file import opened
+from inventory.cli.chosen import who
 from inventory.cli.formatted import as_json as format_option
 from inventory.cli.span import span
 from inventory.errors import UsageError
+from inventory.locate import state_dir
+from inventory.nodeset import fold
 from inventory.text import clean, short
 
 if TYPE_CHECKING:
@@ -83,12 +90,8 @@ def start(
     """
     from healthcheck.change import keep, page
     from healthcheck.change.document import document
-    from healthcheck.change.model import SiteChange
     from healthcheck.change.standing import too_old, with_figures
     from healthcheck.cli import changestart
-    from inventory.cli.chosen import who
-    from inventory.locate import state_dir
-    from inventory.nodeset import fold
 
     folder = state_dir(state)
     if keep.exists(folder, keep.checked(name)):
@@ -142,15 +145,9 @@ def judge(name: str, made: bool, sweep: str | None, rules: str | None, state: st
 
     Exit: 0 passed, 1 worse, 2 usage, 3 cannot tell.
     """
-    from dataclasses import replace
-
     from healthcheck.change import judge as judging
     from healthcheck.change import keep, page
-    from healthcheck.change.document import judged
     from healthcheck.change.standing import with_figures
-    from inventory.cli.chosen import who
-    from inventory.locate import state_dir
-    from inventory.nodeset import fold
 
     folder = state_dir(state)
     held = keep.named(folder, name)
@@ -182,10 +179,6 @@ def list_(state: str | None, as_json: bool) -> int:
     Exit: 0, 2 usage, 3 one cannot be read.
     """
     from healthcheck.change import keep, page
-    from healthcheck.change.document import row
-    from healthcheck.change.model import SiteChange
-    from inventory.locate import state_dir
-    from inventory.nodeset import fold
 
     every = list(keep.every(state_dir(state)))
     found = sorted((one for one in every if isinstance(one, SiteChange)),
@@ -214,8 +207,6 @@ def show(name: str, state: str | None, as_json: bool) -> int:
     """
     from healthcheck.change import keep, page
     from healthcheck.change.document import document
-    from inventory.locate import state_dir
-    from inventory.nodeset import fold
 
     held = keep.named(state_dir(state), name)
     if as_json:
@@ -242,8 +233,6 @@ def next_(name: str, state: str | None, as_json: bool) -> int:
     tell.
     """
     from healthcheck.change import keep, page
-    from inventory.locate import state_dir
-    from inventory.nodeset import fold
 
     held = keep.named(state_dir(state), name)
     found = page.next_ring(held, fold)
@@ -266,8 +255,6 @@ def _measured(folder: str | None, nodes: Sequence[str], state: Path, rules: str 
         from healthcheck.ruleset.ruleset import ruleset_of
 
         return of_sweep(Path(folder), nodes, ruleset_of(rules))
-    from healthcheck.store.file import opened
-
     with opened(state) as store:
         return of_store(store, nodes)
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from healthcheck.change.model import KINDS
 from inventory.errors import UsageError
+from inventory.load import load_inventory
+from inventory.locate import needed_inventory
+from inventory.select import select
 from inventory.text import clean, short
 
 if TYPE_CHECKING:
@@ -17,9 +21,6 @@ _MOST_NODES, _MOST_RINGS = 1000, 64
 
 def inventory(option: str | None) -> Inventory:
     """The inventory, which a change needs; raises UsageError where there is none."""
-    from inventory.load import load_inventory
-    from inventory.locate import needed_inventory
-
     path = needed_inventory(option, "no inventory found, which says which nodes are of one kind: "
                             "--inventory FILE, or muster init")
     return load_inventory(path)
@@ -27,8 +28,6 @@ def inventory(option: str | None) -> Inventory:
 
 def selected(known: Inventory, nodes: str, option: str) -> list[Node]:
     """The nodes that an option names; raises InventoryError for unknown ones, UsageError for too many."""
-    from inventory.select import select
-
     found = select(known, nodes)
     if len(found) > _MOST_NODES and option != "--ring":
         raise UsageError(f"{option} names {len(found)} nodes, expected at most {_MOST_NODES}")
@@ -69,8 +68,6 @@ def rings(canary: Sequence[Node], known: Inventory, given: tuple[str, ...]) -> t
 
 def left_out(text: str) -> str:
     """A --without as it was typed; raises UsageError for one that can name nothing."""
-    from healthcheck.change.model import KINDS
-
     if text.partition("/")[0] not in KINDS or len(text) > 200 or clean(text) != text:
         raise UsageError(f"--without {short(text)}: expected {', '.join(KINDS)}, or one of a kind, such as "
                          "results/gpu-count")

@@ -8,19 +8,36 @@ import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from healthcheck.cli import completing, fromprometheus
+from healthcheck.cli import completing, formerids, fromprometheus
 from healthcheck.cli.options import INVENTORY, RULES, TIMEOUT, check_sku
+from healthcheck.cli.pieces import write_pieces
 from healthcheck.cli.via import SSH, VIA, refuse_with, remote_transport, ways
+from healthcheck.model.lease import NEEDED
+from healthcheck.model.outcome import exit_code, unknowns
+from healthcheck.report.progress import progress
+from healthcheck.store.file import opened
+from healthcheck.sweep.workers import cores
+from inventory.cli.chosen import who
 from inventory.cli.formatted import formats
 from inventory.cli.limits import FANOUT, LIMIT, given
 from inventory.cli.span import span
+from inventory.discover import from_names
+from inventory.discover import from_slurm as nodes_of_slurm
 from inventory.errors import StoreError, StoreMoved, UsageError
+from inventory.load import load_inventory
+from inventory.locate import find_inventory, state_dir
 from inventory.model import Inventory, Node, Privilege
+from inventory.nodeset import NAME, fold
+from inventory.select import select
+from inventory.transport.base import Transport
+from inventory.transport.deadline import announced
 
 if TYPE_CHECKING:
     from healthcheck.cli.fromprometheus import FromPrometheus
@@ -112,13 +129,11 @@ def check(
     service count. A profile may allow some UNKNOWN: they are shown but do not count. `muster rules list
     --profile gate` shows its rules.
     """
-    from healthcheck.cli import formerids
     from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.sweep import sweep
     from healthcheck.sweep.agents import Agents
     from healthcheck.sweep.gpuhistory import known_of_gpus
-    from healthcheck.sweep.workers import cores
-    from inventory.locate import state_dir
+    from healthcheck.sweep.saved import load_manifest
 
     sources = [name for name, used in (("--local", local), ("--replay", replay), ("--from-slurm", from_slurm))
                if used]
@@ -143,7 +158,7 @@ def check(
             if value is not None:
                 raise UsageError(f"{name} does not go with --replay")
         plan, outcome = sweep.replay(Path(replay), ruleset, only, skip, sku, profile, jobs or cores())
-        if _digest_of(replay) not in ("", ruleset.digest):
+        if load_manifest(Path(replay)).rules_digest not in ("", ruleset.digest):
             click.echo(f"muster: --replay {replay}: the rules have changed since it was saved; judged by the "
                        "current ones", err=True)
     else:
@@ -210,10 +225,6 @@ def check(
 
 def ended(plan: SweepPlan, outcome: SweepResult) -> int:
     """The exit code with the profile's policy on UNKNOWN; one line reports what that allowed."""
-    from functools import partial
-
-    from healthcheck.model.outcome import exit_code, unknowns
-
     allows = partial(plan.ruleset.allows, profiles=plan.profiles)
     passed = {report.node: sum(map(allows, unknowns(report))) for report in outcome.assessed.reports
               if report.in_service}
@@ -227,19 +238,11 @@ def ended(plan: SweepPlan, outcome: SweepResult) -> int:
 
 def _warn_overdue(nodes: Sequence[Node]) -> None:
     """Reports overdue nodes, which do not count and would go unnoticed."""
-    from inventory.nodeset import fold
-
     today = dt.date.today()
     late = [node.name for node in nodes if node.lifecycle.until is not None and node.lifecycle.until < today]
     if late:
         click.echo(f"muster: the end date of their lifecycle has passed: {fold(late)}; "
                    "see: muster inventory lifecycle", err=True)
-
-
-def _digest_of(folder: str) -> str:
-    from healthcheck.sweep.saved import load_manifest
-
-    return load_manifest(Path(folder)).rules_digest
 
 
 class _Chosen(tuple[Node, ...]):
@@ -268,13 +271,6 @@ def choose(
 ) -> _Chosen:
     """The nodes that a command's options name, in order, with the limits that hold for them; raises
     UsageError if none. `sku` is that of nodes without one."""
-    from inventory.discover import from_names
-    from inventory.discover import from_slurm as nodes_of_slurm
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory
-    from inventory.nodeset import NAME
-    from inventory.select import select
-
     path = find_inventory(option)
     found: Inventory | None = (load_inventory(path, ruleset.skus, ruleset.profiles) if path is not None
                                else None)
@@ -304,10 +300,6 @@ def _leases(
     kind: str | None, inventory: str | None, state: str | None, timeout: float | None, fanout: int,
 ) -> LeaseSource:
     """Leases are loaded by name, as commands are, because nothing here may import upward."""
-    from importlib import import_module
-
-    from inventory.locate import state_dir
-
     made: LeaseSource = import_module("provisioning.lease.check").SweepLeases(
         kind, inventory, state_dir(state), timeout, fanout)
     return made
@@ -323,8 +315,6 @@ class LiveSweeps:
         agents: Agents | None = None, chooser: FromPrometheus | None = None, via: str = SSH,
     ) -> None:
         from healthcheck.sweep.snapshots import KeptSnapshots
-        from inventory.locate import state_dir
-        from inventory.transport.base import Transport
 
         if save is not None and every is not None:
             raise UsageError("--save keeps one sweep, but --every makes many; use one of them")
@@ -353,7 +343,6 @@ class LiveSweeps:
         saver = Saver(Path(self._save)) if self._save is not None else None
         if self._store is None:
             return self._sweep(plan, saver, None)
-        from healthcheck.store.file import opened
         from healthcheck.store.readings import readings
 
         found: dict[str, NodeReadings] = {}
@@ -380,7 +369,6 @@ class LiveSweeps:
     def _sweep(
         self, plan: SweepPlan, saver: Saver | None, on_recording: Callable[[Recording], None] | None,
     ) -> SweepResult:
-        from healthcheck.report.progress import progress
         from healthcheck.store.repairs import words_in
         from healthcheck.sweep import sweep
 
@@ -399,8 +387,6 @@ class LiveSweeps:
 
     def _announce(self, plan: SweepPlan, limits: Limits) -> None:
         """Says how wide the sweep is and when it ends, once for equal sweeps."""
-        from inventory.transport.deadline import announced
-
         line = announced(len(plan.nodes), limits, self._timeout)
         if not self._quiet and self._announced is not None and line != self._announced:
             self._announced = line
@@ -420,11 +406,9 @@ def stored(
     it waits in a file until the store can be opened."""
     from importlib.metadata import version
 
-    from healthcheck.store.file import opened
     from healthcheck.store.sweeps import SweepRecord, record
     from healthcheck.store.waiting import keep_sweep
     from healthcheck.triage.judgedby import judged_by
-    from inventory.cli.chosen import who
 
     started, finished = (dt.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
                          for text in (outcome.started, outcome.finished))
@@ -455,7 +439,6 @@ def show(
     """Prints the sweep on standard output in the given form; a document with every result if `full`. Of the
     table `every` prints all, and `brief` one line a node."""
     if fmt != "table":
-        from healthcheck.cli.pieces import write_pieces
         from healthcheck.report import document
 
         write = document.as_json if fmt == "json" else document.as_jsonl
@@ -464,9 +447,7 @@ def show(
         return
     from rich.console import Console
 
-    from healthcheck.model.lease import NEEDED
     from healthcheck.report import table
-    from inventory.nodeset import fold
 
     console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
     if brief:

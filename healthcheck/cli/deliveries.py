@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from inventory.errors import InventoryError, Mark, UsageError
+from healthcheck.cli.textfiles import text_of
+from inventory.errors import InventoryError, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,13 +28,7 @@ def delivered(files: Sequence[str]) -> Mapping[str, PartLot]:
 
     found: dict[str, PartLot] = {}
     for name in files:
-        try:
-            text = Path(name).read_bytes().decode("utf-8-sig")
-        except OSError as error:
-            raise UsageError(f"--delivery {name}: {error.strerror}") from None
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{name}: is no UTF-8 text, at byte {error.start}") from None
-        listed = parse(text, name)
+        listed = parse(text_of("--delivery", name), name)
         if twice := sorted(listed.keys() & found.keys()):
             raise InventoryError(f"{twice[0]} is in an earlier --delivery already", Mark(name, 1, 1))
         found |= listed

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.check import choose
 from healthcheck.cli.options import INVENTORY, check_sku
+from healthcheck.config.files import make_folder, write_named
 from inventory.cli.limits import LIMIT
 from inventory.errors import UsageError
+from inventory.locate import state_dir
+from inventory.text import clean
 from inventory.times import millisecond
+from inventory.transport.choose import transport_of
 
 if TYPE_CHECKING:
     from healthcheck.model.probes import Probe
@@ -57,14 +61,10 @@ def evidence(
     """
     from importlib.metadata import version
 
-    from healthcheck.cli.check import choose
-    from healthcheck.config.files import make_folder
     from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.sweep import evidence as kit
     from healthcheck.sweep import saved
     from healthcheck.sweep.snapshots import KeptSnapshots
-    from inventory.locate import state_dir
-    from inventory.transport.choose import transport_of
 
     if not local and node is None:
         raise UsageError("no node named: muster evidence gpu017, or --local")
@@ -73,7 +73,9 @@ def evidence(
     ruleset = ruleset_of(None)
     check_sku(sku, ruleset)
     chosen = choose(node, inventory, local, False, ruleset, sku)
-    target = _only(node, chosen)
+    if len(chosen) != 1:
+        raise UsageError(f"{node} names {len(chosen)} nodes, expected one")
+    target = chosen[0]
     states = state_dir(state)
     started = time.time()
     stamp = time.strftime(kit.STAMP, time.gmtime(started))
@@ -105,12 +107,6 @@ def evidence(
     return _report(folder, recording, report)
 
 
-def _only(words: str | None, chosen: Sequence[Node]) -> Node:
-    if len(chosen) != 1:
-        raise UsageError(f"{words} names {len(chosen)} nodes, expected one")
-    return chosen[0]
-
-
 def _bug_report(node: Node, recording: Recording, probe: Probe, transport: Transport) -> BugReport:
     """Runs the script if possible; the snapshot before it shows whether we are root there."""
     from healthcheck.sweep import evidence as kit
@@ -126,18 +122,11 @@ def _bug_report(node: Node, recording: Recording, probe: Probe, transport: Trans
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
-    from healthcheck.config.files import write_whole
-
     for name, data in files.items():
-        try:
-            write_whole(folder / name, data)
-        except OSError as error:
-            raise UsageError(f"{folder / name}: {error.strerror}") from None
+        write_named(folder / name, data, f"{folder / name}")
 
 
 def _report(folder: Path, recording: Recording, report: BugReport | None) -> int:
-    from inventory.text import clean
-
     click.echo(f"{folder}")
     if recording.failure is not None:
         click.echo("recording.json            not reached: "

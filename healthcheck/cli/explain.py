@@ -8,9 +8,10 @@ import json
 
 import click
 
-from healthcheck.cli import completing
+from healthcheck.cli import completing, formerids
 from healthcheck.cli.options import RULES
 from healthcheck.cli.wrapping import echo
+from healthcheck.config import rulesfolder
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 from inventory.text import short
@@ -51,9 +52,7 @@ def explain(rule: str | None, number: str | None, rules: str | None, fmt: str) -
     """
     import difflib
 
-    from healthcheck.cli import formerids
     from healthcheck.cli.explainfile import explain_file, is_file
-    from healthcheck.config import rulesfolder
     from healthcheck.report.rule import document, text
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.store import accused, fabricfindings, watched

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli.options import STATE
+from healthcheck.exporter.alerts import folder, together
+from healthcheck.exporter.sweeper import Sweeper
+from healthcheck.gate.publish import OURS
+from healthcheck.gate.snapshot import NAME
+from healthcheck.model.places import INSTALLED
 from inventory.cli.span import span
 from inventory.errors import UsageError
+from inventory.locate import find_inventory, needed_inventory, state_dir
 
 if TYPE_CHECKING:
     from healthcheck.exporter.board import Board
-    from healthcheck.exporter.sweeper import Sweeper
 
 _HOUR = 3600.0
 
@@ -81,8 +86,6 @@ def exporter(
 
     Exit: 0 on SIGTERM or Ctrl-C.
     """
-    from healthcheck.exporter.alerts import folder, together
-
     if rules_dir or print_rules:
         click.echo(folder() if rules_dir else together(), nl=rules_dir)
         return 0
@@ -110,7 +113,7 @@ def exporter(
                              "do not go with it")
         from healthcheck.agent.exporting import board_of
         from healthcheck.exporter.formats import PrometheusFormats
-        from healthcheck.model.places import INSTALLED, STATE
+        from healthcheck.model.places import STATE
 
         sweeper, board = None, board_of(Path(state or STATE), Path(INSTALLED), refused, most_series,
                                          formats=PrometheusFormats())
@@ -138,10 +141,7 @@ def _board(
     from healthcheck.exporter.page import Page
     from healthcheck.exporter.processed import processed
     from healthcheck.exporter.stored import Nodes, StoreSource
-    from healthcheck.gate.publish import OURS
-    from healthcheck.gate.snapshot import NAME
     from healthcheck.statuspage.served import StatusPage
-    from inventory.locate import find_inventory, state_dir
 
     path = find_inventory(inventory)
     nodes = Nodes(path)
@@ -161,9 +161,6 @@ def _board(
 def _sweeper(
     every: float | None, rules: str | None, inventory: str | None, state: str | None,
 ) -> Sweeper | None:
-    from healthcheck.exporter.sweeper import Sweeper
-    from inventory.locate import needed_inventory, state_dir
-
     if every is None:
         return None
     path = needed_inventory(inventory, "--every needs an inventory, but none was found: --inventory FILE")

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
-from healthcheck.cli.fabricfiles import inventory_of, joined_adapters
+from healthcheck.cli.fabricfiles import joined_adapters
 from healthcheck.cli.options import INVENTORY, RULES, STATE
+from healthcheck.cli.textfiles import text_of
 from inventory.cli.formatted import formats
+from inventory.discover import from_names
 from inventory.errors import UsageError
+from inventory.load import usual_inventory
+from inventory.locate import state_dir
+from inventory.select import select
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -64,10 +69,8 @@ def burn(
     from healthcheck.subnet import burnpage, burnresultpage, burnresults
     from healthcheck.subnet.burnplanes import planes
     from healthcheck.sweep import fabriclook
-    from inventory.locate import state_dir
 
-    known = inventory_of(inventory)
-    chosen, known = _nodes(nodes, known)
+    chosen, known = _nodes(nodes, usual_inventory(inventory))
     if since is not None and results is None:
         raise UsageError("--since goes with --results FILE")
     folder = since if since is not None else source
@@ -78,12 +81,12 @@ def burn(
         made = planes(subnets, joined_adapters(subnets, known, state_dir(state), rules), chosen,
                       share / 100, adaptive)
     except ValueError as error:
-        raise UsageError(f"{since if since is not None else source}: {error}") from None
+        raise UsageError(f"{folder}: {error}") from None
     code = 3 if any(plane.plan.uncovered or not plane.plan.links for plane in made) else 0
     if results is None:
         _show(fmt, burnpage.document(made, share, code), burnpage.numbered(made), burnpage.lines(made))
         return code
-    rows = burnresults.read(_text(results), results)
+    rows = burnresults.read(text_of("--results", results), results)
     after = ({look.name: look.subnet().counters for look in fabriclook.saved(Path(source))}
              if since is not None else None)
     judged = burnresults.judge(made, rows, results, after)
@@ -108,20 +111,8 @@ def _show(fmt: str, document: Mapping[str, Any],
             click.echo(line)
 
 
-def _text(name: str) -> str:
-    try:
-        return Path(name).read_bytes().decode()
-    except OSError as error:
-        raise UsageError(f"--results {name}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{name}: is no UTF-8 text, at byte {error.start}") from None
-
-
 def _nodes(text: str | None, known: Inventory | None) -> tuple[Collection[str], Inventory]:
     """The names of the nodes that take part, and the inventory that knows them."""
-    from inventory.discover import from_names
-    from inventory.select import select
-
     if known is None and text is None:
         raise UsageError("found no inventory: name nodes, or give --inventory FILE")
     among = known if known is not None else from_names(text or "")

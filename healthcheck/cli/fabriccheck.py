@@ -13,7 +13,6 @@ import click
 from healthcheck.cli.deliveries import DELIVERY, delivered
 from healthcheck.cli.fabricfiles import (
     PLAN,
-    inventory_of,
     joined_adapters,
     looked,
     read_plan,
@@ -21,8 +20,12 @@ from healthcheck.cli.fabricfiles import (
     stored_hardware,
 )
 from healthcheck.cli.options import INVENTORY, RULES, STATE
+from healthcheck.config.files import make_folder, write_whole
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
+from inventory.jobnodes import jobs_now, parse
+from inventory.load import usual_inventory
+from inventory.locate import state_dir
 from inventory.text import clean
 
 if TYPE_CHECKING:
@@ -95,7 +98,6 @@ def check(
     from healthcheck.sweep import fabriclook
     from healthcheck.triage.fabriclots import lots_seen, with_lots
     from healthcheck.triage.partslist import by_guid
-    from inventory.locate import state_dir
 
     if source is None and since is not None:
         raise UsageError("--since goes with --from FOLDER; with NODE the last check is compared with")
@@ -108,7 +110,7 @@ def check(
     listed = _listed(Path(jobs_from)) if jobs_from is not None else ()
     planned = read_plan(plan) if plan is not None else None
     listed_lots = delivered(delivery)
-    known = inventory_of(inventory)
+    known = usual_inventory(inventory)
     folder = state_dir(state)
     looks = looked(node, devices, ufm, lldp, source, known,
                    tables or ask_jobs or jobs_from is not None)
@@ -146,8 +148,6 @@ def check(
 
 def _listed(path: Path) -> Sequence[JobNodes]:
     """The jobs in what squeue printed. Raises UsageError."""
-    from inventory.jobnodes import parse
-
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -161,7 +161,6 @@ def by_job(report: FabricReport, seen: Sequence[SeenSubnet], listed: Sequence[Jo
     that does not answer is said in it, as the rest was measured."""
     from healthcheck.subnet.check.findings import FabricJobs
     from healthcheck.subnet.check.hotjobs import with_jobs
-    from inventory.jobnodes import jobs_now
 
     try:
         return with_jobs(report, seen, listed if name is not None else jobs_now(), name or "squeue")
@@ -209,7 +208,6 @@ def kept(folder: Path, subnets: Sequence[tuple[Subnet, float | None]]) -> Mappin
 def _keep(folder: Path, subnets: Sequence[tuple[Subnet, float | None]]) -> None:
     """Adds this check's samples to those that are kept; those that claim to be later are dropped, as a clock
     was ahead."""
-    from healthcheck.config.files import make_folder, write_whole
     from healthcheck.subnet.samples import sample, write
 
     for subnet, at in subnets:

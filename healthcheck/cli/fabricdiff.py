@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from healthcheck.cli.fabricfiles import PLAN, inventory_of, looked, read_plan, seen_cabling, sources
+from healthcheck.cli.fabricfiles import PLAN, looked, read_plan, seen_cabling, sources
 from healthcheck.cli.options import INVENTORY, STATE
+from healthcheck.subnet.plancheck import FaultOfPlan, faults
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
+from inventory.load import usual_inventory
 
 if TYPE_CHECKING:
     from healthcheck.cli.ufmoptions import UfmAsked
@@ -43,7 +45,6 @@ def diff(
     """
     from healthcheck.subnet import diffpage
     from healthcheck.subnet.difference import compare
-    from healthcheck.subnet.plancheck import FaultOfPlan, faults
     from healthcheck.subnet.worklist import as_csv, work_list
 
     if plan is None:
@@ -52,7 +53,7 @@ def diff(
     for one in faults(planned):
         if one.kind in (FaultOfPlan.PORT_TWICE, FaultOfPlan.SAME_DEVICE, FaultOfPlan.UNKNOWN_DEVICE):
             raise UsageError(f"{plan}: {one.subject}: {one.what}")
-    looks = looked(node, devices, ufm, lldp, source, inventory_of(inventory))
+    looks = looked(node, devices, ufm, lldp, source, usual_inventory(inventory))
     found = compare(planned, seen_cabling(planned, looks, state))
     if fmt == "json":
         click.echo(json.dumps(diffpage.document(found, planned), indent=1))

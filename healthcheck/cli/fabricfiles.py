@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.textfiles import decoded, text_of
 from healthcheck.cli.ufmoptions import UfmAsked, ufm_options
+from healthcheck.store.file import NAME, opened
+from healthcheck.store.hardware import newest_hardware
+from healthcheck.subnet.join import join, known_adapters
+from healthcheck.subnet.plannednames import names_of
+from inventory.discover import from_names
 from inventory.errors import UsageError
+from inventory.locate import state_dir
+from inventory.nodeset import natural
+from inventory.select import select
 from inventory.text import clean
 
 if TYPE_CHECKING:
@@ -41,14 +50,7 @@ def read_plan(name: str) -> CablingPlan:
     from healthcheck.subnet import plancsv, plandocument
 
     source = "standard input" if name == "-" else name
-    try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-    except OSError as error:
-        raise UsageError(f"--plan {name}: {error.strerror}") from None
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{source}: is no UTF-8 text, at byte {error.start}") from None
+    text = decoded(sys.stdin.buffer.read(), source) if name == "-" else text_of("--plan", name)
     return plandocument.read(text, source) if text.lstrip()[:1] == "{" else plancsv.parse(text, source)
 
 
@@ -75,7 +77,7 @@ def looked(
 ) -> tuple[FabricLook, ...]:
     """The outputs that these options name, with `tables` NODE's forwarding tables, too. Raises UsageError
     where they do not go together, or a node is not reached, UfmError where a UFM does not answer."""
-    from healthcheck.sweep import fabriclook
+    from healthcheck.sweep import fabriclook, ufmlook
 
     live = node is not None or lldp is not None or bool(ufm)
     if live == (source is not None):
@@ -86,7 +88,8 @@ def looked(
         raise UsageError("--via goes with NODE")
     if source is not None:
         return fabriclook.saved(Path(source))
-    found = asked(node, known, devices, tables) if node is not None else asked_ufm(ufm) if ufm else ()
+    found = (asked(node, known, devices, tables) if node is not None
+             else ufmlook.ask(ufm.rests()) if ufm else ())
     return (*found, _neighbours(lldp, known, beside=bool(found))) if lldp is not None else found
 
 
@@ -108,13 +111,6 @@ def asked(name: str, known: Inventory | None, devices: Sequence[str],
     return fabriclook.ask_tables(looks, chosen[0], RemoteTransport(), through) if tables else looks
 
 
-def asked_ufm(ufm: UfmAsked) -> tuple[FabricLook, ...]:
-    """What each UFM knows of its subnet. Raises UsageError, UfmError."""
-    from healthcheck.sweep import ufmlook
-
-    return ufmlook.ask(ufm.rests())
-
-
 def _neighbours(names: str, known: Inventory | None, *, beside: bool) -> FabricLook:
     """What lldpd on these nodes says; `beside` another fabric it has a name of its own."""
     from healthcheck.sweep import fabriclook
@@ -129,19 +125,13 @@ def _neighbours(names: str, known: Inventory | None, *, beside: bool) -> FabricL
 
 
 def _chosen(names: str, known: Inventory | None) -> list[Node]:
-    from inventory.discover import from_names
-    from inventory.select import select
-
     return list(select(known if known is not None else from_names(names), names))
 
 
 def seen_cabling(plan: CablingPlan, looks: Sequence[FabricLook], state: str | None) -> CabledFabric:
     """What outputs show, by the names of the plan: adapters by the node GUIDs that nodes in the store state,
     else by what they call themselves."""
-    from healthcheck.subnet.join import join, known_adapters
-    from healthcheck.subnet.plannednames import names_of
     from healthcheck.subnet.seencabling import cabled
-    from inventory.locate import state_dir
 
     subnets = [look.subnet() for look in looks]
     hardware = {name: seen.hardware for name, seen in stored_hardware(state_dir(state), None).items()}
@@ -149,18 +139,8 @@ def seen_cabling(plan: CablingPlan, looks: Sequence[FabricLook], state: str | No
     return cabled(plan, [(subnet, names_of(plan, subnet, joined)) for subnet in subnets])
 
 
-def inventory_of(file: str | None) -> Inventory | None:
-    """The inventory, None where there is none."""
-    from inventory.load import usual_inventory
-
-    return usual_inventory(file)
-
-
 def stored_hardware(folder: Path, known: Inventory | None) -> Mapping[str, Now]:
     """By node of the inventory, or every one, the components in its newest stored snapshot."""
-    from healthcheck.store.file import NAME, opened
-    from healthcheck.store.hardware import newest_hardware
-
     if not (folder / NAME).exists():
         return {}
     with opened(folder) as store:
@@ -173,7 +153,6 @@ def joined_adapters(
 ) -> FabricJoin:
     """Whose each adapter is, by what sweeps stored of nodes, the inventory and its SKUs."""
     from healthcheck.ruleset.ruleset import ruleset_of
-    from healthcheck.subnet.join import join, known_adapters
 
     hardware = {name: seen.hardware for name, seen in stored_hardware(folder, known).items()}
     usual: dict[str, Mapping[str, PortPlan]] = {}
@@ -187,8 +166,6 @@ def joined_adapters(
 def compute_ports(node: Node, skus: Mapping[str, Sku]) -> tuple[str, ...]:
     """The compute ports of a node by PCI address, in the order of their rails: what its SKU says, and over
     it what the inventory does. () where neither names one."""
-    from inventory.nodeset import natural
-
     known = skus.get(node.sku) if node.sku is not None else None
     usual = known.ports if known is not None else {}
     found = []

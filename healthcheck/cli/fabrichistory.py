@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from healthcheck.cli.fabricfiles import inventory_of, joined_adapters
+from healthcheck.cli.fabricfiles import joined_adapters
 from healthcheck.cli.options import INVENTORY, RULES, STATE
 from healthcheck.cli.ufmoptions import ufm_options
+from healthcheck.subnet.model import Subnet
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
+from inventory.load import usual_inventory
+from inventory.locate import state_dir
 from inventory.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from healthcheck.cli.ufmoptions import UfmAsked
-    from healthcheck.subnet.model import Subnet
     from healthcheck.subnet.readers.ufmevents import UfmEvents
     from healthcheck.sweep.fabriclook import FabricLook, ToolOutput
     from healthcheck.sweep.ufmrest import UfmRest
@@ -64,8 +66,8 @@ def history(
     """
     from healthcheck.subnet import historypage, linkhistory
     from healthcheck.subnet.check.seen import SeenSubnet
+    from healthcheck.subnet.readers import ufmevents
     from healthcheck.sweep import fabriclook
-    from inventory.locate import state_dir
 
     if not ufm and (source is None or not files):
         raise UsageError("give --from FOLDER and --events FILE, or --ufm URL")
@@ -81,8 +83,9 @@ def history(
     subnets = [subnet for look in looks if not (subnet := look.subnet()).ethernet]
     if not subnets:
         raise UsageError(f"{clean(source)}: UFM sees InfiniBand, and only Ethernet is there")
-    read = [_events(name) for name in files] or [_read(events) for _, events in asked]
-    joined = joined_adapters(subnets, inventory_of(inventory), state_dir(state), rules)
+    read = [_events(name) for name in files] or [
+        ufmevents.read(events.text, "UFM", events.cut) for _, events in asked]
+    joined = joined_adapters(subnets, usual_inventory(inventory), state_dir(state), rules)
     whole = _whole(subnets)
     owners = {guid: place.node for guid, place in joined.adapters.items()}
     found = linkhistory.history(
@@ -124,12 +127,6 @@ def _asked(ufm: UfmRest, ports: bool, events: bool, *, several: bool) -> tuple[F
     return replace(look, outputs={**look.outputs, **more}), found
 
 
-def _read(events: ToolOutput) -> UfmEvents:
-    from healthcheck.subnet.readers import ufmevents
-
-    return ufmevents.read(events.text, "UFM", events.cut)
-
-
 def _events(name: str) -> UfmEvents:
     """The events in a file. Raises UsageError for one that cannot be read, or is compressed."""
     from healthcheck.subnet.readers import ufmevents
@@ -148,8 +145,6 @@ def _events(name: str) -> UfmEvents:
 
 def _whole(subnets: Sequence[Subnet]) -> Subnet:
     """All subnets as one: a host that restarts takes its links in each of them along."""
-    from healthcheck.subnet.model import Subnet
-
     return Subnet("", {guid: device for one in subnets for guid, device in one.devices.items()},
                   unread=tuple(line for one in subnets for line in one.unread),
                   partial=any(one.partial for one in subnets))

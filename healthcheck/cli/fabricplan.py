@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.fabricfiles import compute_ports, number_of_sku, read_plan
+from healthcheck.subnet.cabling import Tier
+from healthcheck.subnet.generate import FabricLayout, FabricShape, HostPorts, generate
+from healthcheck.subnet.plancells import SPEEDS, WIDTHS
+from healthcheck.subnet.plancheck import faults
+from healthcheck.subnet.plandocument import document
+from healthcheck.subnet.topologyfile import topology
 from inventory.cli.formatted import formats
+from inventory.discover import from_names
 from inventory.errors import UsageError
+from inventory.load import load_inventory
+from inventory.locate import find_inventory
+from inventory.select import select
+from inventory.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from healthcheck.ruleset.sku import Sku
     from healthcheck.subnet.cabling import CablingPlan
-    from healthcheck.subnet.generate import HostPorts
     from healthcheck.subnet.plancheck import PlanFault
     from inventory.model import Node
 
@@ -107,10 +119,6 @@ def plan(
     """
     from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.subnet import plancsv
-    from healthcheck.subnet.generate import FabricLayout, FabricShape, generate
-    from healthcheck.subnet.plancheck import faults
-    from healthcheck.subnet.plandocument import document
-    from healthcheck.subnet.topologyfile import topology
 
     if source is not None and nodes is not None:
         raise UsageError("--from names the plan: give nodes to generate one, not both")
@@ -164,13 +172,6 @@ def _nodes(
     text: str | None, inventory: str | None, sku: str | None, skus: Mapping[str, Sku], *, needed: bool
 ) -> list[Node]:
     """The nodes that are meant: of the inventory, or names alone."""
-    from dataclasses import replace
-
-    from inventory.discover import from_names
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory
-    from inventory.select import select
-
     path = find_inventory(inventory)
     if path is not None:
         found = list(select(load_inventory(path, skus), text))
@@ -184,8 +185,6 @@ def _nodes(
 
 
 def _ports(nodes: Sequence[Node], count: int | None, skus: Mapping[str, Sku]) -> list[HostPorts]:
-    from healthcheck.subnet.generate import HostPorts
-
     if count is not None and not 1 <= count <= _MOST_PORTS:
         raise UsageError(f"--ports {count}: expected 1 to {_MOST_PORTS}")
     made = []
@@ -203,26 +202,19 @@ def _ports(nodes: Sequence[Node], count: int | None, skus: Mapping[str, Sku]) ->
 
 
 def _speed(text: str | None) -> str | None:
-    from healthcheck.subnet.plancells import SPEEDS
-
     if text is not None and text.upper() not in SPEEDS:
         raise UsageError(f"--speed {text}: expected one of {', '.join(SPEEDS)}")
     return text.upper() if text is not None else None
 
 
 def _width(lanes: int | None) -> int | None:
-    from healthcheck.subnet.plancells import WIDTHS
-
     if lanes is not None and lanes not in WIDTHS:
         raise UsageError(f"--width {lanes}: expected one of {', '.join(map(str, WIDTHS))}")
     return lanes
 
 
 def _text(made: CablingPlan, wrong: Sequence[PlanFault]) -> list[str]:
-    from collections import Counter
-
-    from healthcheck.subnet.cabling import Tier
-    from inventory.text import clean, many
+    from inventory.text import many
 
     plural = {Tier.HOST: "hosts", Tier.LEAF: "leaves", Tier.SPINE: "spines", Tier.CORE: "cores"}
     tiers = Counter(device.tier for device in made.devices.values())
@@ -245,8 +237,6 @@ def _text(made: CablingPlan, wrong: Sequence[PlanFault]) -> list[str]:
 
 def _each(made: CablingPlan, lower: object, upper: object) -> str:
     """How many of such cables a device of the lower tier has: "8 each" or "4 to 8 each"."""
-    from collections import Counter
-
     each = Counter(
         cable.a.device
         for cable in made.cables

@@ -10,11 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from healthcheck.config.nodeentry import entry_digest, plain_entry
+from healthcheck.model.outcome import NodeReport, NodeState
+from healthcheck.store.clock import newest_sweep
+from healthcheck.store.file import opened
 from inventory.errors import UsageError
 from inventory.times import second
 
 if TYPE_CHECKING:
-    from healthcheck.model.outcome import NodeReport
     from healthcheck.sweep.fromagents import SweepChoice, WantedNode
     from healthcheck.sweep.sweep import SweepPlan, SweepResult
     from inventory.model import Node
@@ -44,8 +47,6 @@ class FromPrometheus:
         """Which nodes of the plan to visit, by the store in this state folder; raises StoreError."""
         from importlib.metadata import version
 
-        from healthcheck.store.clock import newest_sweep
-        from healthcheck.store.file import opened
         from healthcheck.store.leftout import known_to_head
         from healthcheck.sweep import agentseries, fromagents
         from healthcheck.sweep.prometheus import PrometheusError, ask
@@ -66,7 +67,6 @@ class FromPrometheus:
 
 def wanted(plan: SweepPlan) -> list[WantedNode]:
     """The plan's nodes as the head would judge them."""
-    from healthcheck.config.nodeentry import entry_digest, plain_entry
     from healthcheck.sweep.fromagents import WantedNode
 
     return [WantedNode(node.name, node.sku or plan.default_sku or "", entry_digest(plain_entry(node)),
@@ -92,8 +92,6 @@ def with_left_out(plan: SweepPlan, choice: SweepChoice, outcome: SweepResult) ->
 
 
 def _left_out(node: Node, plan: SweepPlan, choice: SweepChoice) -> NodeReport:
-    from healthcheck.model.outcome import NodeReport, NodeState
-
     evidence = choice.left_out[node.name]
     at = second(evidence.at)
     return NodeReport(node.name, NodeState.HEALTHY, f"healthy, by its agent, at {at}; not visited", (),

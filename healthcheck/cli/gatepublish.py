@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.certify.keys import load_keys
+from healthcheck.certify.manifest import load_manifest
+from healthcheck.certify.pair import NoPair, read_pair
+from healthcheck.config.rulesfolder import folders
+from healthcheck.gate.publish import OURS
+from healthcheck.gate.publish import publish as signed
+from healthcheck.gate.snapshot import NAME, SnapshotRefused, checked
+from healthcheck.store.file import opened
 from inventory.cli.span import span
 from inventory.errors import CertificateError, MusterError, StoreError, StoreMoved, UsageError
+from inventory.load import load_inventory
+from inventory.locate import needed_inventory, state_dir
 
 if TYPE_CHECKING:
     from healthcheck.gate.reading import GateSnapshot
@@ -56,19 +66,12 @@ def publish(
 
 
 def _published(shared: tuple[Path, ...], rules: str | None, inventory: str | None, state: str | None) -> str:
-    from healthcheck.certify.keys import load_keys
-    from healthcheck.certify.manifest import load_manifest
     from healthcheck.certify.policyload import load_certificate_policy
-    from healthcheck.config.rulesfolder import folders
     from healthcheck.gate.entries import entries
     from healthcheck.gate.policyload import load_gate_policy, with_todays_names
-    from healthcheck.gate.publish import publish as signed
     from healthcheck.gate.unstored import entries_without_store
     from healthcheck.ruleset.ruleset import ruleset_of
-    from healthcheck.store.file import opened
     from healthcheck.store.waiting import waiting_cordons
-    from inventory.load import load_inventory
-    from inventory.locate import needed_inventory, state_dir
 
     path = needed_inventory(inventory, "the snapshot needs an inventory, but none was found: --inventory "
                             "FILE")
@@ -99,11 +102,6 @@ def _published(shared: tuple[Path, ...], rules: str | None, inventory: str | Non
 
 def _before(folder: Path) -> GateSnapshot | None:
     """The newest snapshot that was published from here; None where there is none that we signed."""
-    from healthcheck.certify.keys import load_keys
-    from healthcheck.certify.pair import NoPair, read_pair
-    from healthcheck.gate.publish import OURS
-    from healthcheck.gate.snapshot import NAME, SnapshotRefused, checked
-
     try:
         data, signature = read_pair(str(folder / OURS), NAME)
         return checked(data, signature, [key.public for key in load_keys(folder).trusted])[0]
@@ -132,7 +130,6 @@ def fetch(source: str | None, folder: str | None, keys: str | None) -> int:
     from healthcheck.gate import locate
     from healthcheck.gate.fetch import SOURCE, source_in
     from healthcheck.gate.fetch import fetch as fetched
-    from healthcheck.gate.snapshot import SnapshotRefused
 
     found = source or source_in()
     if found is None:

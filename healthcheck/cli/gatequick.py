@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from healthcheck.cli.check import LiveSweeps, choose
 from healthcheck.cli.options import check_sku
 from healthcheck.gate.decide import Gate, GateDecision, Notice, Why, worst
 from healthcheck.judge.nodereport import reasons, worst_first
@@ -35,7 +36,6 @@ def _check_nodes(
     names: Sequence[str], local: bool, inventory: str | None, rules: str | None, sku: str | None,
 ) -> GateDecision:
     """The profile decides on UNKNOWN; an allowed one is reported."""
-    from healthcheck.cli.check import LiveSweeps, choose
     from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.sweep import sweep
 

@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from healthcheck.cli import completing
+from healthcheck.cli import completing, formerids
 from healthcheck.cli.historypart import print_part
 from healthcheck.cli.historysummary import BY, print_summary
 from healthcheck.cli.options import STATE
 from healthcheck.cli.wrapping import echo
+from healthcheck.store.clock import head_clock
+from healthcheck.store.file import opened
 from inventory.cli.formatted import formats
 from inventory.cli.number import FiniteNumber
 from inventory.cli.span import span
 from inventory.errors import UsageError
+from inventory.locate import state_dir
+from inventory.nodeset import expand
 from inventory.text import clean
 from inventory.times import minute
 
@@ -94,12 +98,7 @@ def history(
             or checkpoint_seconds is not None or fmt in ("json", "csv")):
         raise UsageError("--by, --job-nodes, --checkpoint-seconds, --rules, -i, and the formats json and csv "
                          "are for muster history --summary")
-    from healthcheck.cli import formerids
     from healthcheck.store import history as past
-    from healthcheck.store.clock import head_clock
-    from healthcheck.store.file import opened
-    from inventory.locate import state_dir
-    from inventory.nodeset import expand
 
     if serial is not None and (nodes is not None or rule or still or components or changed
                                or since is not None):

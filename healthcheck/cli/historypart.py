@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli.wrapping import echo
+from healthcheck.store.history import whereabouts
+from healthcheck.store.rmas import rmas
 from inventory.errors import UsageError
 from inventory.text import clean, short
 from inventory.times import minute
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
 
 def print_part(store: Store, serial: str, fmt: str) -> None:
     """Prints it, in the order of time; raises UsageError for a number that the store does not know."""
-    from healthcheck.store.history import whereabouts
-    from healthcheck.store.rmas import rmas
-
     seats = whereabouts(store, serial)
     found = [rma for rma in rmas(store) if serial and serial.lower() in (rma.serial.lower(), rma.new.lower())]
     if not seats and not found:

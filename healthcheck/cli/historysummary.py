@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import click
 
 from healthcheck.cli.wrapping import echo
+from healthcheck.store.file import opened
+from inventory.load import usual_inventory
+from inventory.locate import state_dir
 
 if TYPE_CHECKING:
     from healthcheck.store.file import Store
@@ -27,20 +30,13 @@ def print_summary(
     from healthcheck.accounting.forecast import forecast
     from healthcheck.accounting.read import read
     from healthcheck.accounting.summary import summary
-    from healthcheck.config.rulesfolder import folders
     from healthcheck.report import forecast as forecast_words
     from healthcheck.report import summary as report
-    from healthcheck.ruleset.rulenames import read_rule_names
-    from healthcheck.store.file import opened
-    from healthcheck.triage.policyload import load_policy
-    from inventory.load import usual_inventory
-    from inventory.locate import state_dir
-    from inventory.nodeset import fold
+    from healthcheck.triage.policyload import policy_of
 
     there = usual_inventory(inventory)
     nodes = dict(there.nodes) if there is not None else None
-    found = folders(rules)
-    policy = load_policy(found, read_rule_names(found))
+    policy = policy_of(rules)
     now = time.time()
     with opened(state_dir(state)) as store:
         groups = {by: grouped[by](store, nodes or {})} if by is not None and by in grouped else {}
@@ -60,7 +56,7 @@ def print_summary(
     elif fmt == "csv":
         click.echo(report.as_csv(made), nl=False)
     else:
-        for line in report.text(made, fold, away, words, job):
+        for line in report.text(made, away, words, job):
             echo(line)
 
 
@@ -70,15 +66,11 @@ def _racks(store: Store, nodes: Mapping[str, Node]) -> dict[str, str]:
 
 def _skus(store: Store, nodes: Mapping[str, Node]) -> dict[str, str]:
     """The SKU from the inventory, else from the newest snapshot."""
-    return dict(_looked(store)) | {name: node.sku for name, node in nodes.items() if node.sku is not None}
-
-
-def _looked(store: Store) -> Iterator[tuple[str, str]]:
     from healthcheck.store.newest import decoded, rows
 
-    for row in rows(store):
-        look = decoded(*row)
-        yield look.node, look.sku or ""
+    looks = (decoded(*row) for row in rows(store))
+    named = {name: node.sku for name, node in nodes.items() if node.sku is not None}
+    return {look.node: look.sku or "" for look in looks} | named
 
 
 grouped: Mapping[str, Callable[[Store, Mapping[str, Node]], dict[str, str]]] = {"rack": _racks, "sku": _skus}

@@ -10,10 +10,13 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import STATE
+from healthcheck.store.file import opened
+from healthcheck.store.marks import CordonMark
 from inventory.cli.chosen import who
 from inventory.cli.formatted import formats
 from inventory.cli.span import span
 from inventory.errors import UsageError
+from inventory.locate import state_dir
 from inventory.text import clean
 
 if TYPE_CHECKING:
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
 
     from healthcheck.model.verdict import StoredIncident
     from healthcheck.store.file import Store
-    from healthcheck.store.marks import CordonMark
     from healthcheck.triage.past import VersionChange
 
 _HOUR = 3600.0
@@ -59,10 +61,7 @@ def list_(since: float | None, fmt: str, state: str | None) -> None:
     Exit: 0 printed, 2 usage.
     """
     from healthcheck.report import incident as report
-    from healthcheck.store.file import opened
     from healthcheck.store.incidents import incidents
-    from inventory.locate import state_dir
-    from inventory.nodeset import fold
 
     now = time.time()
     with opened(state_dir(state)) as store:
@@ -71,7 +70,7 @@ def list_(since: float | None, fmt: str, state: str | None) -> None:
     if fmt == "json":
         click.echo(json.dumps(report.document(found, now, held), indent=1))
         return
-    for line in report.lines(found, now, fold):
+    for line in report.lines(found, now):
         click.echo(line)
     if not found:
         click.echo("no open incident" + ("" if since is None else ", and none was closed in that time"))
@@ -91,8 +90,6 @@ def show(number: int, fmt: str, state: str | None) -> None:
     Exit: 0 printed, 2 usage.
     """
     from healthcheck.report import incident as report
-    from healthcheck.store.file import opened
-    from inventory.locate import state_dir
 
     with opened(state_dir(state)) as store:
         one = _one(store, number)
@@ -121,8 +118,6 @@ def close(number: int, reason: str | None, state: str | None) -> None:
     Exit: 0 closed, 2 usage, or it is not open.
     """
     from healthcheck.store import incidents
-    from healthcheck.store.file import opened
-    from inventory.locate import state_dir
 
     if reason is None or not reason.strip():
         raise UsageError(
@@ -154,8 +149,6 @@ def _changes(store: Store, one: StoredIncident) -> list[VersionChange]:
 
 def _held(store: Store) -> Mapping[int, Mapping[str, CordonMark]]:
     """By incident and node, the open cordons that belong to it."""
-    from healthcheck.store.marks import CordonMark
-
     found: dict[int, dict[str, CordonMark]] = {}
     for incident, node, number, named in store.rows(
             "SELECT verdict.incident, cordon.node, cordon.id, cordon.store FROM cordon "

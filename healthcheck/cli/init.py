@@ -15,9 +15,21 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.check import choose, ended, show, stored
+from healthcheck.cli.initnext import NOT_REACHED, next_steps
 from healthcheck.cli.options import RULES, STATE, TIMEOUT
+from healthcheck.config.files import write_named
+from healthcheck.report.progress import progress
+from healthcheck.store.file import NAME, opened
+from healthcheck.store.history import newest_spells
+from inventory.cli.confirm import on_terminal
 from inventory.cli.limits import FANOUT, LIMIT, announce, given
 from inventory.errors import InventoryError, UsageError
+from inventory.limits import limited
+from inventory.load import load_inventory, parse_with_origins
+from inventory.locate import find_inventory, state_dir
+from inventory.model import LifecycleState
+from inventory.nodeset import fold
 from inventory.text import many
 
 if TYPE_CHECKING:
@@ -88,8 +100,6 @@ def init(
     Exit: as muster check; 2 also where host keys wait for an answer and there is no terminal.
     """
     from healthcheck.cli.initsources import InitSources
-    from inventory.cli.confirm import on_terminal
-    from inventory.locate import state_dir
 
     if accept_keys and expect is not None:
         raise UsageError("--accept-keys and --expect exclude each other: --expect checks the keys, "
@@ -114,10 +124,7 @@ def _place(output: str | None) -> Path:
 
 
 def _run(setup: _Setup, anew: bool, sources: InitSources, state: str) -> int:
-    from healthcheck.cli.initnext import next_steps
     from healthcheck.ruleset.ruleset import ruleset_of
-    from inventory.model import LifecycleState
-    from inventory.nodeset import fold
 
     place = setup.place
     ruleset = ruleset_of(setup.rules)
@@ -152,8 +159,6 @@ def _run(setup: _Setup, anew: bool, sources: InitSources, state: str) -> int:
 
 def _hidden(place: Path) -> bool:
     """Whether other commands find this file only when it is named."""
-    from inventory.locate import find_inventory
-
     try:
         return (there := find_inventory()) is None or not place.samefile(there)
     except (OSError, InventoryError):
@@ -161,8 +166,6 @@ def _hidden(place: Path) -> bool:
 
 
 def _load(place: Path, ruleset: Ruleset) -> Inventory:
-    from inventory.load import load_inventory
-
     return load_inventory(place, ruleset.skus, ruleset.profiles)
 
 
@@ -172,7 +175,6 @@ def _write_inventory(
     """Afterwards the inventory is there: written now, whole, or found with the nodes that are named."""
     from healthcheck.cli import initsources
     from inventory.importers.slurm import LIVE
-    from inventory.nodeset import fold
 
     place = setup.place
     there = os.path.lexists(place)
@@ -210,8 +212,6 @@ def _write_inventory(
 
 def _elsewhere() -> Path | None:
     """Another inventory that commands would find here."""
-    from inventory.locate import find_inventory
-
     try:
         return find_inventory()
     except InventoryError:      # MUSTER_INVENTORY names the file that is to be written
@@ -220,7 +220,6 @@ def _elsewhere() -> Path | None:
 
 def _text(source: Imported, place: Path, ruleset: Ruleset) -> str:
     from inventory.importers.slurm import LIVE
-    from inventory.load import parse_with_origins
     from inventory.merge import new_file
 
     text = new_file(source, str(place), ruleset.skus).text
@@ -232,15 +231,11 @@ def _text(source: Imported, place: Path, ruleset: Ruleset) -> str:
 
 def _replace(place: Path, text: str) -> None:
     """Writes the file anew, whole; the old one stays beside it."""
-    from healthcheck.config.files import write_whole
     from inventory.inventoryfile import InventoryFile
 
     given = InventoryFile.read(place)
     old = place.with_name(f"{place.name}.old")
-    try:
-        write_whole(old, given.data, 0o644)
-    except OSError as error:
-        raise UsageError(f"{old}: cannot be written: {error.strerror}") from None
+    write_named(old, given.data, f"{old}", 0o644)
     given.write(text)
     click.echo(f"{old}: holds the file as it was")
 
@@ -260,8 +255,6 @@ def _pin(setup: _Setup, found: Inventory, nodes: list[Node]) -> _Pinned:
     from inventory.cli.enroll import jump_hosts, show_enrolment, show_notes, try_to_pin
     from inventory.enrolment import without_key
     from inventory.expect import read_expected
-    from inventory.limits import limited
-    from inventory.nodeset import fold
     from inventory.sshconfig import default_config
 
     config = default_config()
@@ -290,10 +283,6 @@ def _pin(setup: _Setup, found: Inventory, nodes: list[Node]) -> _Pinned:
 
 def _known_states(folder: Path) -> Mapping[str, str]:
     """By node the newest state that the store has; empty where there is no store yet."""
-    from healthcheck.cli.initnext import NOT_REACHED
-    from healthcheck.store.file import NAME, opened
-    from healthcheck.store.history import newest_spells
-
     if not (folder / NAME).exists():
         return {}
     with opened(folder) as store:
@@ -303,9 +292,7 @@ def _known_states(folder: Path) -> Mapping[str, str]:
 
 def _sweep(setup: _Setup, serving: list[Node], ruleset: Ruleset) -> int:
     """Sweeps once, offers SKUs to nodes without one, judges by them, stores and shows the result."""
-    from healthcheck.cli.check import choose, ended, show, stored
     from healthcheck.cli.initskus import asker, give_skus
-    from healthcheck.report.progress import progress
     from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.store.readings import readings
     from healthcheck.store.repairs import words_in

@@ -11,9 +11,12 @@ from pathlib import Path
 import click
 
 from inventory.errors import MusterError, UsageError
-from inventory.importers import names
+from inventory.importers import ansible, names, slurm, sshhosts
 from inventory.importers.base import MAX_BYTES, Imported, read
+from inventory.load import parse_with_origins
 from inventory.nodeset import fold
+from inventory.select import select
+from inventory.sshconfig import default_config
 from inventory.text import clean
 
 _ANSIBLE = Path("/etc/ansible/hosts")
@@ -40,11 +43,11 @@ class InitSources:
     def take(self) -> Imported | None:
         """The nodes that they name; None where none of them is given."""
         if self.slurm:
-            found = _slurm()
+            found = slurm.live()
         elif self.ansible is not None:
-            found = _ansible(self.ansible)
+            found = ansible.load(Path(self.ansible).expanduser())
         elif self.ssh:
-            found = _ssh()
+            found = sshhosts.hosts(default_config())
         elif self.list is not None:
             found = _list(self.list)
         else:
@@ -78,9 +81,7 @@ def asked() -> Imported:
 
 def chosen(found: Imported, text: str) -> Imported:
     """The nodes of a source that a node set names; it may name the source's groups, and use wildcards."""
-    from inventory.load import parse_with_origins
     from inventory.merge import new_file
-    from inventory.select import select
 
     whole = parse_with_origins(new_file(found, found.source).text, found.source).inventory
     kept = {node.name for node in select(whole, text)}
@@ -91,8 +92,6 @@ def chosen(found: Imported, text: str) -> Imported:
 
 
 def _offered() -> dict[str, str]:
-    from inventory.sshconfig import default_config
-
     offered = {}
     if shutil.which("scontrol") is not None:
         offered["slurm"] = "what Slurm knows (scontrol show node)"
@@ -110,32 +109,13 @@ def _offered() -> dict[str, str]:
 def _answered(answer: str) -> Imported:
     word, _, rest = answer.partition(" ")
     if answer == "slurm":
-        return _slurm()
+        return slurm.live()
     if answer == "ssh":
-        return _ssh()
+        return sshhosts.hosts(default_config())
     if word == "ansible" and rest.strip():
-        return _ansible(rest.strip())
+        return ansible.load(Path(rest.strip()).expanduser())
     path = Path(answer).expanduser()
     return _list(str(path)) if "/" in answer or path.is_file() else names.typed(answer)
-
-
-def _slurm() -> Imported:
-    from inventory.importers import slurm
-
-    return slurm.live()
-
-
-def _ansible(path: str) -> Imported:
-    from inventory.importers import ansible
-
-    return ansible.load(Path(path).expanduser())
-
-
-def _ssh() -> Imported:
-    from inventory.importers import sshhosts
-    from inventory.sshconfig import default_config
-
-    return sshhosts.hosts(default_config())
 
 
 def _list(path: str) -> Imported:

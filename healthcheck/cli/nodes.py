@@ -14,9 +14,19 @@ import click
 from healthcheck.cli import completing
 from healthcheck.cli.options import POLICY, STATE
 from healthcheck.cli.wrapping import echo
+from healthcheck.store.clock import head_clock, newest_sweep
+from healthcheck.store.file import opened
+from healthcheck.store.history import known_nodes
+from healthcheck.store.leases import left
+from healthcheck.store.strays import strays
 from inventory.cli.formatted import formats
 from inventory.cli.span import span
 from inventory.errors import UsageError
+from inventory.load import usual_inventory
+from inventory.locate import state_dir
+from inventory.model import Node
+from inventory.nodeset import expand, fold, natural
+from inventory.select import select
 
 if TYPE_CHECKING:
     from healthcheck.report.nodes import NodeRow, Paint
@@ -65,23 +75,13 @@ def nodes(
 
     Exit: 0 printed, 2 usage.
     """
-    from healthcheck.config.rulesfolder import folders
     from healthcheck.report import nodes as report
     from healthcheck.report.strays import lines as strange
-    from healthcheck.ruleset.rulenames import read_rule_names
     from healthcheck.store import runs
-    from healthcheck.store.clock import head_clock, newest_sweep
-    from healthcheck.store.file import opened
-    from healthcheck.store.leases import left
-    from healthcheck.store.strays import strays
-    from healthcheck.triage.policyload import load_policy
-    from inventory.load import usual_inventory
-    from inventory.locate import state_dir
-    from inventory.nodeset import fold
+    from healthcheck.triage.policyload import policy_of
 
     there = usual_inventory(inventory)
-    found = folders(rules)
-    policy = load_policy(found, read_rule_names(found))
+    policy = policy_of(rules)
     old = stale if stale is not None else policy.fresh_hours * 3600
     now = time.time()
     with opened(state_dir(state)) as store:
@@ -94,7 +94,7 @@ def nodes(
     if fmt == "json":
         click.echo(json.dumps(report.document(rows, newest, now), indent=1))
         return
-    for line in report.remarks(rows, newest, now, old, fold):
+    for line in report.remarks(rows, newest, now, old):
         echo(line, err=True)
     for line in late:
         echo(f"note: {line}", err=True)
@@ -102,10 +102,10 @@ def nodes(
         echo(f"note: the store has nodes that are not in {there.source if there is not None else ''}: "
                    f"{fold(strangers)}", err=True)
     shown = {row.node for row in rows}
-    for line in strange([one for one in beside if one.node in shown or nodes is None], fold):
+    for line in strange([one for one in beside if one.node in shown or nodes is None]):
         echo(line, err=True)
     width = get_terminal_size().columns if sys.stdout.isatty() else None
-    for line in report.lines(rows, now, fold, _paint(), every=every, width=width):
+    for line in report.lines(rows, now, _paint(), every=every, width=width):
         echo(line)
 
 
@@ -114,10 +114,6 @@ def _rows(
 ) -> tuple[list[NodeRow], list[str]]:
     """A row for each selected node, in natural order, and the nodes that only the store has."""
     from healthcheck.report.fleetrows import fleet_rows
-    from healthcheck.store.history import known_nodes
-    from inventory.model import Node
-    from inventory.nodeset import expand, natural
-    from inventory.select import select
 
     known = known_nodes(store)
     if there is not None:

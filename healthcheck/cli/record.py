@@ -17,10 +17,18 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.check import choose
 from healthcheck.cli.options import INVENTORY, RULES, check_sku
+from healthcheck.config.files import write_named
+from healthcheck.report.progress import progress
 from inventory.cli.limits import LIMIT
 from inventory.cli.number import FiniteNumber
-from inventory.errors import UsageError
+from inventory.errors import ConfigError, UsageError
+from inventory.load import load_inventory
+from inventory.locate import find_inventory, state_dir
+from inventory.model import LifecycleState
+from inventory.text import clean
+from inventory.transport.choose import transport_of
 
 if TYPE_CHECKING:
     from healthcheck.model.recording import Recording
@@ -70,11 +78,9 @@ def record(
     """
     from importlib.metadata import version
 
-    from healthcheck.config.files import write_whole
     from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.scrub import listed, replaced, scrub, stayed
     from healthcheck.sweep.saved import encode_one
-    from inventory.text import clean
 
     target = _target("--output", output)
     kept_in = _target("--kept", kept) if kept is not None else None
@@ -101,16 +107,10 @@ def record(
                        "please report it", err=True)
         recording, previous = made.recording, made.previous
         manifest = replace(manifest, nodes=(replace(made.node, sku=None),), default_sku=made.node.sku)
-    try:
-        write_whole(target, encode_one(recording, previous, manifest, muster=version("cluster-muster"),
-                                scrubbed=not raw))
-    except OSError as error:
-        raise UsageError(f"--output {output}: {error.strerror}") from None
+    write_named(target, encode_one(recording, previous, manifest, muster=version("cluster-muster"),
+                                   scrubbed=not raw), f"--output {output}")
     if made is not None and kept_in is not None:
-        try:
-            write_whole(kept_in, listed(made.kept).encode("utf-8", "replace"))
-        except OSError as error:
-            raise UsageError(f"--kept {kept}: {error.strerror}") from None
+        write_named(kept_in, listed(made.kept).encode("utf-8", "replace"), f"--kept {kept}")
     size = target.stat().st_size / 1024
     if failure is not None:
         reason = clean(f"{failure.stage.value}: {failure.reason}", 400)
@@ -141,10 +141,7 @@ def _plan(
     node: str | None, inventory: str | None, local: bool, sku: str | None, ruleset: Ruleset,
 ) -> tuple[SweepPlan, list[str]]:
     """The plan for the one node, and the names of the inventory's other nodes."""
-    from healthcheck.cli.check import choose
     from healthcheck.sweep.sweep import SweepPlan
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory
 
     chosen = choose(node, inventory, local, False, ruleset, sku)
     if len(chosen) != 1:
@@ -158,14 +155,10 @@ def _sweep(
     plan: SweepPlan, local: bool, timeout: float | None, state: str | None,
 ) -> tuple[Recording, Recording | None, SweepManifest]:
     """One sweep of one node, kept only in memory."""
-    from healthcheck.report.progress import progress
     from healthcheck.store.repairs import words_in
     from healthcheck.sweep import sweep
     from healthcheck.sweep.saved import MemorySaver
     from healthcheck.sweep.snapshots import KeptSnapshots
-    from inventory.locate import state_dir
-    from inventory.model import LifecycleState
-    from inventory.transport.choose import transport_of
 
     class Earlier(KeptSnapshots):
         """Reads the newest snapshot and does not replace it:
@@ -215,7 +208,6 @@ def _source(source: str) -> str:
 
 def _jump_hosts(node: Node) -> list[str]:
     """The machines on the way to the node, which the reason of a failure names."""
-    from inventory.errors import ConfigError
     from inventory.sshconfig import default_config
     from inventory.sshroute import route_for
 

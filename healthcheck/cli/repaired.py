@@ -9,9 +9,11 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import GROUPS, STATE
+from healthcheck.store.file import opened
 from inventory.cli.chosen import chosen, who
 from inventory.cli.confirm import YES_MANY, confirm
 from inventory.errors import UsageError
+from inventory.locate import state_dir
 from inventory.text import clean, short
 
 if TYPE_CHECKING:
@@ -49,8 +51,6 @@ def repaired(
     Exit: 0 done, 1 some node has no such component, 2 usage.
     """
     from healthcheck.store import repairs
-    from healthcheck.store.file import opened
-    from inventory.locate import state_dir
 
     if component is None or not component.strip():
         raise UsageError(f"--component is missing: muster repaired {nodes} --component 0000:3b:00.0 --reason "

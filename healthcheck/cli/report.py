@@ -11,8 +11,12 @@ from shutil import get_terminal_size
 import click
 
 from healthcheck.cli.options import POLICY, STATE
+from healthcheck.config.files import write_named
+from healthcheck.store.file import opened
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
+from inventory.load import usual_inventory
+from inventory.locate import state_dir
 
 
 @click.command()
@@ -38,13 +42,9 @@ def report(html: str | None, fmt: str, rules: str | None, inventory: str | None,
 
     Exit: 0 printed or written, 2 usage.
     """
-    from healthcheck.config.files import write_whole
     from healthcheck.statuspage.gather import document
     from healthcheck.statuspage.html import page
     from healthcheck.statuspage.text import lines, wrapped
-    from healthcheck.store.file import opened
-    from inventory.load import usual_inventory
-    from inventory.locate import state_dir
 
     if html is not None and fmt != "table":
         raise UsageError("--html has a format of its own; give it or --format")
@@ -60,9 +60,6 @@ def report(html: str | None, fmt: str, rules: str | None, inventory: str | None,
     if html == "-":
         click.echo(made.data.decode(), nl=False)
         return 0
-    try:
-        write_whole(Path(html), made.data, 0o644)
-    except OSError as error:
-        raise UsageError(f"--html {html}: cannot be written: {error.strerror}") from error
+    write_named(Path(html), made.data, f"--html {html}", 0o644)
     click.echo(f"{html}: {len(found['nodes'])} nodes, {len(made.data):,} bytes")
     return 0

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from healthcheck.cli import completing
+from healthcheck.cli import completing, formerids
 from healthcheck.cli.options import RULES, check_sku
 from healthcheck.cli.rulesnhc import import_nhc
+from healthcheck.facts.plain import plain
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 from inventory.text import short
@@ -62,7 +64,6 @@ def listed(
     muster rules list 'gpu-*' --severity critical
     muster rules list --profile timer --owner datacentre --format json | jq -r '.[].rule'
     """
-    from healthcheck.cli import formerids
     from healthcheck.ruleset.ruleset import ruleset_of
 
     ruleset = ruleset_of(rules)
@@ -105,7 +106,6 @@ def show(rule: str, sku: str | None, rules: str | None, fmt: str) -> None:
     \b
     muster rules show gpu-count --sku hgx-h100
     """
-    from healthcheck.cli import formerids
     from healthcheck.report.rule import document, text
     from healthcheck.ruleset.ruleset import ruleset_of
 
@@ -128,8 +128,6 @@ rules.add_command(import_nhc)
 
 
 def _find(ruleset: Ruleset, name: str) -> Rule:
-    from difflib import get_close_matches
-
     known = {rule.id: rule for rule in ruleset.rules}
     if name not in known:
         close = get_close_matches(name, known, n=1)
@@ -158,8 +156,6 @@ def _values(rule: Rule, sku: Sku) -> dict[str, Any]:
 
 
 def _on(rule: Rule, sku: Sku) -> str:
-    from healthcheck.facts.plain import plain
-
     nothing = sorted(set(rule.fact_names) & sku.empty)
     if nothing:
         return f"not judged: there are no {', '.join(map(plain, nothing))}"

@@ -13,6 +13,9 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import RULES, check_sku
+from healthcheck.config import rulesfolder
+from healthcheck.explain.nhcconf import read_nhc_conf
+from healthcheck.explain.nhcrules import Cover, match, settings
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 from inventory.text import clean
@@ -43,9 +46,6 @@ def import_nhc(file: str, sku: str | None, out: str | None, rules: str | None, f
 
     Exit: 0 read, 2 usage.
     """
-    from healthcheck.config import rulesfolder
-    from healthcheck.explain.nhcconf import read_nhc_conf
-    from healthcheck.explain.nhcrules import match, settings
     from healthcheck.ruleset.ruleset import ruleset_of
 
     ruleset = ruleset_of(rules)
@@ -73,8 +73,6 @@ def import_nhc(file: str, sku: str | None, out: str | None, rules: str | None, f
 
 def _show(found: Sequence[NhcMatch], numbers: Mapping[str, Any], parameters: Mapping[str, Mapping[str, Any]],
           remarks: Sequence[str]) -> None:
-    from healthcheck.explain.nhcrules import Cover
-
     for one in found:
         line = one.line
         click.echo(f"line {line.number}  {clean(line.target, 80)}  {clean(line.command, 160)}")

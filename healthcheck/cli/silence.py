@@ -12,13 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from healthcheck.cli import completing
+from healthcheck.cli import completing, formerids
 from healthcheck.cli.options import GROUPS, RULES, STATE
+from healthcheck.config.entry import nearest
+from healthcheck.store.cordons import open_cordons
+from healthcheck.store.file import opened
+from healthcheck.store.history import problems
+from healthcheck.store.reading import reading
 from inventory.cli.chosen import chosen, who
 from inventory.cli.confirm import YES_MANY, confirm
 from inventory.cli.formatted import formats
 from inventory.cli.span import span
+from inventory.discover import from_names
 from inventory.errors import MusterError, UsageError
+from inventory.locate import state_dir
+from inventory.nodeset import fold
 from inventory.text import clean, many, short
 from inventory.times import minute
 
@@ -78,10 +86,6 @@ def silence(
     """
     from healthcheck.report import silences as report
     from healthcheck.store import silences
-    from healthcheck.store.cordons import open_cordons
-    from healthcheck.store.file import opened
-    from inventory.locate import state_dir
-    from inventory.nodeset import fold
 
     now = time.time()
     if nodes is None or (nodes == "list" and rule is None):
@@ -113,7 +117,7 @@ def silence(
         click.echo(json.dumps(document, indent=1))
         return
     for one in made:
-        click.echo(report.line(one, now, fold, None, held))
+        click.echo(report.line(one, now, None, held))
 
 
 @click.command()
@@ -136,12 +140,7 @@ def unsilence(
     muster unsilence gpu007
     muster unsilence 'gpu[001-004]' 'port-*'
     """
-    from healthcheck.cli import formerids
     from healthcheck.store import silences
-    from healthcheck.store.file import opened
-    from healthcheck.store.history import problems
-    from inventory.locate import state_dir
-    from inventory.nodeset import fold
 
     number = int(what) if what.isascii() and what.isdigit() and len(what) < 10 else None
     if number is not None and rule is not None:
@@ -182,8 +181,6 @@ def unsilence(
 
 def _names(what: str, inventory: str | None, held: Collection[Silence]) -> Collection[str]:
     """The nodes that are meant; one that is silenced may be in no inventory any more."""
-    from inventory.discover import from_names
-
     silenced = {name for one in held for name in one.nodes}
     try:
         return chosen(what, inventory)[0]
@@ -207,8 +204,6 @@ def _end(length: float | None, until: float | None, now: float) -> float:
 def _known(rule: str, all_rules: bool, folder: str | None) -> tuple[str, ...]:
     """The glob in current rule ids, which may be several. Raises UsageError for a glob without a rule, which
     would silence nothing, and for one of all rules without --all-rules."""
-    from healthcheck.cli import formerids
-    from healthcheck.config.entry import nearest
     from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.store import fabricfindings, watched
     from healthcheck.store.accused import RULES
@@ -229,11 +224,6 @@ def _known(rule: str, all_rules: bool, folder: str | None) -> tuple[str, ...]:
 def _list(state: str | None, fmt: str, now: float, *, every: bool) -> None:
     from healthcheck.report import silences as report
     from healthcheck.store import silences
-    from healthcheck.store.cordons import open_cordons
-    from healthcheck.store.history import problems
-    from healthcheck.store.reading import reading
-    from inventory.locate import state_dir
-    from inventory.nodeset import fold
 
     with reading(state_dir(state)) as store:
         found = silences.since(store, 0 if every else now - _ENDED_SHOWN_S) if store is not None else []
@@ -247,11 +237,11 @@ def _list(state: str | None, fmt: str, now: float, *, every: bool) -> None:
                               indent=1))
         return
     for one in current:
-        click.echo(report.line(one, now, fold, there, held))
+        click.echo(report.line(one, now, there, held))
     if not current:
         click.echo("no silences" if not ended else "no silences; ended:")
     for one, by in ended:
-        click.echo(report.ended_line(one, now, fold, by))
+        click.echo(report.ended_line(one, now, by))
 
 
 def _document(current: list[dict[str, Any]], ended: list[dict[str, Any]]) -> dict[str, Any]:

@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.check import choose
 from healthcheck.cli.options import INVENTORY, RULES, TIMEOUT
+from healthcheck.config import rulesfolder
+from healthcheck.config.files import write_named
+from healthcheck.report.progress import progress
 from inventory.cli.formatted import formats
 from inventory.cli.limits import FANOUT, LIMIT, announce
+from inventory.discover import from_names
 from inventory.errors import UsageError
+from inventory.nodeset import NAME, did_you_mean, fold
+from inventory.reasons import fold_reasons
+from inventory.transport.choose import transport_of
 
 if TYPE_CHECKING:
     from healthcheck.model.recording import Recording
@@ -69,7 +77,6 @@ def show(name: str, rules: str | None, fmt: str) -> None:
     muster sku show ours --rules /etc/muster/rules --format json
     """
     from healthcheck.ruleset.ruleset import ruleset_of
-    from inventory.nodeset import did_you_mean
 
     known = ruleset_of(rules).skus
     if name not in known:
@@ -134,11 +141,8 @@ def learn(
 
     Exit: 0 proposed, 2 usage, or no node is fit to learn from.
     """
-    from healthcheck.config.files import write_whole
     from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.sweep.skulearn import as_yaml, differences, propose
-    from inventory.nodeset import NAME, fold
-    from inventory.reasons import fold_reasons
 
     if name is not None and NAME.fullmatch(name) is None:
         raise UsageError(f"--name {ascii(name)[:60]}: expected letters, digits, dots and dashes")
@@ -173,17 +177,13 @@ def learn(
     if target is None:
         click.echo(text, nl=False)
         return 0
-    try:
-        write_whole(target, text.encode(), 0o644)
-    except OSError as error:
-        raise UsageError(f"--output {output}: {error.strerror}") from None
+    write_named(target, text.encode(), f"--output {output}", 0o644)
     click.echo(f"written: {output}; read it, then name it: sku: {chosen}")
     return 0
 
 
 def validate(text: str, rules: str | None) -> None:
     """Checks that the proposal loads with the rules; raises RulesError if not, which is a bug in muster."""
-    from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
 
     with tempfile.TemporaryDirectory(prefix="muster-") as folder:
@@ -194,7 +194,6 @@ def validate(text: str, rules: str | None) -> None:
 
 def _saved(folder: str, nodes: str | None) -> tuple[list[Recording], SweepManifest]:
     from healthcheck.sweep.saved import load_manifest, recordings
-    from inventory.discover import from_names
 
     manifest = load_manifest(Path(folder))
     looks = [look for look, _ in recordings(Path(folder), manifest)]
@@ -212,11 +211,8 @@ def _swept(
     ruleset: Ruleset,
 ) -> tuple[list[Recording], SweepManifest]:
     """One sweep, kept in memory; the state folder's newest snapshots stay."""
-    from healthcheck.cli.check import choose
-    from healthcheck.report.progress import progress
     from healthcheck.sweep import sweep
     from healthcheck.sweep.saved import MemorySaver
-    from inventory.transport.choose import transport_of
 
     plan_nodes = choose(nodes, inventory, local, False, ruleset)
     transport = transport_of("local" if local else "ssh")

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import time
+from importlib import import_module
 from pathlib import Path
 
 import click
 
 from healthcheck.cli.options import STATE
+from healthcheck.store.file import opened
+from healthcheck.store.history import prune as forget
+from healthcheck.store.history import size
 from inventory.cli.formatted import as_json as format_option
 from inventory.cli.formatted import formats
 from inventory.cli.span import span
 from inventory.errors import StoreError, UsageError
+from inventory.locate import state_dir
 
 # They ask back ends, and so are loaded by name, as commands of the root are.
 PLACES = {
@@ -31,8 +36,6 @@ class _Store(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in PLACES:
             return super().get_command(ctx, cmd_name)
-        from importlib import import_module
-
         module, _, name = PLACES[cmd_name].partition(":")
         found: click.Command = getattr(import_module(module), name)
         return found
@@ -61,10 +64,6 @@ def show(state: str | None, fmt: str) -> None:
     \b
     muster store show
     """
-    from healthcheck.store.file import opened
-    from healthcheck.store.history import size
-    from inventory.locate import state_dir
-
     with opened(state_dir(state), moved=True) as held:
         found = {"file": str(held.path), "bytes": held.path.stat().st_size, **vars(size(held))}
     if fmt == "json":
@@ -83,9 +82,6 @@ def check(state: str | None, as_json: bool) -> int:
     \b
     muster store check && muster store backup /backup/muster.db
     """
-    from healthcheck.store.file import opened
-    from inventory.locate import state_dir
-
     with opened(state_dir(state), moved=True) as held:
         wrong = held.check()
         if as_json:
@@ -111,9 +107,6 @@ def backup(file: str, state: str | None) -> None:
     \b
     muster store backup /backup/muster.db
     """
-    from healthcheck.store.file import opened
-    from inventory.locate import state_dir
-
     target = Path(file)
     with opened(state_dir(state), moved=True) as held:
         if target.exists() and target.samefile(held.path):
@@ -136,9 +129,5 @@ def prune(older: float, state: str | None) -> None:
     \b
     muster store prune --older 90d
     """
-    from healthcheck.store.file import opened
-    from healthcheck.store.history import prune as forget
-    from inventory.locate import state_dir
-
     with opened(state_dir(state)) as held:
         click.echo(f"{forget(held, time.time() - older)} rows deleted")

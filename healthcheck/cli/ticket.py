@@ -12,14 +12,23 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import POLICY, STATE
+from healthcheck.store.file import opened
+from healthcheck.store.history import known_nodes, trails
+from healthcheck.store.ledger import lines
+from healthcheck.store.rmas import rmas
+from healthcheck.store.silences import active
+from healthcheck.store.silences import silenced as whose
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
+from inventory.load import usual_inventory
+from inventory.locate import state_dir
+from inventory.model import Node
+from inventory.nodeset import did_you_mean
 from inventory.text import short
 
 if TYPE_CHECKING:
     from healthcheck.store.file import Store
     from healthcheck.triage.ticket import Ticket
-    from inventory.model import Node
 
 
 @click.command()
@@ -43,9 +52,7 @@ def ticket(node: str, fmt: str, rules: str | None, inventory: str | None, state:
 
     Exit: 0 printed, 2 usage or nothing to repair.
     """
-    from healthcheck.store.file import opened
     from healthcheck.triage.ticket import document, markdown
-    from inventory.locate import state_dir
 
     folder = state_dir(state)
     with opened(folder) as store:
@@ -55,33 +62,22 @@ def ticket(node: str, fmt: str, rules: str | None, inventory: str | None, state:
 
 def _nodes(option: str | None) -> dict[str, Node]:
     """The inventory's nodes; none without an inventory."""
-    from inventory.load import usual_inventory
-
     there = usual_inventory(option)
     return dict(there.nodes) if there is not None else {}
 
 
 def _ticket(store: Store, name: str, nodes: dict[str, Node], rules: str | None, folder: Path) -> Ticket:
-    from healthcheck.config.rulesfolder import folders
     from healthcheck.model.verdict import RMA
-    from healthcheck.ruleset.rulenames import read_rule_names
-    from healthcheck.store.history import known_nodes, trails
-    from healthcheck.store.ledger import lines
-    from healthcheck.store.silences import active
-    from healthcheck.store.silences import silenced as whose
     from healthcheck.sweep.evidence import newest_bundle
     from healthcheck.triage.gather import gather
     from healthcheck.triage.plan import make
-    from healthcheck.triage.policyload import load_policy
+    from healthcheck.triage.policyload import policy_of
     from healthcheck.triage.ticket import ticket as write
-    from inventory.model import Node
-    from inventory.nodeset import did_you_mean
 
     known = known_nodes(store)
     if name not in known:
         raise UsageError(f"{short(name)}: no stored sweep has seen this node{did_you_mean(name, known)}")
-    found = folders(rules)
-    policy = load_policy(found, read_rule_names(found))
+    policy = policy_of(rules)
     now = time.time()
     silences = active(store, now)
     fleet = gather(store, nodes.values() if name in nodes else [Node(name)], policy, now,
@@ -107,6 +103,4 @@ def _ticket(store: Store, name: str, nodes: dict[str, Node], rules: str | None, 
 
 def _part(store: Store, node: str, why: str) -> str:
     """What the RMA is of that a verdict's reason begins with."""
-    from healthcheck.store.rmas import rmas
-
     return next((one.part for one in rmas(store, [node]) if re.match(rf"RMA {one.id}\b", why)), "")

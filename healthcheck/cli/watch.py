@@ -5,18 +5,26 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.check import choose
 from healthcheck.cli.options import INVENTORY, RULES, STATE, TIMEOUT
 from healthcheck.cli.via import VIA, remote_transport
+from healthcheck.watch.hang import HangSources
+from healthcheck.watch.judged import unjudged
 from inventory.cli.formatted import formats
 from inventory.cli.lazy import LazyCommand
 from inventory.cli.limits import FANOUT, LIMIT
 from inventory.cli.span import span
 from inventory.errors import UsageError
+from inventory.jobs import job as asked
+from inventory.jobs import output_files
+from inventory.locate import find_inventory, state_dir
+from inventory.nodeset import fold
 from inventory.times import ago
 
 if TYPE_CHECKING:
@@ -25,7 +33,6 @@ if TYPE_CHECKING:
     from healthcheck.cli.watchnodes import NodeSampler
     from healthcheck.cli.watchpage import WatchView
     from healthcheck.cli.watchstore import WatchStore
-    from healthcheck.watch.hang import HangSources
     from healthcheck.watch.watcher import JobWatch
     from inventory.model import Node
 
@@ -138,8 +145,6 @@ class _Watching:
 
     def run(self) -> int:
         """Goes on until the job is over; the exit code."""
-        from healthcheck.watch.judged import unjudged
-
         interrupted = False
         if self._sampler is not None:
             self._sampler.start()
@@ -202,8 +207,6 @@ class _Watching:
 
     def _sources(self, now: float) -> HangSources:
         """What there is to know of a hang: logs, and what the nodes say."""
-        from dataclasses import replace
-
         found = self._logs.of_hang(now, min(self._watch.heard, self._watch.ended))
         if self._asker is None:
             return found
@@ -211,7 +214,6 @@ class _Watching:
         return replace(found, stacks=self._asker.stacks(self._watch.waited_for(found).hosts))
 
     def _ended(self, *, interrupted: bool) -> None:
-        from healthcheck.watch.hang import HangSources
         from healthcheck.watch.watcher import WatchUpdate
 
         self._watch.add_all(self._logs.finish())
@@ -231,8 +233,6 @@ class _Watching:
     def _is_over(self, newest: float) -> bool:
         """Whether the job is: by the scheduler, or as no one writes to its logs."""
         if self._job and time.monotonic() - self._asked >= _ASK_S:
-            from inventory.jobs import job as asked
-
             self._asked = time.monotonic()
             try:
                 return asked(self._job).state.startswith(_ENDED)
@@ -259,10 +259,6 @@ def _of_scheduler(job: str | None, logs: Sequence[str], nodes: str | None,
     """The node set and the logs, as given or as Slurm knows them."""
     if job is None or (logs and (nodes is not None or replay)):
         return nodes, tuple(logs)
-    from inventory.jobs import job as asked
-    from inventory.jobs import output_files
-    from inventory.nodeset import fold
-
     try:
         record = asked(job)
     except UsageError:
@@ -275,9 +271,7 @@ def _of_scheduler(job: str | None, logs: Sequence[str], nodes: str | None,
 
 def _nodes(names: str | None, inventory: str | None, rules: str | None, *, replay: bool) -> Sequence[Node]:
     """The nodes to ask, and to know the racks of; of an inventory all, where none is named."""
-    from healthcheck.cli.check import choose
     from healthcheck.ruleset.ruleset import ruleset_of
-    from inventory.locate import find_inventory
 
     if names is None and (not replay or find_inventory(inventory) is None):
         return ()
@@ -286,7 +280,6 @@ def _nodes(names: str | None, inventory: str | None, rules: str | None, *, repla
 
 def _kept(state: str | None, nodes: Sequence[Node]) -> WatchStore:
     from healthcheck.cli.watchstore import WatchStore
-    from inventory.locate import state_dir
 
     return WatchStore(state_dir(state), {node.name.partition(".")[0]: node.name for node in nodes})
 

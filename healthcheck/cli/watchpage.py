@@ -13,7 +13,7 @@ import click
 
 from healthcheck.watch import document
 from healthcheck.watch.judged import unjudged
-from healthcheck.watch.model import Certainty, SlowPattern, StepPhase, WatchFinding
+from healthcheck.watch.model import Certainty, SlowPattern, WatchFinding
 from inventory.text import clean
 from inventory.times import minute
 
@@ -59,7 +59,7 @@ def sentence(one: WatchFinding) -> str:
     parts = [f"{minute(one.since)} {clean(one.subject, 120)}"]
     if one.level.value == "rank" and one.hosts:
         parts.append(f"on {clean(', '.join(one.hosts[:4]), 200)}")
-    what = one.pattern.value + (f" in {_phase(one.phase)}" if one.phase is not None else "")
+    what = one.pattern.value + (f" in {one.phase.value}" if one.phase is not None else "")
     parts.append(f"{what} since step {one.since_step}")
     if one.pattern is not SlowPattern.HANG:
         parts.append(f"costs {one.lost_s:.3g} s a step ({100 * one.share:.0f} %)")
@@ -77,10 +77,6 @@ def cause(one: WatchFinding) -> str:
     if verdict.certainty is Certainty.NONE:
         return "cause: cannot tell" + (f" between {rivals}" if rivals else "")
     return f"cause: {verdict.cause.value} ({verdict.certainty.value}{f'; or {rivals}' if rivals else ''})"
-
-
-def _phase(phase: StepPhase) -> str:
-    return phase.value
 
 
 class _JsonLines:

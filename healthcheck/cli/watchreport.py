@@ -11,11 +11,21 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import INVENTORY, RULES, STATE
+from healthcheck.cli.watch import _nodes, _of_scheduler
 from healthcheck.cli.wrapping import echo
+from healthcheck.config import rulesfolder
+from healthcheck.store.file import opened
+from healthcheck.watch.goodput import goodput
+from healthcheck.watch.judged import unjudged
+from healthcheck.watch.mfu import ModelShape, utilisation
+from healthcheck.watch.model import StepPhase
+from healthcheck.watch.robust import median
 from inventory.cli.formatted import formats
 from inventory.cli.number import FiniteNumber
 from inventory.cli.span import span
 from inventory.errors import MusterError, UsageError
+from inventory.locate import state_dir
+from inventory.nodeset import fold
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +33,7 @@ if TYPE_CHECKING:
     from healthcheck.accounting.forecast import InterruptionForecast
     from healthcheck.cli.watchlogs import JobLogs
     from healthcheck.report.watchkept import KeptCause
-    from healthcheck.watch.mfu import ModelShape, Utilisation
+    from healthcheck.watch.mfu import Utilisation
     from healthcheck.watch.model import JobAttempt, StepWindow
     from healthcheck.watch.watcher import JobWatch
     from inventory.model import Node
@@ -81,15 +91,11 @@ def report(
 
     Exit: 0 the page is made, 2 usage, 3 no step times.
     """
-    from healthcheck.cli.watch import _nodes, _of_scheduler
     from healthcheck.cli.watchlogs import JobLogs
     from healthcheck.cli.watchpage import sentence
     from healthcheck.report.watched import JobReport, document, suspects, text
     from healthcheck.report.watchkept import adopted, beyond
-    from healthcheck.watch.goodput import goodput
-    from healthcheck.watch.judged import unjudged
     from healthcheck.watch.watcher import JobWatch, WatchSettings
-    from inventory.locate import state_dir
 
     if job is None and not logs:
         raise UsageError("no job named: muster watch report JOBID, or muster watch report --log DIR")
@@ -149,8 +155,6 @@ def _read(watch: JobWatch, logs: JobLogs, window: float) -> tuple[str, ...]:
 
 def _shape(parameters: float | None, tokens: float | None, layers: int | None, hidden: int | None,
            sequence: int | None, flops: float | None) -> ModelShape | None:
-    from healthcheck.watch.mfu import ModelShape
-
     attention = [layers, hidden, sequence]
     if flops is not None and (parameters is not None or tokens is not None or any(attention)):
         raise UsageError("--flops stands for the model's shape: give one of them")
@@ -167,8 +171,6 @@ def _mfu(watch: JobWatch, shape: ModelShape | None, flops: float | None, gpus: i
          peak: float | None, precision: str, sku: str | None,
          rules: str | None) -> tuple[Utilisation | None, str, tuple[str, ...]]:
     """The utilisation, or why there is none; and what to know of it."""
-    from healthcheck.watch.mfu import utilisation
-
     if shape is None and flops is None:
         return None, "give the model: --parameters and --tokens, or --flops", ()
     notes: list[str] = []
@@ -194,7 +196,6 @@ def _mfu(watch: JobWatch, shape: ModelShape | None, flops: float | None, gpus: i
 def _peak(sku: str | None, precision: str, rules: str | None) -> tuple[float | None, str]:
     """The peak of a SKU's GPU in TFLOPS, with its source; or why it is not known."""
     from healthcheck.burnin.publishedload import load_burnin
-    from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
 
     if sku is None:
@@ -221,9 +222,6 @@ def _sku_of(nodes: Sequence[Node], hosts: Sequence[str]) -> str | None:
 def checkpoint_cost(windows: Sequence[StepWindow]) -> float | None:
     """What a checkpoint costs in seconds: the median, over windows with one, of the time in it; None where
     ranks do not time them."""
-    from healthcheck.watch.model import StepPhase
-    from healthcheck.watch.robust import median
-
     costs = [took * (one.last - one.first + 1) for one in windows
              if (took := one.phases.get(StepPhase.CHECKPOINT, 0.0)) > 0]
     return median(costs) if costs else None
@@ -235,13 +233,10 @@ def _forecast(state: Path, rules: str | None, nodes: int,
     from healthcheck.accounting.forecast import forecast
     from healthcheck.accounting.read import read
     from healthcheck.accounting.summary import summary
-    from healthcheck.config.rulesfolder import folders
-    from healthcheck.ruleset.rulenames import read_rule_names
-    from healthcheck.store.file import opened
-    from healthcheck.triage.policyload import load_policy
+    from healthcheck.triage.policyload import policy_of
 
-    found, now = folders(rules), time.time()
-    policy = load_policy(found, read_rule_names(found))
+    now = time.time()
+    policy = policy_of(rules)
     try:
         with opened(state) as store:
             made = summary(read(store, None, policy, now - _SINCE_S, now, {}), now - _SINCE_S, now, ())
@@ -254,7 +249,6 @@ def _kept(state: Path, job: str, attempts: Sequence[JobAttempt]) -> tuple[KeptCa
     """What was kept of the job in the time of its attempts, or at any time where none is known; nothing
     without a store."""
     from healthcheck.report.watchkept import kept
-    from healthcheck.store.file import opened
     from healthcheck.store.watched import of_job
 
     start = attempts[0].began if attempts else 0.0
@@ -269,8 +263,6 @@ def _kept(state: Path, job: str, attempts: Sequence[JobAttempt]) -> tuple[KeptCa
 
 def _spares(hosts: Sequence[str], bad: Sequence[str]) -> str:
     """The command that proposes nodes in place of those."""
-    from inventory.nodeset import fold
-
     rest = [host for host in hosts if host not in bad]
     if not bad or not rest:
         return ""

@@ -4,6 +4,7 @@ for grep."""
 from __future__ import annotations
 
 import sys
+from shutil import get_terminal_size
 
 import click
 
@@ -15,8 +16,6 @@ def echo(text: str, *, err: bool = False) -> None:
     if stream is None or not stream.isatty():
         click.echo(text, err=err)
         return
-    from shutil import get_terminal_size
-
     from healthcheck.report.lines import wrapped
 
     width = get_terminal_size().columns

@@ -38,6 +38,14 @@ def write_whole(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = T
         raise
 
 
+def write_named(path: Path, data: bytes, what: str, mode: int = 0o600) -> None:
+    """`write_whole` of a file that a person named; raises UsageError that names it as `what`."""
+    try:
+        write_whole(path, data, mode)
+    except OSError as error:
+        raise UsageError(f"{what}: cannot be written: {error.strerror}") from None
+
+
 def make_folder(path: Path, what: str) -> None:
     """Creates the folder and its parents; raises UsageError that names `what` it is for."""
     try:

@@ -18,7 +18,7 @@ from healthcheck.store.history import ComponentLocation
 from healthcheck.store.rmas import CHASSIS, Rma, RmaAlarm, alarm, answered
 from healthcheck.store.silences import silenced
 from healthcheck.triage.faults import accuses
-from healthcheck.triage.gather import domains, ports, returned
+from healthcheck.triage.gather import domains, ports, returned, window
 from healthcheck.triage.past import (
     NodeHistory,
     OpenCordon,
@@ -30,13 +30,7 @@ from healthcheck.triage.past import (
 from healthcheck.triage.policy import TriagePolicy
 from inventory.model import Node
 
-_DAY = 86400.0
 _NO_VERSIONS: Mapping[str, str] = {}
-
-
-def window(policy: TriagePolicy) -> float:
-    """How far back a policy looks, in seconds."""
-    return max(policy.repeat.days, policy.climb.days, policy.flap.hours / 24) * _DAY
 
 
 @dataclass

@@ -16,17 +16,14 @@ from healthcheck.store.cordons import CordonState
 from healthcheck.store.file import Store
 from healthcheck.store.incidents import TRIAGE, incidents
 from healthcheck.store.machines import AnotherMachine
-from healthcheck.store.repairs import word_of
 from healthcheck.store.rmas import CHASSIS, Rma, rmas
 from healthcheck.store.silences import Silence, everything
 from healthcheck.store.versions import VersionSpan, history
-from healthcheck.triage.gather import numbers_taken, unproven_by_bringup, where
-from healthcheck.triage.past import REPAIRED, OpenVerdict, Repaired
+from healthcheck.triage.gather import numbers_taken, repairs, unproven_by_bringup, where
+from healthcheck.triage.past import OpenVerdict, Repaired
 
 # The ledger's names for triage.
 _BY_TRIAGE = "triage"
-_REPAIRS = ("reboot", "reset-gpu", "restart-service", REPAIRED)
-_DONE = ("done", "rebooted")
 
 
 @dataclass(frozen=True)
@@ -183,11 +180,7 @@ def read(store: Store, profile: str, since: float) -> StoreHistory:
     for name, *values in store.rows("SELECT name, state, began, seen, ended FROM spell "
                                     "JOIN node ON node.id = spell.node ORDER BY name, began"):
         found.states[name].append(PastState(*values))
-    for name, action, finished, outcome, evidence in store.rows(
-            "SELECT node, action, finished, outcome, evidence FROM ledger WHERE finished >= ?", since):
-        if action in _REPAIRS and str(outcome).startswith(_DONE):
-            of = word_of(store, name, evidence) if action == REPAIRED else frozenset()
-            found.repairs[name].append(Repaired(finished, action, of=of))
+    found.repairs = repairs(store, since)
     for nodes, name, why, began, ended in store.rows(
             "SELECT nodes, name, why, began, ended FROM lease ORDER BY id"):
         for node in json.loads(nodes):

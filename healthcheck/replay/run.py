@@ -14,13 +14,13 @@ from types import MappingProxyType
 
 from healthcheck.model.faultkind import Isolation
 from healthcheck.replay.incidents import Incidents
-from healthcheck.replay.rebuild import Rebuilt, window
+from healthcheck.replay.rebuild import Rebuilt
 from healthcheck.replay.record import StoreHistory
 from healthcheck.replay.schedule import ReplaySchedule
 from healthcheck.store.versions import OF_NODES, POLICY
 from healthcheck.triage.correlate import domains as places
 from healthcheck.triage.faults import accuses
-from healthcheck.triage.gather import change, domains, ports, shows_until
+from healthcheck.triage.gather import change, domains, ports, shows_until, window
 from healthcheck.triage.past import (
     FleetHistory,
     Isolated,

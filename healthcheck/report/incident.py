@@ -3,7 +3,7 @@ who closed it and why."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -14,16 +14,15 @@ from healthcheck.triage.changed import lines as change_lines
 from healthcheck.triage.likelihood import words
 from healthcheck.triage.past import VersionChange
 from healthcheck.triage.whole import named
-from inventory.nodeset import natural
+from inventory.nodeset import fold, natural
 from inventory.text import clean
 from inventory.times import ago, iso, minute
 
-Fold = Callable[[Iterable[str]], str]
 _HEAD = ("ID", "WHERE", "OWNER", "OPENED", "STATE", "NODES", "WHAT")
 _WHAT = 90
 
 
-def lines(found: Sequence[StoredIncident], now: float, fold: Fold) -> Iterator[str]:
+def lines(found: Sequence[StoredIncident], now: float) -> Iterator[str]:
     """A table, one line per incident."""
     rows = [_HEAD, *(
         (str(one.id), clean(named(one.kind, one.place), 60), one.owner, minute(one.began),

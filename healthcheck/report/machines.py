@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from healthcheck.store.machines import AnotherMachine
+from inventory.nodeset import fold
 from inventory.times import minute
 
-Fold = Callable[[Iterable[str]], str]
 
-
-def lines(machines: Sequence[AnotherMachine], fold: Fold) -> Iterator[str]:
+def lines(machines: Sequence[AnotherMachine]) -> Iterator[str]:
     """A line for each, and one for two that changed places, with the command that brings them up again."""
     named: set[str] = set()
     for one in machines:

@@ -3,7 +3,7 @@ as text and as JSON (muster.nodes/1)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
@@ -14,12 +14,12 @@ from healthcheck.model.verdict import MACHINE, Verdict
 from healthcheck.store.clock import in_future
 from healthcheck.store.history import Spell
 from healthcheck.triage.past import NodeHistory
+from inventory.nodeset import fold
 from inventory.text import clean
 from inventory.times import ago, iso, minute
 
 NEVER = "never-seen"
 HEALTHY = NodeState.HEALTHY.value
-Fold = Callable[[Iterable[str]], str]
 Paint = Callable[[str, str], str]       # (text, a state or "head") -> the text, coloured if wanted
 _HEAD = ("NODE", "LIFECYCLE", "STATE", "ISOLATION", "REPAIR", "OWNER", "FAULT", "SINCE", "CORDON", "SILENCED",
          "RMA", "WHY")
@@ -93,7 +93,7 @@ def row(
 
 
 def lines(
-    rows: Sequence[NodeRow], now: float, fold: Fold, paint: Paint, *, every: bool = False,
+    rows: Sequence[NodeRow], now: float, paint: Paint, *, every: bool = False,
     width: int | None = None,
 ) -> Iterator[str]:
     """The table, then the quiet nodes, folded; a stale state has a question mark. Where a terminal of this
@@ -162,7 +162,7 @@ def _cells(one: NodeRow, now: float) -> tuple[str, ...]:
 
 
 def remarks(
-    rows: Sequence[NodeRow], newest: float | None, now: float, stale_s: float, fold: Fold,
+    rows: Sequence[NodeRow], newest: float | None, now: float, stale_s: float,
 ) -> Iterator[str]:
     """Remarks: the number of nodes, the age of the newest sweep, and nodes not seen for long, or ever."""
     age = (f"the newest sweep is {ago(now - newest)} old" if newest is not None

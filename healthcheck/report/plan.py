@@ -13,10 +13,10 @@ from healthcheck.report.machines import lines as machine_lines
 from healthcheck.store.verdicts import lines_of
 from healthcheck.triage.changed import batches, change_document, lines
 from healthcheck.triage.plan import Act, PlannedAction, TriagePlan, Withheld
+from inventory.nodeset import fold
 from inventory.text import clean
 from inventory.times import ago, iso, minute
 
-Fold = Callable[[Iterable[str]], str]
 # How a person ends the jobs that run on some nodes: a command, or words where none is known.
 EndJobs = Callable[[Sequence[str]], str]
 _WIDE = 150
@@ -29,7 +29,7 @@ def no_command(nodes: Sequence[str]) -> str:
 
 
 def text(
-    plan: TriagePlan, nodes: int, serving: int, newest: float | None, fold: Fold, *,
+    plan: TriagePlan, nodes: int, serving: int, newest: float | None, *,
     held_back: Iterable[str] = (), end_jobs: EndJobs = no_command,
 ) -> Iterator[str]:
     """The plan, line by line, most important first. `newest` is when the newest stored sweep began;
@@ -55,22 +55,22 @@ def text(
         yield f"incident{number}  {where}: {clean(incident.why, 400)} ({incident.owner.value})"
     for end in plan.ends:
         yield f"incident {end.id} ends: {clean(end.why, 300)}"
-    yield from _folded(((step.act.value, step.node, _why(step)) for step in plan.steps), fold)
-    yield from machine_lines(plan.machines, fold)
+    yield from _folded((step.act.value, step.node, _why(step)) for step in plan.steps)
+    yield from machine_lines(plan.machines)
     if plan.unmeasured:
         yield (f"unknown   {fold(plan.unmeasured)}: no fresh sweep, so the plan does not cover them; see: "
                "muster nodes")
-    yield from _withheld(plan, fold)
+    yield from _withheld(plan)
     yield from held_back
     acted = {step.node for step in plan.steps} | {one.node for one in plan.withheld}
     kept = [verdict for verdict in plan.verdicts if verdict.isolation is not Isolation.NONE
             and verdict.node not in acted]
     held = [one for one in kept if one.node in plan.held or one.node not in plan.out]
-    yield from _folded((("held", one.node, _cause(one)) for one in held), fold)
-    yield from _folded((("not in service", one.node, f"{plan.out[one.node]}; {_cause(one)}") for one in kept
-                        if one not in held), fold)
+    yield from _folded(("held", one.node, _cause(one)) for one in held)
+    yield from _folded(("not in service", one.node, f"{plan.out[one.node]}; {_cause(one)}") for one in kept
+                        if one not in held)
     if plan.only_since:
-        yield _only_since(plan.only_since, fold)
+        yield _only_since(plan.only_since)
     if plan.to_end:
         yield (f"by hand   {fold(plan.to_end)}: end the jobs that still run there; muster ends none: "
                f"{end_jobs(plan.to_end)}")
@@ -84,26 +84,26 @@ def text(
         yield f"watch     {fold(names)}: {fault} ({owner})"
 
 
-def undo_text(plan: TriagePlan, since: float, fold: Fold) -> Iterator[str]:
+def undo_text(plan: TriagePlan, since: float) -> Iterator[str]:
     """What `--undo-since` would give back, and why not the rest."""
     yield from (clean(line, _CHANGES) for line in lines(plan.changes))
     if not plan.changes:
         yield f"nothing that nodes are judged by has changed since {minute(since)}: there is nothing to undo"
         return
-    yield from _folded(((step.act.value, step.node, clean(step.why, _CHANGES)) for step in plan.steps), fold)
-    yield from _withheld(plan, fold)
+    yield from _folded((step.act.value, step.node, clean(step.why, _CHANGES)) for step in plan.steps)
+    yield from _withheld(plan)
     if not plan.steps and not plan.withheld:
         yield f"triage has taken no node from jobs since {minute(since)} that is held still"
 
 
-def _only_since(nodes: Mapping[str, float], fold: Fold) -> str:
+def _only_since(nodes: Mapping[str, float]) -> str:
     """Which nodes nothing but a change takes from jobs, and how they are given back where it was wrong."""
     names, since = fold(nodes), minute(min(nodes.values()))
     return (f"by change {names}: nothing but a change keeps jobs away; if that was wrong, put back what held "
             f"before, then: muster check {names} --store; muster triage --undo-since {since}")
 
 
-def _folded(each: Iterable[tuple[str, str, str]], fold: Fold) -> Iterator[str]:
+def _folded(each: Iterable[tuple[str, str, str]]) -> Iterator[str]:
     """Lines of an action, a node and a reason; each reason once with its nodes,
     in the order of the first node."""
     names: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -122,7 +122,7 @@ def _cause(verdict: Verdict) -> str:
     return f"{clean(why, _WIDE)}  {_asked(verdict)}"
 
 
-def _withheld(plan: TriagePlan, fold: Fold) -> Iterator[str]:
+def _withheld(plan: TriagePlan) -> Iterator[str]:
     """What is withheld, a line for each reason; for what the breaker withholds,
     one per incident and other fault."""
     groups: dict[tuple[str, str], list[Withheld]] = defaultdict(list)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from healthcheck.replay.compare import IsolationPair, PolicyComparison, Side
 from healthcheck.replay.run import Hold
+from inventory.nodeset import fold
 from inventory.text import clean, many
 from inventory.times import iso, minute
 
-Fold = Callable[[Iterable[str]], str]
 _WHY = 90
 _MOST_SAME = 20
 LIMITS = (
@@ -30,7 +30,7 @@ ON = (
 )
 
 
-def text(found: PolicyComparison, fold: Fold) -> Iterator[str]:
+def text(found: PolicyComparison) -> Iterator[str]:
     """Both sides in numbers, then each difference, then what is equal."""
     yield f"since {minute(found.since)}, at {found.moments:,} moments{'':<6}would have      was"
     for name, would, was in (("isolations", found.would.isolations, found.was.isolations),
@@ -61,14 +61,14 @@ def text(found: PolicyComparison, fold: Fold) -> Iterator[str]:
         if len(same) > _MOST_SAME:
             yield f"  and {len(same) - _MOST_SAME} more: --format json"
     yield ""
-    yield from _people(found, fold)
+    yield from _people(found)
     yield ""
     yield from LIMITS
     yield ""
     yield from ON
 
 
-def _people(found: PolicyComparison, fold: Fold) -> Iterator[str]:
+def _people(found: PolicyComparison) -> Iterator[str]:
     """What people did with muster in that time, and whether triage agrees."""
     people = found.people
     agreed = [one for one in people.theirs if one.agreed]

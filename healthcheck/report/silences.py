@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.problem import Problem
 from healthcheck.store.silences import Silence, SilenceEnd, silenced
 from healthcheck.triage.plan import TriagePlan
+from inventory.nodeset import fold
 from inventory.text import clean, many
 from inventory.times import ago, minute
 
-Fold = Callable[[Iterable[str]], str]
 SOON_S = 86400.0            # an operator looks once a day
 _SHOWN = 3
 
 
-def held_back(plan: TriagePlan, silences: Collection[Silence], fold: Fold) -> Iterator[str]:
+def held_back(plan: TriagePlan, silences: Collection[Silence]) -> Iterator[str]:
     """A line for each silence that holds something back: nodes, rules, for what these would isolate."""
     for one in silences:
         mine = {each.node: problems for each in plan.held_back if (problems := [
@@ -61,9 +61,7 @@ def of_node(problems: Iterable[Problem], silences: Collection[Silence], now: flo
                      for one, rules in found.items())
 
 
-def notes(
-    silences: Iterable[Silence], problems: Collection[Problem], now: float, fold: Fold,
-) -> Iterator[str]:
+def notes(silences: Iterable[Silence], problems: Collection[Problem], now: float) -> Iterator[str]:
     """A note for each silence that ends within a day, or expired within the last one, and covers a problem
     that is there now and that no other silence covers then."""
     every = list(silences)
@@ -87,7 +85,7 @@ def notes(
 
 
 def line(
-    one: Silence, now: float, fold: Fold, problems: Collection[Problem] | None, held: Collection[str],
+    one: Silence, now: float, problems: Collection[Problem] | None, held: Collection[str],
 ) -> str:
     """A silence that holds or will: what it holds back, of `problems` if they are given, and which of its
     nodes a cordon of ours holds all the same."""
@@ -101,7 +99,7 @@ def line(
             f"{clean(one.who)}  {clean(one.why)}")
 
 
-def ended_line(one: Silence, now: float, fold: Fold, by: SilenceEnd | None) -> str:
+def ended_line(one: Silence, now: float, by: SilenceEnd | None) -> str:
     """A silence that is over, by time or by a person's word."""
     how = f"ended by {clean(by.who)} ({clean(by.why, 100)})" if by is not None else "expired"
     return (f"silence {one.id}: {clean(one.rule)} on {fold(one.nodes)}  {how} at {minute(one.over)}, "

@@ -3,16 +3,16 @@ and the next command."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from healthcheck.store.strays import Stray, StrayKind
+from inventory.nodeset import fold
 
-Fold = Callable[[Iterable[str]], str]
 _WHAT = {StrayKind.STORE: "marks of an unknown store",
          StrayKind.NUMBER: "marks of ours without an open cordon in this store"}
 
 
-def lines(found: Iterable[Stray], fold: Fold) -> Iterator[str]:
+def lines(found: Iterable[Stray]) -> Iterator[str]:
     """Notes of people, one line each; then marks, one line per kind, with folded nodes."""
     strays = list(found)
     for said in dict.fromkeys(one.words for one in strays if one.kind is StrayKind.PERSON):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -12,10 +12,10 @@ from healthcheck.accounting.forecast import InterruptionForecast
 from healthcheck.accounting.summary import HeldTime, Rate, Summary, SummaryRow, Worst
 from healthcheck.accounting.times import DurationStats
 from healthcheck.report import forecast
+from inventory.nodeset import fold
 from inventory.text import clean, many
 from inventory.times import ago, iso, minute
 
-Fold = Callable[[Iterable[str]], str]
 # A rule of thumb that Imbue's CTO had heard from others, as he said in the Latent Space podcast in 2024
 # (latent.space/p/llm-training-2024); their own rate was lower.
 FIELD = 3.0
@@ -43,7 +43,7 @@ DEFINITIONS = (
 )
 
 
-def text(found: Summary, fold: Fold, away: Mapping[str, str], definitions: Iterable[str],
+def text(found: Summary, away: Mapping[str, str], definitions: Iterable[str],
          job: InterruptionForecast | None = None) -> Iterator[str]:
     """The summary, line by line. `away` are the nodes that are not in service by the inventory,
     with their lifecycle; `job` is what a job has to expect."""
@@ -73,7 +73,7 @@ def text(found: Summary, fold: Fold, away: Mapping[str, str], definitions: Itera
         yield from _table(name, rows)
     yield ""
     yield _worst(found.worst)
-    yield _out(found, fold)
+    yield _out(found)
     if found.held.total:
         yield _held(found.held)
     states: dict[str, list[str]] = {}
@@ -147,7 +147,7 @@ def _held(time: HeldTime) -> str:
             + ", ".join(f"{seconds / 3600:,.1f} {words}" for seconds, words in parts if seconds >= 1))
 
 
-def _out(found: Summary, fold: Fold) -> str:
+def _out(found: Summary) -> str:
     nodes = {held.node for held in found.out}
     if not nodes:
         return "out of service now: none by muster"

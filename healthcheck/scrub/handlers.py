@@ -116,8 +116,9 @@ def _groups(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     return _redigit(match[0], ":", _digits(scrubber, raw))
 
 
-def _cisco(scrubber: Scrubber, match: re.Match[str]) -> str | None:
-    return _redigit(match[0], ".", _digits(scrubber, match[0].replace(".", "").lower()))
+def _split_by(separator: str) -> Handler:
+    return lambda scrubber, match: _redigit(
+        match[0], separator, _digits(scrubber, match[0].replace(separator, "").lower()))
 
 
 def _guid(scrubber: Scrubber, match: re.Match[str]) -> str | None:
@@ -126,18 +127,8 @@ def _guid(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     return match[1] + (match[2] or "") + _redigit(match[3], "", _digits(scrubber, match[3].lower()))
 
 
-def _ppin(scrubber: Scrubber, match: re.Match[str]) -> str | None:
-    return match[1] + _redigit(match[2], "",
-                               scrubber.replacements.hexadecimal("serial number", match[2].lower()))
-
-
 def _second_is_digits(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     return match[1] + _redigit(match[2], "", _digits(scrubber, match[2].lower()))
-
-
-def _container(scrubber: Scrubber, match: re.Match[str]) -> str | None:
-    return match[1] + _redigit(match[2], "",
-                               scrubber.replacements.hexadecimal("container id", match[2].lower()))
 
 
 def _bare(scrubber: Scrubber, match: re.Match[str]) -> str | None:
@@ -269,10 +260,6 @@ def _identified(kind: str) -> Handler:
         match[2], "", scrubber.replacements.hexadecimal(kind, match[2].lower()))
 
 
-def _array(scrubber: Scrubber, match: re.Match[str]) -> str | None:
-    return _redigit(match[1], ":", _digits(scrubber, match[1].replace(":", "").lower()))
-
-
 def _mount_unit(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     return paths.pieces(scrubber, match[1]) + match[2]
 
@@ -329,14 +316,14 @@ TABLE: Table = (
     (forms.USERINFO, _userinfo), (forms.AUTHORIZATION, _headed("secret")), (forms.LINK_HEADER, _link_header),
     (forms.SECRET, _headed("secret")), (forms.UUID, _uuid), (forms.HOMES, _home),
     (forms.DOCKER_ID, _like("identifier")), (forms.PAIRS, _pairs), (forms.IPV6, _ipv6), (forms.GUID, _guid),
-    (forms.PPIN, _ppin), (forms.GROUPS, _groups), (forms.ARRAY, _array),
+    (forms.PPIN, _identified("serial number")), (forms.GROUPS, _groups), (forms.ARRAY, _split_by(":")),
     (forms.CLOUD, _identified("cloud id")), (forms.VOLUME, _identified("cloud id")),
     (forms.OCID, _like("cloud id")), (forms.INTERFACE, _identified("interface id")),
     (forms.AUDIT_HEX, _identified("hexadecimal id")), (forms.CERTIFICATE, _certificate),
-    (forms.NODE_DESC, _node_desc), (forms.CISCO, _cisco), (forms.IPV4, _ipv4), (forms.DASHED, _dashed),
-    (forms.LABEL, _label), (forms.SERIAL, _headed("serial number")),
+    (forms.NODE_DESC, _node_desc), (forms.CISCO, _split_by(".")), (forms.IPV4, _ipv4),
+    (forms.DASHED, _dashed), (forms.LABEL, _label), (forms.SERIAL, _headed("serial number")),
     (forms.SERIAL_CAPITALS, _headed("serial number")), (forms.SERIAL_LETTERS, _headed("serial number")),
-    (forms.ENX, _second_is_digits), (forms.CONTAINER, _container), (forms.BARE, _bare),
+    (forms.ENX, _second_is_digits), (forms.CONTAINER, _identified("container id")), (forms.BARE, _bare),
     (forms.TOKEN, _like("secret")), (forms.SSID, _headed("SSID")),
     (forms.DISK_ID, _headed("serial number")), (forms.INSTANCE, _instance),
     (forms.DISTINGUISHED, _named_by("directory name")), (forms.DOMAIN_USER, _domain_user),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from healthcheck.model.verdict import StoredIncident
@@ -11,9 +11,9 @@ from healthcheck.report.nodes import HEALTHY, NEVER
 from healthcheck.store.history import Spell
 from healthcheck.store.ledger import LedgerEntry
 from healthcheck.triage.whole import named
+from inventory.nodeset import fold
 from inventory.text import clean
 
-Fold = Callable[[Iterable[str]], str]
 HOURS = 24
 _WORSE = {"unhealthy": 4, "unknown": 3, "degraded": 2, NEVER: 1, HEALTHY: 0}
 _MOST = 14
@@ -41,7 +41,7 @@ def before(spells: Sequence[Spell], since: float) -> str:
     return state
 
 
-def of_states(spells: Mapping[str, Sequence[Spell]], since: float, fold: Fold) -> list[Change]:
+def of_states(spells: Mapping[str, Sequence[Spell]], since: float) -> list[Change]:
     """Nodes whose state is another than it was, by from and to; and those that changed and came back."""
     moved: dict[tuple[str, str], list[tuple[float, str]]] = defaultdict(list)
     for node, held in spells.items():
@@ -58,13 +58,13 @@ def of_states(spells: Mapping[str, Sequence[Spell]], since: float, fold: Fold) -
             text = f"first seen, {state}"
         else:
             text = f"{was} → {state}"
-        found.append(Change(max(at for at, _ in nodes), text, len(names), _names(names, fold),
+        found.append(Change(max(at for at, _ in nodes), text, len(names), _names(names),
                             _WORSE.get(state, 0) > _WORSE.get(was, 0) and state != HEALTHY,
                             f"muster history {{}} --since {HOURS}h"))
     return found
 
 
-def of_incidents(incidents: Iterable[StoredIncident], since: float, fold: Fold) -> list[Change]:
+def of_incidents(incidents: Iterable[StoredIncident], since: float) -> list[Change]:
     """Incidents that were opened or closed."""
     found = []
     for one in incidents:
@@ -72,14 +72,14 @@ def of_incidents(incidents: Iterable[StoredIncident], since: float, fold: Fold) 
         show = f"muster incident show {one.id}"
         if one.ended is not None and one.ended > since:
             found.append(Change(one.ended, f"incident {one.id} closed: {where}", len(names),
-                                _names(names, fold), False, show))
+                                _names(names), False, show))
         elif one.began > since:
             found.append(Change(one.began, f"incident {one.id} opened: {where}", len(names),
-                                _names(names, fold), True, show))
+                                _names(names), True, show))
     return found
 
 
-def of_actions(lines: Iterable[LedgerEntry], fold: Fold) -> list[Change]:
+def of_actions(lines: Iterable[LedgerEntry]) -> list[Change]:
     """What muster and people did, by action and person."""
     groups: dict[tuple[str, str], list[LedgerEntry]] = defaultdict(list)
     for line in lines:
@@ -89,7 +89,7 @@ def of_actions(lines: Iterable[LedgerEntry], fold: Fold) -> list[Change]:
         names = list(dict.fromkeys(line.node for line in group if line.node))
         failed = sum((line.outcome or "").startswith("not done") for line in group)
         text = f"{action}, by {who}" + (f" ({failed} not done)" if failed else "")
-        found.append(Change(max(line.time for line in group), text, len(names), _names(names, fold), False,
+        found.append(Change(max(line.time for line in group), text, len(names), _names(names), False,
                             ""))
     return found
 
@@ -104,5 +104,5 @@ def document(found: Iterable[Change]) -> list[dict[str, Any]]:
     return lines
 
 
-def _names(names: Sequence[str], fold: Fold) -> str:
+def _names(names: Sequence[str]) -> str:
     return clean(fold(names), _MOST_NAMES) if names else ""

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from healthcheck.model.outcome import Owner, Repair, Severity, Status
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
+from healthcheck.store.rows import insert, node_numbers, update
 from inventory.text import clean, many
 
 WRONG_DATA, SLOW, LINK, DEAD, ERRORS, SHARED = (
@@ -85,9 +86,7 @@ def write(store: Store, found: FinishedBurnIn, who: str, now: float) -> list[str
         by_node.setdefault(one.node, []).append(one)
     ended = []
     with store.writing() as db:
-        db.executemany("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING",
-                       [(name,) for name in (*by_node, *found.passed)])
-        numbers = {row[1]: row[0] for row in db.execute("SELECT id, name FROM node")}
+        numbers = node_numbers(db, (*by_node, *found.passed))
         for node, stages in found.passed.items():
             over = [number
                     for number, evidence in db.execute("SELECT id, evidence FROM problem WHERE node = ? "
@@ -129,7 +128,7 @@ def _begin(db: sqlite3.Connection, node: int, one: BurnInAccusation, found: Fini
     evidence = {"run": found.run, "length": found.length, "stages": list(one.stages),
                 "for": list(one.tests_for), "against": list(one.tests_against)}
     severity = one.severity.value
-    held = db.execute("SELECT id, severity, evidence FROM problem WHERE node = ? AND rule = ? "
+    held = db.execute("SELECT id, severity, evidence, sweeps FROM problem WHERE node = ? AND rule = ? "
                       "AND subject = ? AND status = ? AND evidence IS NOT NULL AND ended IS NULL",
                       (node, one.rule, one.subject, Status.FAIL.value)).fetchone()
     if held is not None:
@@ -139,18 +138,15 @@ def _begin(db: sqlite3.Connection, node: int, one: BurnInAccusation, found: Fini
         severity = max(severity, held[1], key=_SEVERITIES.index)
         evidence["stages"] = list(dict.fromkeys((*before["stages"], *one.stages)))
         evidence["length"] = max(before["length"], found.length, key=LENGTHS.index)
-    values = (severity, one.owner.value, one.observed, one.expected, _reason(one, found.run), one.remedy,
-              one.repair.value if one.repair is not None else None, json.dumps(evidence), found.at)
+    values: dict[str, object] = {
+        "severity": severity, "owner": one.owner.value, "observed": one.observed, "expected": one.expected,
+        "reason": _reason(one, found.run), "remedy": one.remedy, "evidence": json.dumps(evidence),
+        "seen": found.at, **({"repair": one.repair.value} if one.repair is not None else {})}
     if held is not None:
-        db.execute("UPDATE problem SET severity = ?, owner = ?, observed = ?, expected = ?, reason = ?, "
-                   "remedy = ?, repair = coalesce(?, repair), evidence = ?, seen = ?, sweeps = sweeps + 1 "
-                   "WHERE id = ?", (*values, held[0]))
+        update(db, "problem", held[0], **values, sweeps=held[3] + 1)
     else:
-        db.execute("INSERT INTO problem (severity, owner, observed, expected, reason, remedy, repair, "
-                   "evidence, seen, began, sweeps, node, rule, subject, status, component) VALUES (?, ?, ?, "
-                   "?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)",
-                   (*values, found.at, node, one.rule, one.subject, Status.FAIL.value,
-                    _component(db, node, one)))
+        insert(db, "problem", **values, began=found.at, sweeps=1, node=node, rule=one.rule,
+               subject=one.subject, status=Status.FAIL.value, component=_component(db, node, one))
     return True
 
 
@@ -190,4 +186,4 @@ def _reason(one: BurnInAccusation, run: str) -> str:
 
 
 def _line(db: sqlite3.Connection, now: float, who: str, action: str, node: str, why: str, run: str) -> None:
-    ledger.finish(db, ledger.begin(db, now, who, action, node, why, f"burn-in {run}"), "written down", now)
+    ledger.done(db, now, who, action, node, why, f"burn-in {run}", "written down")

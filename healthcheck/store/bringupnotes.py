@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from healthcheck.store import ledger
+from healthcheck.store.rows import insert
 
 # How a machine stands in its step.
 QUEUED = "queued"       # to be looked at as soon as there is a place
@@ -44,7 +45,7 @@ def stood(
 
 def entered(db: sqlite3.Connection, node: str, step: str, now: float) -> None:
     """Writes down that a machine is looked at in this step for the first time."""
-    db.execute("INSERT INTO bringup_step (node, step, began, why) VALUES (?, ?, ?, '')", (node, step, now))
+    insert(db, "bringup_step", node=node, step=step, began=now, why="")
 
 
 def left(
@@ -56,9 +57,7 @@ def left(
                     "AND ended IS NULL",
                     (now, outcome, why, node, step))
     if not at.rowcount:
-        db.execute("INSERT INTO bringup_step (node, step, began, ended, outcome, why) "
-                   "VALUES (?, ?, ?, ?, ?, ?)",
-                   (node, step, now, now, outcome, why))
+        insert(db, "bringup_step", node=node, step=step, began=now, ended=now, outcome=outcome, why=why)
     mended(db, node, now)
     stand = DONE if onward is None else QUEUED
     db.execute("UPDATE bringup SET step = coalesce(?, step), since = ?, stand = ?, said = '', again = NULL, "
@@ -105,11 +104,8 @@ def action_begun(
 ) -> int:
     """Records the start of an action, here and in the ledger; returns its number."""
     line = ledger.begin(db, now, who, f"bringup {step}", node, name, "; ".join((key, *change)))
-    number = db.execute("INSERT INTO bringup_deed (node, step, key, name, change, began, said, counts, line) "
-                        "VALUES (?, ?, ?, ?, ?, ?, '', 1, ?)",
-                        (node, step, key, name, json.dumps(list(change)), now, line)).lastrowid
-    assert number is not None  # noqa: S101  (an INSERT always has one)
-    return number
+    return insert(db, "bringup_deed", node=node, step=step, key=key, name=name,
+                  change=json.dumps(list(change)), began=now, said="", counts=1, line=line)
 
 
 def action_ended(db: sqlite3.Connection, number: int, done: bool | None, said: str, now: float) -> None:

@@ -197,8 +197,7 @@ def skip(
                 mended(db, node, now)
                 stood(db, node, QUEUED, f"{who} had {step} skipped", again=now, kept=_may_login(row["kept"]))
             messages[node] = f"{step} will be skipped, and never counts as passed"
-            line = ledger.begin(db, now, who, f"bringup skip {step}", node, why)
-            ledger.finish(db, line, messages[node], now)
+            ledger.done(db, now, who, f"bringup skip {step}", node, why, "", messages[node])
     return messages
 
 
@@ -222,8 +221,8 @@ def retry(store: Store, nodes: Iterable[str], who: str, now: float) -> dict[str,
             stood(db, node, QUEUED, f"{who} had {row['step']} begun anew", again=now,
                   kept=_may_login(row["kept"]))
             messages[node] = f"{row['step']} begins anew"
-            ledger.finish(db, ledger.begin(db, now, who, f"bringup retry {row['step']}", node,
-                                           "somebody looked"), messages[node], now)
+            ledger.done(db, now, who, f"bringup retry {row['step']}", node, "somebody looked", "",
+                        messages[node])
     return messages
 
 

@@ -10,6 +10,7 @@ from enum import Enum
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
 from healthcheck.store.marks import CordonMark
+from healthcheck.store.rows import update
 
 
 class CordonState(Enum):
@@ -88,7 +89,7 @@ def mean(
 def asked(store: Store, cordon: Cordon) -> None:
     """Records that the back end is about to be asked: after a kill from now on it may be done."""
     with store.writing() as db:
-        db.execute("UPDATE cordon SET asked = 1 WHERE id = ?", (cordon.id,))
+        update(db, "cordon", cordon.id, asked=1)
 
 
 def name(db: sqlite3.Connection) -> str:
@@ -114,9 +115,8 @@ def held(
     """Writes down that a cordon was seen to be there just after it was made, or made again: as whose, and
     since when by the back end."""
     with store.writing() as db:
-        db.execute("UPDATE cordon SET state = ?, ended = NULL, user = ?, stamp = ?, shown = NULL "
-                   "WHERE id = ?",
-                   (CordonState.HELD.value, user, stamp, cordon.id))
+        update(db, "cordon", cordon.id, state=CordonState.HELD.value, ended=None, user=user, stamp=stamp,
+               shown=None)
         ledger.finish(db, cordon.line if line is None else line, outcome, now)
 
 
@@ -138,10 +138,8 @@ def again(store: Store, cordon: Cordon, why: str, who: str, now: float) -> int:
 def reopen(store: Store, cordon: Cordon, said: str, who: str, now: float) -> None:
     """Writes down that a cordon, which was taken for void, is there after all."""
     with store.writing() as db:
-        line = ledger.begin(db, now, who, "look", cordon.node, f"{cordon.mark} is there", cordon.backend)
-        ledger.finish(db, line, said, now)
-        db.execute("UPDATE cordon SET state = ?, ended = NULL WHERE id = ?",
-                   (CordonState.HELD.value, cordon.id))
+        ledger.done(db, now, who, "look", cordon.node, f"{cordon.mark} is there", cordon.backend, said)
+        update(db, "cordon", cordon.id, state=CordonState.HELD.value, ended=None)
 
 
 def releasing(store: Store, cordon: Cordon, why: str, who: str, now: float) -> int:
@@ -156,9 +154,8 @@ def lost(
     """Writes down that people have ended a cordon, or taken it over; nothing is done,
     and so it is one step with its line."""
     with store.writing() as db:
-        line = ledger.begin(db, now, who, "look", cordon.node, f"{cordon.mark} is not there any more",
-                            cordon.backend)
-        ledger.finish(db, line, said, now)
+        ledger.done(db, now, who, "look", cordon.node, f"{cordon.mark} is not there any more",
+                    cordon.backend, said)
         db.execute("UPDATE cordon SET state = ?, ended = ?, began = min(began, ?) WHERE id = ?",
                    (state.value, now, now, cordon.id))
 

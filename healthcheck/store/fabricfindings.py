@@ -16,6 +16,7 @@ from healthcheck.model.outcome import Owner, Severity, Status
 from healthcheck.model.problem import Problem
 from healthcheck.store.clock import AHEAD_S
 from healthcheck.store.file import Store
+from healthcheck.store.rows import insert, update
 from healthcheck.subnet.check.findings import FabricRule, PlaceKind
 from healthcheck.subnet.hands import HANDS
 from healthcheck.subnet.kept import KeptFinding, TouchedDevice
@@ -101,12 +102,10 @@ def write(store: Store, checked: Iterable[SubnetChecked], now: float) -> FabricS
                 older.append(one.plane)
                 continue
             if number is None:
-                number = db.execute("INSERT INTO fabric_subnet (plane, guids, checked) VALUES (?, ?, ?)",
-                                    (clean(one.plane, 127), "[]", at)).lastrowid
-            assert number is not None  # noqa: S101  (an INSERT always has one)
+                number = insert(db, "fabric_subnet", plane="", guids="[]", checked=at)
             taken.add(number)
-            db.execute("UPDATE fabric_subnet SET plane = ?, guids = ?, checked = ? WHERE id = ?",
-                       (clean(one.plane, 127), json.dumps(sorted(one.guids)), at, number))
+            update(db, "fabric_subnet", number, plane=clean(one.plane, 127),
+                   guids=json.dumps(sorted(one.guids)), checked=at)
             left = {each.id: each for each in map(_trouble, db.execute(
                 "SELECT * FROM fabric_finding WHERE subnet = ? AND ended IS NULL ORDER BY id DESC",
                 (number,)))}
@@ -116,20 +115,21 @@ def write(store: Store, checked: Iterable[SubnetChecked], now: float) -> FabricS
                              and each.id in left), None)
                 if same is None:
                     began += 1
-                    _insert(db, number, found, at)
+                    insert(db, "fabric_finding", **_values(found), checks=1, began=at, seen=at,
+                           unmeasured="", subnet=number)
                 else:
                     lasting += 1
                     del left[same.id]
-                    _again(db, same, found, at)
+                    update(db, "fabric_finding", same.id, **_values(found),
+                           checks=same.checks + int(at > same.seen), seen=at, missed=None, unmeasured="")
             for each in left.values():
                 if why := one.not_measured(each.finding):
                     missed += 1
-                    db.execute("UPDATE fabric_finding SET missed = ?, unmeasured = ? WHERE id = ?",
-                               (at, clean(why, 200), each.id))
+                    update(db, "fabric_finding", each.id, missed=at, unmeasured=clean(why, 200))
                 else:
                     ended += 1
-                    db.execute("UPDATE fabric_finding SET ended = max(?, seen), missed = NULL, "
-                               "unmeasured = '' WHERE id = ?", (at, each.id))
+                    update(db, "fabric_finding", each.id, ended=max(at, each.seen), missed=None,
+                           unmeasured="")
     return FabricStored(began, lasting, ended, missed, tuple(older))
 
 
@@ -197,30 +197,17 @@ def _names(one: KeptFinding) -> Iterator[tuple[object, ...]]:
         yield from ((*what, end) for end in one.ends)
 
 
-def _values(one: KeptFinding) -> tuple[object, ...]:
-    return (clean(one.plane, 127), one.rule.value, one.kind.value, clean(one.place, 255), one.severity.value,
-            one.owner.value, clean(one.observed, 400), clean(one.expected, 200),
-            json.dumps([[end.guid, end.number] for end in one.ends]), json.dumps(one.nodes),
-            json.dumps([clean(part, 64) for part in one.parts]), json.dumps(one.rails),
-            clean(one.leaf, 127) if one.leaf is not None else None,
-            json.dumps([[each.kind, clean(each.name, 127), each.links, each.up] for each in one.touched]),
-            json.dumps([clean(name, 127) for name in one.gone]), clean(one.where, 300))
-
-
-def _insert(db: sqlite3.Connection, subnet: int, one: KeptFinding, at: float) -> None:
-    db.execute(
-        "INSERT INTO fabric_finding (plane, rule, kind, place, severity, owner, observed, expected, ends, "
-        "nodes, parts, rails, leaf, touched, gone, words, checks, began, seen, unmeasured, subnet) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, '', ?)",
-        (*_values(one), at, at, subnet))
-
-
-def _again(db: sqlite3.Connection, before: FabricTrouble, one: KeptFinding, at: float) -> None:
-    db.execute(
-        "UPDATE fabric_finding SET plane = ?, rule = ?, kind = ?, place = ?, severity = ?, owner = ?, "
-        "observed = ?, expected = ?, ends = ?, nodes = ?, parts = ?, rails = ?, leaf = ?, touched = ?, "
-        "gone = ?, words = ?, checks = checks + ?, seen = ?, missed = NULL, unmeasured = '' WHERE id = ?",
-        (*_values(one), int(at > before.seen), at, before.id))
+def _values(one: KeptFinding) -> dict[str, object]:
+    return {
+        "plane": clean(one.plane, 127), "rule": one.rule.value, "kind": one.kind.value,
+        "place": clean(one.place, 255), "severity": one.severity.value, "owner": one.owner.value,
+        "observed": clean(one.observed, 400), "expected": clean(one.expected, 200),
+        "ends": json.dumps([[end.guid, end.number] for end in one.ends]), "nodes": json.dumps(one.nodes),
+        "parts": json.dumps([clean(part, 64) for part in one.parts]), "rails": json.dumps(one.rails),
+        "leaf": clean(one.leaf, 127) if one.leaf is not None else None,
+        "touched": json.dumps([[each.kind, clean(each.name, 127), each.links, each.up]
+                               for each in one.touched]),
+        "gone": json.dumps([clean(name, 127) for name in one.gone]), "words": clean(one.where, 300)}
 
 
 def _trouble(row: sqlite3.Row) -> FabricTrouble:

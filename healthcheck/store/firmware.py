@@ -21,6 +21,7 @@ from healthcheck.model.firmware import (
 )
 from healthcheck.store.clock import AHEAD_S
 from healthcheck.store.file import Store
+from healthcheck.store.rows import node_number
 
 
 def write_look(
@@ -47,9 +48,7 @@ def write_controller(
     """Keeps what a node's management controller, or another `source` that lists all it has, reported. Raises
     StoreError."""
     with store.writing() as db:
-        db.execute("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING", (node,))
-        (number,) = db.execute("SELECT id FROM node WHERE name = ?", (node,)).fetchone()
-        write_look(db, number, source, time, look, time + AHEAD_S)
+        write_look(db, node_number(db, node), source, time, look, time + AHEAD_S)
 
 
 def merged(before: MachineFirmware, source: str, time: float, look: FirmwareLook) -> MachineFirmware:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
+from healthcheck.store.rows import insert
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,8 @@ def begin_step(
     """Writes down what is about to be done; gives its number. Raises StoreError."""
     with store.writing() as db:
         line = ledger.begin(db, now, who, f"firmware {step}", node, what, f"{entry} {target}")
-        number = db.execute(
-            "INSERT INTO firmware_step (node, entry, target, step, began, message, counts, line) "
-            "VALUES (?, ?, ?, ?, ?, '', 1, ?)", (node, entry, target, step, now, line)).lastrowid
-    assert number is not None  # noqa: S101  (an INSERT always has one)
-    return number
+        return insert(db, "firmware_step", node=node, entry=entry, target=target, step=step, began=now,
+                      message="", counts=1, line=line)
 
 
 def end_step(store: Store, number: int, done: bool | None, message: str, now: float) -> None:
@@ -92,7 +90,7 @@ def begin_anew(store: Store, updates: Collection[tuple[str, str]], who: str, now
             changed = db.execute("UPDATE firmware_step SET counts = 0 WHERE node = ? AND entry = ? "
                                  "AND counts = 1", (node, entry)).rowcount
             if changed:
-                ledger.finish(db, ledger.begin(db, now, who, "firmware again", node, "by hand", entry),
-                              f"{changed} steps count no more", now)
+                ledger.done(db, now, who, "firmware again", node, "by hand", entry,
+                            f"{changed} steps count no more")
             count += changed
         return count

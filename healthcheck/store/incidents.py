@@ -68,9 +68,8 @@ def close(store: Store, number: int, reason: str, who: str, now: float) -> bool:
     with store.writing() as db:
         if db.execute("SELECT 1 FROM incident WHERE id = ? AND ended IS NULL", (number,)).fetchone() is None:
             return False
-        line = ledger.begin(db, now, who, "close incident", "", reason, f"incident {number}")
         _end(db, number, now, who, reason)
-        ledger.finish(db, line, "closed", now)
+        ledger.done(db, now, who, "close incident", "", reason, f"incident {number}", "closed")
     return True
 
 

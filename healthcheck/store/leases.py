@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
+from healthcheck.store.rows import insert, update
 from inventory.nodeset import fold
 
 
@@ -56,13 +57,11 @@ def begin(
         if not free:
             return None, others
         line = ledger.begin(db, now, who, "lease", fold(free), why)
-        number = db.execute("INSERT INTO lease (kind, backend, name, nodes, why, who, holder, began, until, "
-                            "line) VALUES (?, ?, '', ?, ?, ?, ?, ?, ?, ?)",
-                            (kind, backend, json.dumps(free), why, who, holder, now, until, line)).lastrowid
-        assert number is not None  # noqa: S101  (an INSERT always has one)
+        number = insert(db, "lease", kind=kind, backend=backend, name="", nodes=json.dumps(free), why=why,
+                        who=who, holder=holder, began=now, until=until, line=line)
         name = f"muster-{number}-{secrets.token_hex(4)}"
-        db.execute("UPDATE lease SET name = ? WHERE id = ?", (name, number))
-        db.execute("UPDATE ledger SET evidence = ? WHERE id = ?", (name, line))
+        update(db, "lease", number, name=name)
+        update(db, "ledger", line, evidence=name)
     return (LeaseRecord(number, kind, backend, name, free, why, who, holder, now, until, None, None, line),
             others)
 
@@ -76,7 +75,7 @@ def record_outcome(store: Store, entry: LeaseRecord, outcome: str, now: float) -
 def narrow(store: Store, entry: LeaseRecord, nodes: Sequence[str]) -> LeaseRecord:
     """The lease is of these nodes only from now on."""
     with store.writing() as db:
-        db.execute("UPDATE lease SET nodes = ? WHERE id = ?", (json.dumps(list(nodes)), entry.id))
+        update(db, "lease", entry.id, nodes=json.dumps(list(nodes)))
     return replace(entry, nodes=tuple(nodes))
 
 

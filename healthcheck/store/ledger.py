@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from healthcheck.store.file import Store
+from healthcheck.store.rows import insert
 
 
 @dataclass(frozen=True)
@@ -32,17 +33,21 @@ def begin(
     db: sqlite3.Connection, time: float, who: str, action: str, node: str, why: str, evidence: str = "",
 ) -> int:
     """Writes down what is about to be done, inside a transaction; gives the line's number."""
-    number = db.execute(
-        "INSERT INTO ledger (time, who, action, node, why, evidence) VALUES (?, ?, ?, ?, ?, ?)",
-        (time, who, action, node, why, evidence)).lastrowid
-    assert number is not None  # noqa: S101  (an INSERT always has one)
-    return number
+    return insert(db, "ledger", time=time, who=who, action=action, node=node, why=why, evidence=evidence)
 
 
 def finish(db: sqlite3.Connection, number: int, outcome: str, time: float) -> None:
     """Records the outcome once; never overwrites one."""
     db.execute("UPDATE ledger SET outcome = ?, finished = ? WHERE id = ? AND outcome IS NULL",
                (outcome, time, number))
+
+
+def done(
+    db: sqlite3.Connection, time: float, who: str, action: str, node: str, why: str, evidence: str,
+    outcome: str,
+) -> None:
+    """Writes down with its outcome what is done in the same transaction."""
+    finish(db, begin(db, time, who, action, node, why, evidence), outcome, time)
 
 
 def lines(store: Store, nodes: Collection[str] | None = None, since: float = 0) -> list[LedgerEntry]:

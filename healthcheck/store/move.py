@@ -53,8 +53,7 @@ def keep_here(store: Store, who: str, now: float) -> None:
         raise UsageError(f"{store.path}: was not moved")
     with store.writing() as db:
         ledger.finish(db, newest[0], "not done: kept here", now)
-        line = ledger.begin(db, now, who, MOVE_BACK, "", "the store is kept here", newest[2])
-        ledger.finish(db, line, "kept here", now)
+        ledger.done(db, now, who, MOVE_BACK, "", "the store is kept here", newest[2], "kept here")
 
 
 def _newest(store: Store) -> tuple[int, str, str, str | None] | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from healthcheck.store.file import Store
+from healthcheck.store.rows import insert, node_number
 
 # Kinds of which mostly people and controllers give a serial number, by the word that a slot begins with.
 BY_WORD = ("dimm", "psu", "board", "cpu", "fan", "cable", "switch")
@@ -26,8 +27,7 @@ def seat(
 ) -> None:
     """Writes down by a person's or a controller's word where a part sits, inside a transaction. With `moves`
     it sits nowhere else from now on, and nothing else there; without, only what is not known is added."""
-    db.execute("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING", (node,))
-    (at,) = db.execute("SELECT id FROM node WHERE name = ?", (node,)).fetchone()
+    at = node_number(db, node)
     db.execute("INSERT INTO component (kind, serial) VALUES (?, ?) ON CONFLICT DO NOTHING", (kind, serial))
     (part,) = db.execute("SELECT id FROM component WHERE kind = ? AND serial = ?", (kind, serial)).fetchone()
     held = db.execute("SELECT id, component, node, slot FROM seat WHERE ended IS NULL AND (component = ? "
@@ -38,8 +38,7 @@ def seat(
     if held and not moves:
         return
     db.executemany("UPDATE seat SET ended = ? WHERE id = ?", [(now, row[0]) for row in held])
-    db.execute("INSERT INTO seat (component, node, slot, began, seen) VALUES (?, ?, ?, ?, ?)",
-               (part, at, slot, now, now))
+    insert(db, "seat", component=part, node=at, slot=slot, began=now, seen=now)
 
 
 def by_controller(store: Store, node: str, found: Iterable[ControllerPart], now: float) -> int:

@@ -41,7 +41,7 @@ def note(store: Store, files: Iterable[PolicyFile], who: str, now: float) -> lis
                     (owner, f"{clean(file.name, 200)} {what}, modified {minute(file.modified)} by {owner}"))
         changes += [("", f"{clean(name, 200)} is not there any more") for name in before if name not in found]
         for owner, what in changes:
-            ledger.finish(db, ledger.begin(db, now, owner, ACTION, "", what, "file"), f"found by {who}", now)
+            ledger.done(db, now, owner, ACTION, "", what, "file", f"found by {who}")
         db.execute("DELETE FROM policy_file")
         db.executemany("INSERT INTO policy_file (name, digest, seen) VALUES (?, ?, ?)",
                        [(file.name, file.digest, now) for file in found.values()])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
+from healthcheck.store.rows import insert, update
 from healthcheck.subnet.model import FabricEnd
 
 
@@ -88,13 +89,10 @@ def begin(store: Store, record: PortRecord, who: str, now: float, room: tuple[in
             return f"{used} ports were disabled lately, and the policy allows {most}"
         line = ledger.begin(db, now, who, "disable port", record.place, record.why,
                             f"{record.end.guid}/{record.end.number} by {record.route}; loses {record.lost}")
-        number = db.execute(
-            "INSERT INTO disabled_port (plane, guid, number, place, peer_guid, peer_number, why, lost, "
-            "route, who, began, outcome, line) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)",
-            (record.plane, record.end.guid, record.end.number, record.place, record.peer.guid,
-             record.peer.number, record.why, record.lost, record.route, who, now, line)).lastrowid
-    assert number is not None  # noqa: S101  (an INSERT always has one)
-    return number
+        return insert(
+            db, "disabled_port", plane=record.plane, guid=record.end.guid, number=record.end.number,
+            place=record.place, peer_guid=record.peer.guid, peer_number=record.peer.number, why=record.why,
+            lost=record.lost, route=record.route, who=who, began=now, outcome="", line=line)
 
 
 def used(store: Store, since: float) -> int:
@@ -114,7 +112,7 @@ def _used(db: sqlite3.Connection, since: float) -> int:
 def asking(store: Store, number: int, now: float) -> None:
     """Writes down that the fabric is asked from now on. Raises StoreError."""
     with store.writing() as db:
-        db.execute("UPDATE disabled_port SET asked = ? WHERE id = ?", (now, number))
+        update(db, "disabled_port", number, asked=now)
 
 
 def held(store: Store, number: int, message: str, now: float) -> None:

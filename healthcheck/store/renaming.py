@@ -17,6 +17,7 @@ from types import MappingProxyType
 from healthcheck.store import ledger
 from healthcheck.store.cordons import Cordon, CordonState, open_cordons
 from healthcheck.store.file import Store
+from healthcheck.store.rows import update
 from healthcheck.store.versions import OF_NODES
 from inventory.errors import StoreError
 
@@ -77,7 +78,7 @@ def finish(store: Store, one: Renaming, outcome: str, now: float) -> None:
     """Writes down that all of it is done; the line is one of the new name from then on."""
     with store.writing() as db:
         ledger.finish(db, one.line, outcome, now)
-        db.execute("UPDATE ledger SET node = ? WHERE id = ?", (one.new, one.line))
+        update(db, "ledger", one.line, node=one.new)
 
 
 def knows(store: Store, name: str) -> bool:
@@ -117,11 +118,9 @@ def rename(
     with store.writing() as db:
         before = db.total_changes
         for one in doubled(store, old, new):
-            line = ledger.begin(db, now, who, "look", old, f"{one.mark}: {new} has a cordon of its own",
-                                one.backend)
-            ledger.finish(db, line, "it is over", now)
-            db.execute("UPDATE cordon SET state = ?, ended = ? WHERE id = ?",
-                       (CordonState.VOID.value, now, one.id))
+            ledger.done(db, now, who, "look", old, f"{one.mark}: {new} has a cordon of its own", one.backend,
+                        "it is over")
+            update(db, "cordon", one.id, state=CordonState.VOID.value, ended=now)
         for number, hold in holds.items():
             db.execute("UPDATE cordon SET user = ?, stamp = ?, identity = coalesce(nullif(?, ''), identity) "
                        "WHERE id = ?", (hold.user, hold.since, hold.identity, number))

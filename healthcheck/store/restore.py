@@ -220,9 +220,8 @@ def _renamed(
         assert name(db) == new  # noqa: S101  (the newest is the last)
         db.execute("UPDATE triage_run SET finished = ?, outcome = ? WHERE finished IS NULL",
                    (now, f"{runs.SILENT}: {_RESTORED}"))
-        line = ledger.begin(db, now, who, RESTORE, "",
-                            f"{_RESTORED}; its marks are {new} from now on", copy)
-        ledger.finish(db, line, "restored", now)
+        ledger.done(db, now, who, RESTORE, "", f"{_RESTORED}; its marks are {new} from now on", copy,
+                    "restored")
     return was, new
 
 

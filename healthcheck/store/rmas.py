@@ -12,6 +12,7 @@ from enum import Enum
 from healthcheck.store import ledger, parts
 from healthcheck.store.file import Store
 from healthcheck.store.history import ComponentLocation
+from healthcheck.store.rows import insert
 
 CHASSIS = "chassis"     # the kind of a whole node; its slot is empty here, and this in a seat
 PART = "part"           # the kind of what no sweep has seen: it is looked for by its serial number alone
@@ -143,9 +144,8 @@ def _opened(
     held = db.execute("SELECT * FROM rma WHERE node = ? AND slot = ? AND returned IS NULL",
                       (node, slot)).fetchone()
     if held is None:
-        number = db.execute("INSERT INTO rma (node, slot, kind, serial, why, who, reference, evidence, "
-                            "opened) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                            (node, slot, kind, serial, why, who, reference, evidence, now)).lastrowid
+        number = insert(db, "rma", node=node, slot=slot, kind=kind, serial=serial, why=why, who=who,
+                        reference=reference, evidence=evidence, opened=now)
         held = db.execute("SELECT * FROM rma WHERE id = ?", (number,)).fetchone()
         # Of a part of no known kind a sweep may know the place under another one.
         if serial and kind != PART:
@@ -156,10 +156,10 @@ def _opened(
 def ship(store: Store, rma: Rma, who: str, now: float) -> None:
     """Writes down that it is under way."""
     with store.writing() as db:
-        line = ledger.begin(db, now, who, "rma ship", rma.node, rma.part, _evidence(rma))
         done = db.execute("UPDATE rma SET shipped = ? WHERE id = ? AND shipped IS NULL AND returned IS NULL",
                           (now, rma.id)).rowcount
-        ledger.finish(db, line, "shipped" if done else "not done: somebody else was first", now)
+        ledger.done(db, now, who, "rma ship", rma.node, rma.part, _evidence(rma),
+                    "shipped" if done else "not done: somebody else was first")
 
 
 def give_back(store: Store, rma: Rma, outcome: str, who: str, now: float) -> int:

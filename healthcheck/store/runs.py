@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from healthcheck.store.file import Store
+from healthcheck.store.rows import insert
 from inventory.text import clean
 
 DONE, INCOMPLETE, FAILED = "done", "incomplete", "failed"
@@ -36,11 +37,7 @@ class TriageRun:
 def begin(store: Store, who: str, host: str, holder: str, now: float) -> int:
     """Writes down that a run begins; gives its number."""
     with store.writing() as db:
-        number = db.execute(
-            "INSERT INTO triage_run (began, who, host, outcome, holder) VALUES (?, ?, ?, '', ?)",
-            (now, who, host, holder)).lastrowid
-    assert number is not None  # noqa: S101  (an INSERT always has one)
-    return number
+        return insert(db, "triage_run", began=now, who=who, host=host, outcome="", holder=holder)
 
 
 def finish(store: Store, number: int, outcome: str, now: float) -> None:

@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from healthcheck.model.problem import Problem
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
+from healthcheck.store.rows import insert, update
 from inventory.times import minute
 
 
@@ -61,10 +62,8 @@ def silence(
 ) -> Silence:
     """Writes down that these problems of these nodes are not to be heard of until then."""
     with store.writing() as db:
-        number = db.execute(
-            "INSERT INTO silence (nodes, rule, why, who, began, until) VALUES (?, ?, ?, ?, ?, ?)",
-            (_names(nodes), rule, why, who, now, until)).lastrowid
-        assert number is not None  # noqa: S101  (an INSERT always has one)
+        number = insert(db, "silence", nodes=_names(nodes), rule=rule, why=why, who=who, began=now,
+                        until=until)
         made = Silence(number, frozenset(nodes), rule, why, who, now, until)
         _note(db, "silence", made, nodes, why, who, now)
     return made
@@ -84,8 +83,7 @@ def unsilence(
         if not gone:
             return None
         left = replace(was, nodes=was.nodes - gone) if gone < was.nodes else replace(was, ended=now)
-        db.execute("UPDATE silence SET nodes = ?, ended = ? WHERE id = ?",
-                   (_names(left.nodes), left.ended, number))
+        update(db, "silence", number, nodes=_names(left.nodes), ended=left.ended)
         _note(db, "unsilence", was, gone, why, who, now)
     return left
 
@@ -138,5 +136,4 @@ def _note(
     """A ledger line for each node; the action is in the same transaction, and so is done."""
     until = minute(of.until)
     for node in sorted(nodes):
-        line = ledger.begin(db, now, who, action, node, why, f"silence {of.id}: {of.rule} until {until}")
-        ledger.finish(db, line, "done", now)
+        ledger.done(db, now, who, action, node, why, f"silence {of.id}: {of.rule} until {until}", "done")

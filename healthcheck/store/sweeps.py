@@ -40,6 +40,7 @@ from healthcheck.store.leftout import end_left_out, write_left_out
 from healthcheck.store.logproof import Reported, number, proven
 from healthcheck.store.logtime import by_clock
 from healthcheck.store.readings import Component, NodeReadings
+from healthcheck.store.rows import insert, node_numbers
 from healthcheck.store.versions import Version
 from inventory.errors import StoreError
 from inventory.text import fit
@@ -97,11 +98,10 @@ def record(
             and (report.results or report.stage is not None or not sweep.partial)]
     with store.writing() as db:
         unreached = sum(report.stage is not None for report in kept)
-        db.execute("INSERT INTO sweep (started, finished, partial, source, rules, profiles, nodes, "
-                   "unreached, left_out) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                   (sweep.started, sweep.finished, sweep.partial, sweep.source, sweep.rules,
-                    " ".join(sweep.profiles), len(kept), unreached, len(left)))
-        nodes = _numbers(db, [*(report.node for report in kept), *left])
+        insert(db, "sweep", started=sweep.started, finished=sweep.finished, partial=sweep.partial,
+               source=sweep.source, rules=sweep.rules, profiles=" ".join(sweep.profiles), nodes=len(kept),
+               unreached=unreached, left_out=len(left))
+        nodes = node_numbers(db, [*(report.node for report in kept), *left])
         write_left_out(db, sweep.started, {nodes[name]: evidence for name, evidence in left.items()})
         end_left_out(db, [nodes[report.node] for report in kept])
         latest = max(sweep.finished, clock()) + AHEAD_S
@@ -156,12 +156,6 @@ def _ambiguous(readings: Mapping[str, NodeReadings]) -> set[tuple[str, str]]:
     nothing can be followed by them."""
     shown = Counter((part.kind, part.serial) for seen in readings.values() for part in seen.components)
     return {key for key, places in shown.items() if places > 1}
-
-
-def _numbers(db: sqlite3.Connection, names: list[str]) -> dict[str, int]:
-    db.executemany("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING",
-                   [(name,) for name in names])
-    return {row[1]: row[0] for row in db.execute("SELECT id, name FROM node")}
 
 
 @dataclass(frozen=True)
@@ -238,9 +232,8 @@ class _Writer:
             return
         if held is not None:
             self._end("spell", held[0])
-        self._db.execute("INSERT INTO spell (node, state, reason, stage, began, seen, sweeps) "
-                         "VALUES (?, ?, ?, ?, ?, ?, 1)",
-                         (node, report.state.value, report.reason, report.stage, self._now, self._now))
+        insert(self._db, "spell", node=node, state=report.state.value, reason=report.reason,
+               stage=report.stage, began=self._now, seen=self._now, sweeps=1)
 
     def _end(self, table: str, number: int) -> None:
         """It ends now, and did not begin after that, whatever the clock said then."""
@@ -391,8 +384,8 @@ class _Writer:
             self._db.execute("UPDATE seat SET ended = ?, began = min(began, ?), seen = min(seen, ?) "
                              "WHERE ended IS NULL AND (component = ? OR (node = ? AND slot = ?))",
                              (self._now, self._now, self._now, number, node, part.slot))
-            self._db.execute("INSERT INTO seat (component, node, slot, began, seen) VALUES (?, ?, ?, ?, ?)",
-                             (number, node, part.slot, self._now, self._now))
+            insert(self._db, "seat", component=number, node=node, slot=part.slot, began=self._now,
+                   seen=self._now)
         # What was taken from a seat further up, by one that had its number, stays no longer.
         self._db.executemany("UPDATE seat SET seen = ?, began = min(began, ?) WHERE id = ? AND ended IS NULL",
                              [(self._now, self._now, seat) for seat in stay])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from healthcheck.model.faultkind import Isolation
 from healthcheck.model.verdict import RMA, Decided, Verdict
 from healthcheck.store import incidents
 from healthcheck.store.file import Store
+from healthcheck.store.rows import insert, node_numbers, update
 
 _MOST_EVIDENCE = 20
 # The verdict that the one with this number took the place of: its fault, its isolation and its incident.
@@ -46,11 +47,9 @@ def write(store: Store, plan: Decided, *, opens: bool = True) -> dict[str, int]:
     `opens`: that the breaker opens with it, too, which is to be so once the plan's steps were taken: an open
     one lets no one finish them."""
     with store.writing() as db:
-        names = {verdict.node for verdict in plan.verdicts}
-        db.executemany("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING",
-                       [(name,) for name in sorted(names)])
+        nodes = node_numbers(db, sorted({verdict.node for verdict in plan.verdicts}))
         incidents.write(db, plan)
-        numbers = _verdicts(db, plan.verdicts, plan.now)
+        numbers = _verdicts(db, plan.verdicts, nodes, plan.now)
         if plan.closes:
             close_breaker(db, plan.now, None, plan.closes)
         if opens:
@@ -61,7 +60,7 @@ def write(store: Store, plan: Decided, *, opens: bool = True) -> dict[str, int]:
 def open_breaker(db: sqlite3.Connection, plan: Decided) -> None:
     """Opens the breaker if the plan does, inside a transaction."""
     if plan.opens:
-        db.execute("INSERT INTO breaker (opened, why) VALUES (?, ?)", (plan.now, plan.opens))
+        insert(db, "breaker", opened=plan.now, why=plan.opens)
 
 
 def close_breaker(db: sqlite3.Connection, now: float, who: str | None, reason: str) -> bool:
@@ -72,7 +71,9 @@ def close_breaker(db: sqlite3.Connection, now: float, who: str | None, reason: s
                       (now, who, reason)).rowcount > 0
 
 
-def _verdicts(db: sqlite3.Connection, verdicts: Sequence[Verdict], now: float) -> dict[str, int]:
+def _verdicts(
+    db: sqlite3.Connection, verdicts: Sequence[Verdict], nodes: Mapping[str, int], now: float,
+) -> dict[str, int]:
     """A node's verdict goes on while its fault and its isolation stay; another one ends it."""
     held = {row[1]: tuple(row[at] for at in (0, 2, 3, 4)) for row in db.execute(
         "SELECT verdict.id, name, fault, isolation, coalesce(incident, 0) FROM verdict "
@@ -81,21 +82,17 @@ def _verdicts(db: sqlite3.Connection, verdicts: Sequence[Verdict], now: float) -
     for verdict in verdicts:
         before = held.pop(verdict.node, None)
         owner = verdict.owner.value if verdict.owner is not None else ""
-        values = (verdict.repair.value, owner, verdict.why, json.dumps(lines_of(verdict)))
+        values = {"repair": verdict.repair.value, "owner": owner, "why": verdict.why,
+                  "evidence": json.dumps(lines_of(verdict)), "seen": now}
         if before is not None and before[1:] == (verdict.fault, verdict.isolation.value, verdict.incident):
-            db.execute("UPDATE verdict SET repair = ?, owner = ?, why = ?, evidence = ?, seen = ? "
-                       "WHERE id = ?", (*values, now, before[0]))
+            update(db, "verdict", before[0], **values)
             numbers[verdict.node] = before[0]
             continue
         if before is not None:
             db.execute(_END, (now, now, before[0]))
-        number = db.execute(
-            "INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen, "
-            "incident) VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (verdict.node, verdict.fault, verdict.isolation.value, *values, now, now,
-             verdict.incident or None)).lastrowid
-        assert number is not None  # noqa: S101  (an INSERT always has one)
-        numbers[verdict.node] = number
+        number = numbers[verdict.node] = insert(
+            db, "verdict", node=nodes[verdict.node], fault=verdict.fault, isolation=verdict.isolation.value,
+            **values, began=now, incident=verdict.incident or None)
         if verdict.isolation is not Isolation.NONE:
             # What is held already is held in the name of this one from now on.
             db.execute("UPDATE cordon SET verdict = ? WHERE node = ? AND verdict IS NOT NULL "

@@ -15,6 +15,7 @@ from typing import Any
 
 from healthcheck.store.file import Store
 from healthcheck.store.newest import firmware
+from healthcheck.store.rows import insert
 from healthcheck.store.telemetry import Telemetry
 
 # What nodes run, by kind: noted where it changed, and for no node before.
@@ -184,5 +185,5 @@ def history(store: Store, since: float) -> list[VersionSpan]:
 
 
 def _begin(db: sqlite3.Connection, one: Version, who: str, began: float, seen: float) -> None:
-    db.execute("INSERT INTO version (kind, name, digest, who, began, seen, said) VALUES "
-               "(?, ?, ?, ?, ?, ?, ?)", (one.kind, one.name, one.digest, who, began, seen, one.said))
+    insert(db, "version", kind=one.kind, name=one.name, digest=one.digest, who=who, began=began, seen=seen,
+           said=one.said)

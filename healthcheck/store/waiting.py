@@ -30,6 +30,7 @@ from healthcheck.model.outcome import NodeReport
 from healthcheck.store import ledger
 from healthcheck.store.marks import CordonMark, mark_of
 from healthcheck.store.plain import plain, typed
+from healthcheck.store.rows import insert
 from inventory.errors import StoreError
 from inventory.times import minute
 
@@ -134,11 +135,10 @@ def _take_cordon(db: sqlite3.Connection, one: WaitingCordon) -> None:
         ledger.finish(db, line, f"{'' if one.held else 'not done: '}{one.message}; the store could not be "
                                 "opened then", one.began)
     state = {None: "meant", True: "held", False: "void"}[one.held]
-    db.execute("INSERT INTO cordon (node, backend, why, who, state, began, ended, line, store, number, "
-               "identity, user, stamp, file, asked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
-               (one.node, one.backend, one.why, one.who, state, one.began,
-                one.began if one.held is False else None, line, one.mark.store, one.mark.number, one.identity,
-                one.user, one.since, one.file))
+    insert(db, "cordon", node=one.node, backend=one.backend, why=one.why, who=one.who, state=state,
+           began=one.began, ended=one.began if one.held is False else None, line=line, store=one.mark.store,
+           number=one.mark.number, identity=one.identity, user=one.user, stamp=one.since, file=one.file,
+           asked=1)
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,11 @@ def _held(node: str, backend: str, mark: CordonMark) -> str:
     return ""
 
 
+def window(policy: TriagePolicy) -> float:
+    """How far back a policy looks, in seconds."""
+    return max(policy.repeat.days, policy.climb.days, policy.flap.hours / 24) * _DAY
+
+
 def gather(
     store: Store, nodes: Iterable[Node], policy: TriagePolicy, now: float, *, silenced: Silenced = _never,
     lost: Lost = _held, others: Others = _no_one, delivered: Mapping[str, PartLot] | None = None,
@@ -112,8 +117,8 @@ def gather(
     holds the node instead where the back end no longer shows our cordon, and nothing where it does;
     `others(node)` who else keeps jobs away from it. `delivered` is a delivery list of parts.
     """
-    window = max(policy.repeat.days, policy.climb.days, policy.flap.hours / 24) * _DAY
-    there = _Memory(store, policy, now, now - window, silenced, lost)
+    since = now - window(policy)
+    there = _Memory(store, policy, now, since, silenced, lost)
     # Whoever closes the breaker has looked at what was isolated until then; where it closed by itself, no one
     # has. Until then is by the order of actions: one that was closed by a clock that ran ahead would hide all
     # isolations until that time has come.
@@ -130,8 +135,8 @@ def gather(
             "JOIN ledger ON ledger.id = line WHERE verdict IS NOT NULL AND began > ? AND cordon.id > ? "
             "AND coalesce(outcome, '') NOT LIKE 'not done:%'", now - policy.breaker.hours * 3600, closed)),
         opened[0][0] if opened else None, opened[0][1] if opened else "",
-        _remembered(store, now, now - window),
-        tuple(incidents(store, now - max(window, policy.incidents.reopen_days * _DAY))), next_number(store),
+        _remembered(store, now, since),
+        tuple(incidents(store, min(since, now - policy.incidents.reopen_days * _DAY))), next_number(store),
         changes=tuple(one for one in there.changes if one.kind not in OF_NODES),
         every_change=tuple(one for one in there.every_change if one.kind not in OF_NODES),
         rmas=tuple(there.rmas), alarms=there.alarms, fabric=tuple(there.fabric),
@@ -175,7 +180,7 @@ class _Memory:
         self._chassis: dict[str, float] = {}
         self._read_problems(store, policy, since, now)
         self._boots = _lists(store.rows(_BOOTS, since))
-        self._repaired = _repaired(store, since)
+        self._repaired = repairs(store, since)
         self._away = self._read_rmas(store, since)
         self._verdicts = self._read_verdicts(store)
         self._cordons, self._overridden = self._read_cordons(store, lost)
@@ -442,8 +447,8 @@ def _lists(rows: Iterable[Any]) -> Mapping[str, list[float]]:
     return found
 
 
-def _repaired(store: Store, since: float) -> dict[str, list[Repaired]]:
-    """Repairs by muster and by people."""
+def repairs(store: Store, since: float) -> dict[str, list[Repaired]]:
+    """By node the repairs by muster and by people."""
     found: dict[str, list[Repaired]] = defaultdict(list)
     for node, action, finished, outcome, evidence in store.rows(
             "SELECT node, action, finished, outcome, evidence FROM ledger WHERE finished >= ?", since):

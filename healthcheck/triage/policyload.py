@@ -17,6 +17,7 @@ from typing import Any
 
 from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
 from healthcheck.config.formernames import with_current_names
+from healthcheck.config.rulesfolder import folders as folders_of
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.config.valuetypes import (
     FLAG,
@@ -33,7 +34,7 @@ from healthcheck.config.valuetypes import (
 )
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Owner, Repair, Severity
-from healthcheck.ruleset.rulenames import KnownRules
+from healthcheck.ruleset.rulenames import KnownRules, read_rule_names
 from healthcheck.store import fabricfindings, watched
 from healthcheck.store.accused import REPAIRS, RULES
 from healthcheck.triage.policy import (
@@ -145,6 +146,12 @@ def load_policy(folders: Sequence[Path], rules: KnownRules) -> TriagePolicy:
     reached are each of some fault.
     """
     return load_with_origins(folders, rules).policy
+
+
+def policy_of(rules: str | None) -> TriagePolicy:
+    """The packaged and a site's policy, for commands that judge no snapshot; raises RulesError."""
+    found = folders_of(rules)
+    return load_policy(found, read_rule_names(found))
 
 
 def load_with_origins(folders: Sequence[Path], rules: KnownRules) -> Loaded:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from healthcheck.cli.fabricfiles import PLAN, inventory_of, looked, read_plan, seen_cabling, sources
+from healthcheck.cli.fabricfiles import PLAN, looked, read_plan, seen_cabling, sources
 from healthcheck.cli.options import STATE
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
+from inventory.load import usual_inventory
 
 if TYPE_CHECKING:
 
@@ -91,7 +92,7 @@ def map_(
     found = hierarchy(planned)
     if fmt == "labels":
         return _labels(planned, found, plan, apply, rules, file)
-    shown = (looked(node, devices, ufm, lldp, source, inventory_of(file))
+    shown = (looked(node, devices, ufm, lldp, source, usual_inventory(file))
              if node or ufm or lldp or source else ())
     states = link_states(planned, seen_cabling(planned, shown, state) if shown else None)
     if store:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
-from healthcheck.cli.fabricfiles import PLAN, inventory_of
+from healthcheck.cli.fabricfiles import PLAN
 from healthcheck.cli.options import INVENTORY, POLICY, STATE
 from healthcheck.cli.ufmoptions import UfmAsked, ufm_options
 from healthcheck.cli.wrapping import echo
 from inventory.cli.chosen import who
 from inventory.errors import MusterError, UsageError
+from inventory.load import usual_inventory
 from inventory.text import clean
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def disable(
         raise UsageError("--apply needs --by NODE or --ufm URL: outputs that were saved may be old")
     if act and ports and not (reason and reason.strip()):
         raise UsageError("--apply needs --reason: the ledger keeps why")
-    known = inventory_of(inventory)
+    known = usual_inventory(inventory)
     policy = _policy(rules)
     site = PortSite(known, rules, folder, policy.ports)
     wanted = PortsWanted(ports, proposed, node, devices, source, since, reason, plan)
@@ -159,7 +160,7 @@ def enable(
             echo(f"{_key(row)}  {row.place}: would be enabled ({row.stands})")
         return 0
     with _alone(folder):
-        known = inventory_of(inventory)
+        known = usual_inventory(inventory)
         route = _through_ufm(ufm) if ufm else _by_node(node or "", devices, known)
         tools = _tools(route, known, rules, folder, _policy(rules))
         code = _print_outcomes(acting.settle(tools))

@@ -180,5 +180,5 @@ def _print(found: list[Reconciled]) -> None:
             click.echo(f"{one.backend}: taken in, as made after the copy: {nodes} ({marks}{more}); {ends}")
         if one.over:
             click.echo(f"{one.backend}: released after the copy: {fold(cordon.node for cordon in one.over)}")
-        for line in lines(one.strays, fold):
+        for line in lines(one.strays):
             click.echo(line, err=True)

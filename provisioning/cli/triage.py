@@ -262,7 +262,7 @@ def _beside(seen: BackendView | None, through: Backend | None) -> None:
 
     if seen is None or through is None:
         return
-    for line in lines(seen.strays, fold):
+    for line in lines(seen.strays):
         echo(line, err=True)
     for why in dict.fromkeys(seen.forgot.values()):
         nodes = fold(node for node, message in seen.forgot.items() if message == why)
@@ -307,7 +307,6 @@ def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, fmt: str, si
     from healthcheck.triage.gather import every_change
     from healthcheck.triage.plan import make
     from healthcheck.triage.undo import held_for, undo
-    from inventory.nodeset import fold
     from provisioning.actions.base import SupportsEndJobs
 
     plan = explained(make(fleet, policy, at_most), _changes(store))
@@ -316,7 +315,7 @@ def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, fmt: str, si
         plan = undo(fleet, policy, plan, changes, undoing, evidence(store, held_for(fleet)))
     end_jobs = through.end_jobs if isinstance(through, SupportsEndJobs) else report.no_command
     there = [problem for past in fleet.nodes for problem in past.unsilenced.problems] if silences else []
-    for line in quiet.notes(silences, there, fleet.now, fold):
+    for line in quiet.notes(silences, there, fleet.now):
         echo(line, err=True)
     if fmt == "json":
         click.echo(json.dumps(report.document(plan, end_jobs, quiet.document(plan, silences)),
@@ -325,14 +324,14 @@ def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, fmt: str, si
     if trouble:
         echo(f"note: the holders of nodes come from the store alone: {trouble}", err=True)
     if undoing is not None:
-        for line in report.undo_text(plan, undoing, fold):
+        for line in report.undo_text(plan, undoing):
             echo(line)
         return plan
     if said := head_clock(store, fleet.now):
         echo(f"note: {said}", err=True)
     for line in report.text(plan, len(fleet.nodes), sum(past.in_service for past in fleet.nodes),
-                            newest_sweep(store, fleet.now),
-                            fold, held_back=quiet.held_back(plan, silences, fold), end_jobs=end_jobs):
+                            newest_sweep(store, fleet.now), held_back=quiet.held_back(plan, silences),
+                            end_jobs=end_jobs):
         echo(line)
     return plan
 

@@ -20,12 +20,11 @@ def reported(
 ) -> None:
     """Prints it for the nodes of the inventory, over so many seconds."""
     from healthcheck.replay.compare import compare
-    from healthcheck.replay.rebuild import window
     from healthcheck.replay.record import read
     from healthcheck.replay.run import run
     from healthcheck.report import replay as report
     from healthcheck.store.file import opened
-    from inventory.nodeset import fold
+    from healthcheck.triage.gather import window
 
     now = time.time()
     with opened(folder) as store:
@@ -36,5 +35,5 @@ def reported(
     if form == "json":
         click.echo(json.dumps(report.document(found), indent=1))
         return
-    for line in report.text(found, fold):
+    for line in report.text(found):
         click.echo(line)

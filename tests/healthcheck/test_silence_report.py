@@ -10,7 +10,6 @@ from healthcheck.report.silences import document, ended_line, held_back, left, l
 from healthcheck.store.silences import Silence, SilenceEnd
 from healthcheck.triage.past import NodeHistory, SilencedHistory
 from healthcheck.triage.plan import TriagePlan, make
-from inventory.nodeset import fold
 from tests.healthcheck.triage.made import NOW, at, fleet, policy, problem
 
 PORTS = Silence(3, frozenset({"n1", "n2", "n3"}), "port-*", "cable on order", "ann", at(-20), at(72))
@@ -25,7 +24,7 @@ def plan() -> TriagePlan:
 
 
 def test_each_silence_that_holds_something_back_is_a_line_of_the_plan() -> None:
-    first, second = held_back(plan(), [PORTS, FANS, replace(PORTS, id=5, until=at(1))], fold)
+    first, second = held_back(plan(), [PORTS, FANS, replace(PORTS, id=5, until=at(1))])
     assert first == (
         "silenced  n[1-2]: 2 problems, port-state, port-rate, would isolate for port; silence 3 of ann until "
         "2027-01-18T08:00Z (3d 0h): cable on order")
@@ -59,33 +58,33 @@ def test_what_ends_soon_or_expired_lately_is_noted_and_what_a_person_ended_is_no
     until: float, ended: float | None, said: list[str],
 ) -> None:
     one = replace(PORTS, began=at(-100), until=at(until), ended=at(ended) if ended is not None else None)
-    assert list(notes([one], [problem("port-state", node="n1")], NOW, fold)) == said
-    assert list(notes([one], [problem("port-state", node="n9")], NOW, fold)) == []
+    assert list(notes([one], [problem("port-state", node="n1")], NOW)) == said
+    assert list(notes([one], [problem("port-state", node="n9")], NOW)) == []
 
 
 def test_what_another_silence_hides_then_is_not_noted() -> None:
     soon, longer = replace(PORTS, until=at(2)), replace(PORTS, id=9, until=at(72))
     there = [problem("port-state", node="n1")]
-    assert list(notes([soon, longer], there, NOW, fold)) == []
-    assert len(list(notes([soon, replace(longer, until=at(3))], there, NOW, fold))) == 1
+    assert list(notes([soon, longer], there, NOW)) == []
+    assert len(list(notes([soon, replace(longer, until=at(3))], there, NOW))) == 1
 
 
 def test_a_silence_of_the_list_says_what_it_hides_and_which_of_its_nodes_stay_held() -> None:
     there = [problem("port-state", "mlx5_0", node="n1"), problem("fan", node="n2")]
-    assert line(PORTS, NOW, fold, there, {"n2", "n3", "n8"}) == (
+    assert line(PORTS, NOW, there, {"n2", "n3", "n8"}) == (
         "silence 3: port-* on n[1-3]  until 2027-01-18T08:00Z (3d 0h)  1 problem now  port-state of mlx5_0 on "
         "n1  n[2-3] stay held: muster uncordon n[2-3]  ann  cable on order")
-    assert line(replace(PORTS, began=at(1)), NOW, fold, None, ()) == (
+    assert line(replace(PORTS, began=at(1)), NOW, None, ()) == (
         "silence 3: port-* on n[1-3]  from 2027-01-15T09:00Z until 2027-01-18T08:00Z  ann  cable on order")
 
 
 def test_one_that_is_over_says_by_whom() -> None:
     over = replace(PORTS, ended=at(-3))
-    assert ended_line(over, NOW, fold, SilenceEnd("bob", "cable is there")) == (
+    assert ended_line(over, NOW, SilenceEnd("bob", "cable is there")) == (
         "silence 3: port-* on n[1-3]  ended by bob (cable is there) at 2027-01-15T05:00Z, 3 h ago  ann  "
         "cable on order")
     assert "  expired at 2027-01-15T07:00Z, 60 min ago  " in ended_line(
-        replace(PORTS, until=at(-1)), NOW, fold, None)
+        replace(PORTS, until=at(-1)), NOW, None)
 
 
 @pytest.mark.parametrize(("seconds", "said"), [

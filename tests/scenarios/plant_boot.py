@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from provisioning.demo.machine import DemoMachine
-from tests.scenarios.plant import planted
+from tests.scenarios.plant import plant
 from tests.scenarios.repair import reboot
 
 
@@ -11,7 +11,5 @@ def _look_after_it(node: DemoMachine) -> None:
     """Somebody has read the old log; the node itself is as it was."""
 
 
-@planted(_look_after_it)
-def rebooted_by_itself(node: DemoMachine) -> None:
-    """A watchdog, or a lost supply: the node is up again, and nothing in it is wrong."""
-    reboot(node)
+plant("rebooted-by-itself", "A watchdog, or a lost supply: the node is up again, and nothing in it is wrong.", _look_after_it,
+      reboot)

@@ -9,7 +9,7 @@ from provisioning.demo import containers
 from provisioning.demo.h100 import DRIVER, GPUS
 from provisioning.demo.machine import DemoMachine
 from tests.scenarios import node as scenario
-from tests.scenarios.plant import planted
+from tests.scenarios.plant import files, plant, planted, without
 
 _OURS = ("/.muster/docker-", "/etc/docker/", "/usr/bin/nvidia-container-", "/dev/nvidia", "/etc/cdi/", "/etc/nvidia-container-runtime/", "/etc/slurm/", "/etc/enroot/")
 
@@ -38,10 +38,8 @@ def docker_gone(node: DemoMachine) -> None:
     node.tools["docker"] = f"echo '{said}' >&2\nexit 1\n"
 
 
-@planted(_mend)
-def storage_fell_back(node: DemoMachine) -> None:
-    """After a reinstallation overlay2 could not be used, and Docker fell back to copying layers."""
-    _says(node, Driver="vfs", DriverStatus=None)
+plant("storage-fell-back", "After a reinstallation overlay2 could not be used, and Docker fell back to copying layers.", _mend,
+      lambda node: _says(node, Driver="vfs", DriverStatus=None))
 
 
 @planted(_mend)
@@ -59,53 +57,20 @@ def toolkit_program_gone(node: DemoMachine) -> None:
         del node.files[path]
 
 
-@planted(_mend)
-def docker_not_started_since(node: DemoMachine) -> None:
-    """daemon.json was written anew, and the daemon not started again."""
-    node.files[containers.DAEMON] = json.dumps({"log-driver": "local", "storage-driver": "overlay2"})
-
-
-@planted(_mend)
-def cdi_names_what_is_gone(node: DemoMachine) -> None:
-    """The CDI specification names a GPU's device file that is no more."""
-    del node.files["/dev/nvidia3"]
-
-
-@planted(_mend)
-def docker_older_than_the_fleets(node: DemoMachine) -> None:
-    """The node was installed from another repository."""
-    _says(node, ServerVersion="20.10.24")
-
-
-@planted(_mend)
-def no_room_for_images(node: DemoMachine) -> None:
-    """The data root lies on a small partition of its own, with room left, but for no image."""
-    _says(node, DockerRootDir="/run/lock/docker")
-
-
-@planted(_mend)
-def container_loops(node: DemoMachine) -> None:
-    """An exporter ends as soon as it is started, and is started again."""
-    _runs(node, "node-exporter", "restarting", "Restarting (1) 41 seconds ago")
-
-
-@planted(_mend, before=lambda node: _runs(node, "node-exporter", "running", "Up 11 seconds"))
-def container_ends_after_a_while(node: DemoMachine) -> None:
-    """An exporter ends half a minute after each start: at no look is it seen to wait."""
-    _mend(node)
-    _runs(node, "node-exporter", "running", "Up 7 seconds")
-
-
-@planted(_mend)
-def container_dead(node: DemoMachine) -> None:
-    """A container could not be removed, for its mounts are held."""
-    _runs(node, "job-4711", "dead", "Dead")
-
-
-@planted(_mend)
-def container_ill(node: DemoMachine) -> None:
-    """A container's own health check fails."""
-    _runs(node, "cache", "running", "Up 3 hours (unhealthy)")
+plant("docker-not-started-since", "daemon.json was written anew, and the daemon not started again.", _mend,
+      files({containers.DAEMON: json.dumps({"log-driver": "local", "storage-driver": "overlay2"})}))
+plant("cdi-names-what-is-gone", "The CDI specification names a GPU's device file that is no more.", _mend, without("/dev/nvidia3"))
+plant("docker-older-than-the-fleets", "The node was installed from another repository.", _mend, lambda node: _says(node, ServerVersion="20.10.24"))
+plant("no-room-for-images", "The data root lies on a small partition of its own, with room left, but for no image.", _mend,
+      lambda node: _says(node, DockerRootDir="/run/lock/docker"))
+plant("container-loops", "An exporter ends as soon as it is started, and is started again.", _mend,
+      lambda node: _runs(node, "node-exporter", "restarting", "Restarting (1) 41 seconds ago"))
+plant("container-ends-after-a-while", "An exporter ends half a minute after each start: at no look is it seen to wait.", _mend,
+      _mend,
+      lambda node: _runs(node, "node-exporter", "running", "Up 7 seconds"),
+      before=lambda node: _runs(node, "node-exporter", "running", "Up 11 seconds"))
+plant("container-dead", "A container could not be removed, for its mounts are held.", _mend, lambda node: _runs(node, "job-4711", "dead", "Dead"))
+plant("container-ill", "A container's own health check fails.", _mend, lambda node: _runs(node, "cache", "running", "Up 3 hours (unhealthy)"))
 
 
 @planted(_mend)
@@ -115,7 +80,5 @@ def cdi_from_before_the_upgrade(node: DemoMachine) -> None:
     assert DRIVER != "525.147.05"
 
 
-@planted(_mend)
-def pyxis_forgotten(node: DemoMachine) -> None:
-    """A new plugstack.conf does not name pyxis."""
-    node.files[containers.PLUGSTACK] = "# plug-ins of this cluster\noptional /usr/lib64/slurm/spank_auks.so\n"
+plant("pyxis-forgotten", "A new plugstack.conf does not name pyxis.", _mend,
+      files({containers.PLUGSTACK: "# plug-ins of this cluster\noptional /usr/lib64/slurm/spank_auks.so\n"}))

@@ -12,7 +12,7 @@ from typing import Any
 from provisioning.demo.h100 import BOOT_NVMES, NVMES, device_folder
 from provisioning.demo.machine import DemoMachine
 from tests.scenarios import node as scenario
-from tests.scenarios.plant import planted
+from tests.scenarios.plant import files, plant, planted, says
 from tests.scenarios.repair import reboot, wait
 
 _DRIVES = BOOT_NVMES + NVMES
@@ -61,24 +61,13 @@ def nvme_given_up(node: DemoMachine) -> None:
     node.files["/sys/block/md1/md/array_state"] = "broken\n"
 
 
-@planted(_mended_and_booted)
-def nvme_dead(node: DemoMachine) -> None:
-    """The controller of nvme2 is dead; the log is overwritten already."""
-    _drive(node, 2, "state", "dead")
-
-
-@planted(_mend)
-def nvme_narrow(node: DemoMachine) -> None:
-    """nvme6 trained at two lanes of its four."""
-    node.files[f"{device_folder(_DRIVES[6])}/current_link_width"] = "2\n"
-
-
-@planted(_mend)
-def nvme_hot(node: DemoMachine) -> None:
-    """nvme3 is hotter than the limit at which it warns, and it warns: for smartctl that is a failed disk."""
-    _drive(node, 3, "hwmon0/temp1_input", "84850")
-    _drive(node, 3, "hwmon0/temp1_alarm", "1")
-    _smart(node, 3, passed=False, critical_warning=2, temperature=85)
+plant("nvme-dead", "The controller of nvme2 is dead; the log is overwritten already.", _mended_and_booted,
+      lambda node: _drive(node, 2, "state", "dead"))
+plant("nvme-narrow", "nvme6 trained at two lanes of its four.", _mend, files({f"{device_folder(_DRIVES[6])}/current_link_width": "2\n"}))
+plant("nvme-hot", "nvme3 is hotter than the limit at which it warns, and it warns: for smartctl that is a failed disk.", _mend,
+      lambda node: _drive(node, 3, "hwmon0/temp1_input", "84850"),
+      lambda node: _drive(node, 3, "hwmon0/temp1_alarm", "1"),
+      lambda node: _smart(node, 3, passed=False, critical_warning=2, temperature=85))
 
 
 @planted(_mend)
@@ -89,17 +78,10 @@ def nvme_hot_without_a_sensor(node: DemoMachine) -> None:
     _smart(node, 3, passed=False, critical_warning=2, temperature=85)
 
 
-@planted(_mended_and_booted)
-def nvme_read_only(node: DemoMachine) -> None:
-    """nvme6 takes no more writes: its media is worn, which it warns of."""
-    _drive(node, 6, "nvme6n1/ro", "1")
-    _smart(node, 6, passed=False, critical_warning=8)
-
-
-@planted(_mended_and_booted)
-def nvme_without_a_namespace(node: DemoMachine) -> None:
-    """The controller of nvme7 lives, and the kernel could not read its namespace."""
-    _drive(node, 7, "nvme7n1/size", "0")
+plant("nvme-read-only", "nvme6 takes no more writes: its media is worn, which it warns of.", _mended_and_booted,
+      lambda node: _drive(node, 6, "nvme6n1/ro", "1"), lambda node: _smart(node, 6, passed=False, critical_warning=8))
+plant("nvme-without-a-namespace", "The controller of nvme7 lives, and the kernel could not read its namespace.", _mended_and_booted,
+      lambda node: _drive(node, 7, "nvme7n1/size", "0"))
 
 
 @planted(_mend)
@@ -112,39 +94,20 @@ def nvme_passed_on(node: DemoMachine) -> None:
     del node.files["/.muster/smart-nvme9.json"]
 
 
-@planted(_day_later)
-def nvme_resets(node: DemoMachine) -> None:
-    """nvme7 let commands time out, and came back."""
-    node.say("nvme nvme7: I/O 402 (I/O Cmd) QID 17 timeout, aborting", 4)
-    node.say("nvme nvme7: I/O 402 QID 17 timeout, reset controller", 4)
-    node.say("nvme nvme7: 128/0/0 default/read/poll queues")
-
-
-@planted(_mended_and_booted)
-def disk_fails(node: DemoMachine) -> None:
-    """nvme5 calls itself failing: its spare is used up, and so is its life, almost."""
-    _smart(node, 5, passed=False, critical_warning=1, available_spare=4, percentage_used=88)
-
-
-@planted(_mended_and_booted)
-def disk_worn(node: DemoMachine) -> None:
-    """nvme1 has used up its life and says nothing of it."""
-    _smart(node, 1, percentage_used=93)
-
-
-@planted(_mended_and_booted)
-def disk_loses_data(node: DemoMachine) -> None:
-    """nvme8 could not read back what was written to it, since the earlier look."""
-    _smart(node, 8, media_errors=7)
-    node.say("critical medium error, dev nvme8n1, sector 80034816 op 0x0:(READ) flags 0x0 phys_seg 2 prio class 2", 3)
-    node.say("Buffer I/O error on dev nvme8n1, logical block 10004352, async page read", 3)
-
-
-@planted(_mended_and_booted)
-def filesystem_damaged(node: DemoMachine) -> None:
-    """XFS on the array found damage and shut itself down."""
-    node.say("XFS (md1): Corruption of in-memory data (0x8) detected at xfs_defer_finish_noroll+0x4a0 (fs/xfs/libxfs/xfs_defer.c:591).  "
-             "Shutting down filesystem.", 1)
+plant("nvme-resets", "nvme7 let commands time out, and came back.", _day_later,
+      says("nvme nvme7: I/O 402 (I/O Cmd) QID 17 timeout, aborting", 4),
+      says("nvme nvme7: I/O 402 QID 17 timeout, reset controller", 4),
+      says("nvme nvme7: 128/0/0 default/read/poll queues"))
+plant("disk-fails", "nvme5 calls itself failing: its spare is used up, and so is its life, almost.", _mended_and_booted,
+      lambda node: _smart(node, 5, passed=False, critical_warning=1, available_spare=4, percentage_used=88))
+plant("disk-worn", "nvme1 has used up its life and says nothing of it.", _mended_and_booted, lambda node: _smart(node, 1, percentage_used=93))
+plant("disk-loses-data", "nvme8 could not read back what was written to it, since the earlier look.", _mended_and_booted,
+      lambda node: _smart(node, 8, media_errors=7),
+      says("critical medium error, dev nvme8n1, sector 80034816 op 0x0:(READ) flags 0x0 phys_seg 2 prio class 2", 3),
+      says("Buffer I/O error on dev nvme8n1, logical block 10004352, async page read", 3))
+plant("filesystem-damaged", "XFS on the array found damage and shut itself down.", _mended_and_booted,
+      says("XFS (md1): Corruption of in-memory data (0x8) detected at xfs_defer_finish_noroll+0x4a0 (fs/xfs/libxfs/xfs_defer.c:591).  "
+           "Shutting down filesystem.", 1))
 
 
 @planted(_mend)
@@ -162,10 +125,7 @@ def scratch_not_mounted(node: DemoMachine) -> None:
     node.mounts = [mount for mount in node.mounts if mount.point != "/raid"]
 
 
-@planted(_mend)
-def lustre_unhealthy(node: DemoMachine) -> None:
-    """A client of Lustre met an LBUG."""
-    node.files["/sys/fs/lustre/health_check"] = "LBUG\nNOT HEALTHY\n"
+plant("lustre-unhealthy", "A client of Lustre met an LBUG.", _mend, files({"/sys/fs/lustre/health_check": "LBUG\nNOT HEALTHY\n"}))
 
 
 @planted(_mend)

@@ -11,7 +11,7 @@ from provisioning.demo.h100 import GPUS, HCAS, MEMORY_KB, device_folder
 from provisioning.demo.hostfiles import CPU, EDAC, NUMA
 from provisioning.demo.machine import DemoMachine
 from tests.scenarios import node as scenario
-from tests.scenarios.plant import planted
+from tests.scenarios.plant import files, plant, planted, says
 from tests.scenarios.repair import reboot, wait
 
 HUGE, CLOCKS = "/sys/kernel/mm/hugepages/hugepages", "/sys/devices/system/clocksource/clocksource0"
@@ -40,10 +40,8 @@ def _day_later(node: DemoMachine) -> None:
     wait(node, 25)
 
 
-@planted(_cold_boot)
-def cpu_taken_away(node: DemoMachine) -> None:
-    """Two CPUs were taken offline after corrected errors of their cache."""
-    node.files[f"{CPU}/online"] = "0-16,18-128,130-223\n"
+plant("cpu-taken-away", "Two CPUs were taken offline after corrected errors of their cache.", _cold_boot,
+      files({f"{CPU}/online": "0-16,18-128,130-223\n"}))
 
 
 @planted(_mend)
@@ -78,10 +76,7 @@ def cpu_saves_power(node: DemoMachine) -> None:
     node.files |= {path: "powersave\n" for path in node.files if path.endswith("/scaling_governor")}
 
 
-@planted(_mend)
-def turbo_off(node: DemoMachine) -> None:
-    """Somebody switched turbo off."""
-    node.files[f"{CPU}/intel_pstate/no_turbo"] = "1\n"
+plant("turbo-off", "Somebody switched turbo off.", _mend, files({f"{CPU}/intel_pstate/no_turbo": "1\n"}))
 
 
 @planted(_mend)
@@ -90,10 +85,8 @@ def frequency_set_low(node: DemoMachine) -> None:
     node.files |= {path: "2400000\n" for path in node.files if path.endswith("/scaling_max_freq")}
 
 
-@planted(_mend)
-def single_core_hot(node: DemoMachine) -> None:
-    """One core of the first socket was throttled for its own heat, and its package was not."""
-    node.files[f"{CPU}/cpu20/thermal_throttle/core_throttle_count"] = "31\n"
+plant("single-core-hot", "One core of the first socket was throttled for its own heat, and its package was not.", _mend,
+      files({f"{CPU}/cpu20/thermal_throttle/core_throttle_count": "31\n"}))
 
 
 def _quota(node: DemoMachine) -> None:
@@ -101,16 +94,10 @@ def _quota(node: DemoMachine) -> None:
     _mend(node)
 
 
-@planted(_quota)
-def services_stopped_by_a_quota(node: DemoMachine) -> None:
-    """System services together may use two cores, and stand still for half of the time."""
-    node.files["/sys/fs/cgroup/system.slice/cpu.stat"] = hostfiles.QUOTA.format(periods=14000, throttled=3012)
-
-
-@planted(_mend)
-def clock_read_from_hpet(node: DemoMachine) -> None:
-    """The kernel found the TSC unstable and reads the time from the HPET."""
-    node.files |= {f"{CLOCKS}/current_clocksource": "hpet\n", f"{CLOCKS}/available_clocksource": "hpet acpi_pm \n"}
+plant("services-stopped-by-a-quota", "System services together may use two cores, and stand still for half of the time.", _quota,
+      files({"/sys/fs/cgroup/system.slice/cpu.stat": hostfiles.QUOTA.format(periods=14000, throttled=3012)}))
+plant("clock-read-from-hpet", "The kernel found the TSC unstable and reads the time from the HPET.", _mend,
+      files({f"{CLOCKS}/current_clocksource": "hpet\n", f"{CLOCKS}/available_clocksource": "hpet acpi_pm \n"}))
 
 
 @planted(_mend)
@@ -129,10 +116,8 @@ def one_socket_full(node: DemoMachine) -> None:
         ("MemFree", 4096000), ("Active(file)", 0), ("Inactive(file)", 102400), ("SReclaimable", 204800))) + "\n"
 
 
-@planted(_mend)
-def huge_pages_left_behind(node: DemoMachine) -> None:
-    """A program that was killed left 32 GiB of huge pages in a file."""
-    node.files |= {f"{HUGE}-1048576kB/nr_hugepages": "32\n", f"{HUGE}-1048576kB/free_hugepages": "0\n"}
+plant("huge-pages-left-behind", "A program that was killed left 32 GiB of huge pages in a file.", _mend,
+      files({f"{HUGE}-1048576kB/nr_hugepages": "32\n", f"{HUGE}-1048576kB/free_hugepages": "0\n"}))
 
 
 @planted(_cold_boot)
@@ -174,11 +159,9 @@ def memory_reserved(node: DemoMachine) -> None:
         "HugePages_Total:       0", f"HugePages_Total:  {pages}").replace("HugePages_Free:        0", f"HugePages_Free:   {pages}")
 
 
-@planted(_day_later)
-def killed_for_memory(node: DemoMachine) -> None:
-    """The kernel killed a training process that had grown past its job's limit."""
-    node.say("python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0", 4)
-    node.say("Memory cgroup out of memory: Killed process 30417 (python3) total-vm:812345678kB, anon-rss:402653184kB, UID:1001", 3)
+plant("killed-for-memory", "The kernel killed a training process that had grown past its job's limit.", _day_later,
+      says("python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0", 4),
+      says("Memory cgroup out of memory: Killed process 30417 (python3) total-vm:812345678kB, anon-rss:402653184kB, UID:1001", 3))
 
 
 def _asleep(node: DemoMachine, pid: int, name: str) -> None:
@@ -188,10 +171,9 @@ def _asleep(node: DemoMachine, pid: int, name: str) -> None:
     }
 
 
-@planted(_cold_boot, before=lambda node: _asleep(node, 30418, "python3"))
-def stuck_on_a_dead_server(node: DemoMachine) -> None:
-    """A process waits for a file server that is gone, and nobody can kill it; after two minutes the kernel says so, too."""
-    node.say("INFO: task python3:30418 blocked for more than 120 seconds.", 3)
+plant("stuck-on-a-dead-server",
+      "A process waits for a file server that is gone, and nobody can kill it; after two minutes the kernel says so, too.", _cold_boot,
+      says("INFO: task python3:30418 blocked for more than 120 seconds.", 3), before=lambda node: _asleep(node, 30418, "python3"))
 
 
 @planted(_cold_boot, before=lambda node: _asleep(node, 911, "nvidia-smi"))
@@ -199,41 +181,18 @@ def driver_wedged(node: DemoMachine) -> None:
     """nvidia-smi has waited in the driver since before the last look."""
 
 
-@planted(_mend)
-def zombies(node: DemoMachine) -> None:
-    """A daemon does not wait for its children: 1,200 of them have ended."""
-    node.files |= {f"/proc/{pid}/stat": hostfiles.stat(pid, "health-probe", "Z", 900) for pid in range(50000, 51200)}
-
-
-@planted(_mend)
-def files_all_open(node: DemoMachine) -> None:
-    """A leak has filled the kernel's table of open files."""
-    node.files["/proc/sys/fs/file-nr"] = "1048000\t0\t1048576\n"
-
-
-@planted(_mend)
-def slurmd_may_not_lock_memory(node: DemoMachine) -> None:
-    """slurmd was started without its unit's limits: ranks cannot register memory for RDMA."""
-    node.files["/proc/2210/limits"] = hostfiles.limits("8388608", 1024)
-
-
-@planted(_mend)
-def pcie_link_corrects(node: DemoMachine) -> None:
-    """The port above GPU 4 corrected 9,000 errors since the last look."""
-    node.files[f"{device_folder(GPUS[4]).rpartition('/')[0]}/aer_dev_correctable"] = hostfiles.aer("correctable", 9002)
-
-
-@planted(_cold_boot)
-def pcie_link_lost(node: DemoMachine) -> None:
-    """An adapter's link went down by surprise and came back; the adapter counts a lost transaction as well."""
-    node.files[f"{device_folder(HCAS[6]).rpartition('/')[0]}/aer_dev_fatal"] = hostfiles.aer("fatal", 1)
-    node.files[f"{device_folder(HCAS[6])}/aer_dev_nonfatal"] = hostfiles.aer("nonfatal", 2)
-
-
-@planted(_mend)
-def affinity_lost(node: DemoMachine) -> None:
-    """After a firmware update nothing says on which NUMA node GPU 7 sits."""
-    node.files[f"{device_folder(GPUS[7])}/numa_node"] = "-1\n"
+plant("zombies", "A daemon does not wait for its children: 1,200 of them have ended.", _mend,
+      files({f"/proc/{pid}/stat": hostfiles.stat(pid, "health-probe", "Z", 900) for pid in range(50000, 51200)}))
+plant("files-all-open", "A leak has filled the kernel's table of open files.", _mend, files({"/proc/sys/fs/file-nr": "1048000\t0\t1048576\n"}))
+plant("slurmd-may-not-lock-memory", "slurmd was started without its unit's limits: ranks cannot register memory for RDMA.", _mend,
+      files({"/proc/2210/limits": hostfiles.limits("8388608", 1024)}))
+plant("pcie-link-corrects", "The port above GPU 4 corrected 9,000 errors since the last look.", _mend,
+      files({f"{device_folder(GPUS[4]).rpartition('/')[0]}/aer_dev_correctable": hostfiles.aer("correctable", 9002)}))
+plant("pcie-link-lost", "An adapter's link went down by surprise and came back; the adapter counts a lost transaction as well.", _cold_boot,
+      files({f"{device_folder(HCAS[6]).rpartition('/')[0]}/aer_dev_fatal": hostfiles.aer("fatal", 1)}),
+      files({f"{device_folder(HCAS[6])}/aer_dev_nonfatal": hostfiles.aer("nonfatal", 2)}))
+plant("affinity-lost", "After a firmware update nothing says on which NUMA node GPU 7 sits.", _mend,
+      files({f"{device_folder(GPUS[7])}/numa_node": "-1\n"}))
 
 
 @planted(_mend)

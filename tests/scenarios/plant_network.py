@@ -13,7 +13,7 @@ from provisioning.demo import network
 from provisioning.demo.h100 import ETHERNET, HCAS, device_folder, hca_folder
 from provisioning.demo.machine import DemoMachine
 from tests.scenarios import node as scenario
-from tests.scenarios.plant import planted
+from tests.scenarios.plant import files, plant, planted, without
 
 _MACS = ["3c:ec:ef:19:00:01", "3c:ec:ef:19:00:02"]
 
@@ -45,24 +45,13 @@ def _figures(node: DemoMachine, name: str, **more: int) -> None:
     node.files["/proc/net/dev"] = re.sub(rf"(?m)^( *{name}: )(.*)$", grown, node.files["/proc/net/dev"])
 
 
-@planted(_mend)
-def ethernet_cable_out(node: DemoMachine) -> None:
-    """The cable of eno2 was pulled: the bond runs on eno1 alone."""
-    _interface(node, 1, operstate="down", speed="-1", duplex="unknown", carrier_down_count="3")
-    network.bond(node, _MACS, down=("eno2",))
-
-
-@planted(_mend)
-def bond_gone(node: DemoMachine) -> None:
-    """The bond was not set up at the last boot: eno1 has the node's address, and eno2 is administratively down."""
-    del node.files["/proc/net/bonding/bond0"]
-    _interface(node, 1, flags="0x1002", operstate="down", speed="-1", duplex="unknown")
-
-
-@planted(_mend)
-def address_not_given(node: DemoMachine) -> None:
-    """DHCP gave bond0 no address at the last boot: it has no subnet, and no default route leads out."""
-    network.routes(node, ())
+plant("ethernet-cable-out", "The cable of eno2 was pulled: the bond runs on eno1 alone.", _mend,
+      lambda node: _interface(node, 1, operstate="down", speed="-1", duplex="unknown", carrier_down_count="3"),
+      lambda node: network.bond(node, _MACS, down=("eno2",)))
+plant("bond-gone", "The bond was not set up at the last boot: eno1 has the node's address, and eno2 is administratively down.", _mend,
+      without("/proc/net/bonding/bond0"), lambda node: _interface(node, 1, flags="0x1002", operstate="down", speed="-1", duplex="unknown"))
+plant("address-not-given", "DHCP gave bond0 no address at the last boot: it has no subnet, and no default route leads out.", _mend,
+      lambda node: network.routes(node, ()))
 
 
 @planted(_mend)
@@ -72,35 +61,16 @@ def other_driver_for_one_function(node: DemoMachine) -> None:
     node.files[path] = node.files[path].replace("DRIVER=ixgbe", "DRIVER=vfio-pci")
 
 
-@planted(_mend)
-def ethernet_at_a_tenth(node: DemoMachine) -> None:
-    """A bad pair in the cable of eno1: the link came up at 1 Gb/s, and LACP keeps it out of the aggregator."""
-    _interface(node, 0, speed="1000")
-    network.bond(node, _MACS, astray=("eno1",))
-
-
-@planted(_mend)
-def ethernet_flaps(node: DemoMachine) -> None:
-    """A module that is not quite in: the link of eno2 went and came three times."""
-    _interface(node, 1, carrier_up_count="5", carrier_down_count="5")
-
-
-@planted(_mend)
-def ethernet_damages_frames(node: DemoMachine) -> None:
-    """A dirty fibre: one frame a second arrives damaged on eno1."""
-    _figures(node, "eno1", packets=4_000_000, errs=600, frame=600)
-
-
-@planted(_mend)
-def ethernet_half_duplex(node: DemoMachine) -> None:
-    """The switch's port was set to full duplex without negotiation, so the node's end fell back to half."""
-    _interface(node, 0, duplex="half")
-
-
-@planted(_mend)
-def switch_forgot_the_bond(node: DemoMachine) -> None:
-    """The switch's port channel was removed: nobody answers the node's LACP."""
-    network.bond(node, _MACS, partner="00:00:00:00:00:00")
+plant("ethernet-at-a-tenth", "A bad pair in the cable of eno1: the link came up at 1 Gb/s, and LACP keeps it out of the aggregator.", _mend,
+      lambda node: _interface(node, 0, speed="1000"), lambda node: network.bond(node, _MACS, astray=("eno1",)))
+plant("ethernet-flaps", "A module that is not quite in: the link of eno2 went and came three times.", _mend,
+      lambda node: _interface(node, 1, carrier_up_count="5", carrier_down_count="5"))
+plant("ethernet-damages-frames", "A dirty fibre: one frame a second arrives damaged on eno1.", _mend,
+      lambda node: _figures(node, "eno1", packets=4_000_000, errs=600, frame=600))
+plant("ethernet-half-duplex", "The switch's port was set to full duplex without negotiation, so the node's end fell back to half.", _mend,
+      lambda node: _interface(node, 0, duplex="half"))
+plant("switch-forgot-the-bond", "The switch's port channel was removed: nobody answers the node's LACP.", _mend,
+      lambda node: network.bond(node, _MACS, partner="00:00:00:00:00:00"))
 
 
 @planted(_mend)
@@ -110,16 +80,10 @@ def odd_packet_size(node: DemoMachine) -> None:
         _interface(node, index, mtu="9000")
 
 
-@planted(_mend)
-def hot_air_at_the_cage(node: DemoMachine) -> None:
-    """A missing blanking plate: air from behind heats the module of mlx5_5."""
-    node.files[f"{device_folder(HCAS[5])}/hwmon/hwmon7/temp2_input"] = "73000\n"
-
-
-@planted(_mend)
-def adapter_overheats(node: DemoMachine) -> None:
-    """A fan failed: the adapter mlx5_1 is near where it turns itself off."""
-    node.files[f"{device_folder(HCAS[1])}/hwmon/hwmon3/temp1_input"] = "103000\n"
+plant("hot-air-at-the-cage", "A missing blanking plate: air from behind heats the module of mlx5_5.", _mend,
+      files({f"{device_folder(HCAS[5])}/hwmon/hwmon7/temp2_input": "73000\n"}))
+plant("adapter-overheats", "A fan failed: the adapter mlx5_1 is near where it turns itself off.", _mend,
+      files({f"{device_folder(HCAS[1])}/hwmon/hwmon3/temp1_input": "103000\n"}))
 
 
 # ---- RoCE: the same board with its ports on Ethernet
@@ -163,19 +127,9 @@ def rail_without_address(node: DemoMachine) -> None:
         del node.files[f"{hca_folder(3)}/ports/1/gid_attrs/types/{entry}"]
 
 
-@planted(_mend_roce, before=_with_roce)
-def rail_of_odd_packet_size(node: DemoMachine) -> None:
-    """One rail was forgotten when the others were set to jumbo frames."""
-    node.files[f"{device_folder(HCAS[6])}/net/rail6/mtu"] = "1500\n"
-
-
-@planted(_mend_roce, before=_with_roce)
-def rail_loses_packets(node: DemoMachine) -> None:
-    """PFC is off at the leaf of mlx5_2: under load packets are dropped and sent again, twenty a second."""
-    node.files[f"{hca_folder(2)}/ports/1/hw_counters/packet_seq_err"] = "12000\n"
-
-
-@planted(_mend_roce, before=_with_roce)
-def adapter_stops_its_leaf(node: DemoMachine) -> None:
-    """mlx5_4 could not deliver to memory and paused its leaf until it gave up, twice."""
-    _pauses(node, 4, stalls=2)
+plant("rail-of-odd-packet-size", "One rail was forgotten when the others were set to jumbo frames.", _mend_roce,
+      files({f"{device_folder(HCAS[6])}/net/rail6/mtu": "1500\n"}), before=_with_roce)
+plant("rail-loses-packets", "PFC is off at the leaf of mlx5_2: under load packets are dropped and sent again, twenty a second.", _mend_roce,
+      files({f"{hca_folder(2)}/ports/1/hw_counters/packet_seq_err": "12000\n"}), before=_with_roce)
+plant("adapter-stops-its-leaf", "mlx5_4 could not deliver to memory and paused its leaf until it gave up, twice.", _mend_roce,
+      lambda node: _pauses(node, 4, stalls=2), before=_with_roce)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from provisioning.demo.h100 import GPUS, HCAS, device_folder
 from provisioning.demo.machine import DemoMachine
 from tests.scenarios import node as scenario
-from tests.scenarios.plant import planted
+from tests.scenarios.plant import files, plant, planted
 
 _CONTROL, _ACS = 0x68, 0x156    # of the demo's spaces: Device Control, ACS Control
 
@@ -37,10 +37,8 @@ def acs_on_everywhere(node: DemoMachine) -> None:
         _write(node, _port_above(address), _ACS, 0x001D)
 
 
-@planted(_mend)
-def acs_on_one_port(node: DemoMachine) -> None:
-    """A script that switches ACS off after each boot left out the port above GPU 2."""
-    _write(node, _port_above(GPUS[2]), _ACS, 0x000C)
+plant("acs-on-one-port", "A script that switches ACS off after each boot left out the port above GPU 2.", _mend,
+      lambda node: _write(node, _port_above(GPUS[2]), _ACS, 0x000C))
 
 
 @planted(_mend)
@@ -50,10 +48,9 @@ def read_requests_small(node: DemoMachine) -> None:
         _write(node, device_folder(address), _CONTROL, 0x115F)
 
 
-@planted(_mend)
-def read_requests_unlike_the_fleets(node: DemoMachine) -> None:
-    """After an exchange of the adapter, rail 5 has what devices have by default, and not what the fleet's firmware sets."""
-    _write(node, device_folder(HCAS[5]), _CONTROL, 0x215F)
+plant("read-requests-unlike-the-fleets",
+      "After an exchange of the adapter, rail 5 has what devices have by default, and not what the fleet's firmware sets.", _mend,
+      lambda node: _write(node, device_folder(HCAS[5]), _CONTROL, 0x215F))
 
 
 @planted(_mend)
@@ -63,13 +60,7 @@ def relaxed_ordering_off(node: DemoMachine) -> None:
         _write(node, device_folder(address), _CONTROL, 0x514F)
 
 
-@planted(_mend)
-def payload_does_not_fit(node: DemoMachine) -> None:
-    """GPU 6 came back from a reset with payloads of 128 bytes; the port above it has 512."""
-    _write(node, device_folder(GPUS[6]), _CONTROL, 0x510F)
-
-
-@planted(_mend)
-def adapter_beside_the_wrong_socket(node: DemoMachine) -> None:
-    """The adapter of rail 3 was put into a slot of the other socket."""
-    node.files[f"{device_folder(HCAS[3])}/numa_node"] = "1\n"
+plant("payload-does-not-fit", "GPU 6 came back from a reset with payloads of 128 bytes; the port above it has 512.", _mend,
+      lambda node: _write(node, device_folder(GPUS[6]), _CONTROL, 0x510F))
+plant("adapter-beside-the-wrong-socket", "The adapter of rail 3 was put into a slot of the other socket.", _mend,
+      files({f"{device_folder(HCAS[3])}/numa_node": "1\n"}))

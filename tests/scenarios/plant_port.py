@@ -9,7 +9,7 @@ from __future__ import annotations
 from provisioning.demo.h100 import HCAS, device_folder, hca_folder
 from provisioning.demo.machine import DemoMachine
 from tests.scenarios import node as scenario
-from tests.scenarios.plant import planted
+from tests.scenarios.plant import files, plant, planted, without
 from tests.scenarios.repair import reboot, wait
 
 
@@ -51,49 +51,20 @@ def _down(node: DemoMachine) -> None:
     _port(node, 6, state="1: DOWN", phys_state="2: Polling", rate="10 Gb/sec (4X SDR)", lid="0xffff", sm_lid="0x0")
 
 
-@planted(_mend)
-def cable_out(node: DemoMachine) -> None:
-    """The cable of mlx5_2 was pulled between the looks: the link went down once, and the driver said so."""
-    _port(node, 2, state="1: DOWN", phys_state="3: Disabled")
-    _count(node, 2, "counters/link_downed", 1)
-
-
-@planted(_mend, _down)
-def port_stays_down(node: DemoMachine) -> None:
-    """mlx5_6 was down at the earlier look and still is, with no loss counted in between."""
-    _down(node)
-
-
-@planted(_mend)
-def no_subnet_manager(node: DemoMachine) -> None:
-    """The subnet manager is gone for mlx5_1: link, but no way further than INIT."""
-    _port(node, 1, state="2: INIT", sm_lid="0x0", lid="0x0")
-
-
-@planted(_mend)
-def address_lost(node: DemoMachine) -> None:
-    """mlx5_5 says that it is active, and no longer knows its subnet manager."""
-    _port(node, 5, sm_lid="0x0")
-
-
-@planted(_mend)
-def lane_lost(node: DemoMachine) -> None:
-    """mlx5_4 trained with two lanes of four, at half the rate."""
-    _port(node, 4, rate="200 Gb/sec (2X NDR)")
-
-
-@planted(_mend)
-def link_flaps(node: DemoMachine) -> None:
-    """mlx5_0 lost its link four times between the looks and is up at both."""
-    _count(node, 0, "counters/link_downed", 4)
-
-
-@planted(_mend)
-def data_lost_on_the_link(node: DemoMachine) -> None:
-    """mlx5_3 counted two link integrity errors, and recoveries and receive errors beyond what links have."""
-    _count(node, 3, "counters/local_link_integrity_errors", 2)
-    _count(node, 3, "counters/link_error_recovery", 90)
-    _count(node, 3, "counters/port_rcv_errors", 9000)
+plant("cable-out", "The cable of mlx5_2 was pulled between the looks: the link went down once, and the driver said so.", _mend,
+      lambda node: _port(node, 2, state="1: DOWN", phys_state="3: Disabled"), lambda node: _count(node, 2, "counters/link_downed", 1))
+plant("port-stays-down", "mlx5_6 was down at the earlier look and still is, with no loss counted in between.", _mend,
+      _down, before=_down)
+plant("no-subnet-manager", "The subnet manager is gone for mlx5_1: link, but no way further than INIT.", _mend,
+      lambda node: _port(node, 1, state="2: INIT", sm_lid="0x0", lid="0x0"))
+plant("address-lost", "mlx5_5 says that it is active, and no longer knows its subnet manager.", _mend, lambda node: _port(node, 5, sm_lid="0x0"))
+plant("lane-lost", "mlx5_4 trained with two lanes of four, at half the rate.", _mend, lambda node: _port(node, 4, rate="200 Gb/sec (2X NDR)"))
+plant("link-flaps", "mlx5_0 lost its link four times between the looks and is up at both.", _mend,
+      lambda node: _count(node, 0, "counters/link_downed", 4))
+plant("data-lost-on-the-link", "mlx5_3 counted two link integrity errors, and recoveries and receive errors beyond what links have.", _mend,
+      lambda node: _count(node, 3, "counters/local_link_integrity_errors", 2),
+      lambda node: _count(node, 3, "counters/link_error_recovery", 90),
+      lambda node: _count(node, 3, "counters/port_rcv_errors", 9000))
 
 
 @planted(_mend)
@@ -105,10 +76,8 @@ def a_healthy_fabric_at_work(node: DemoMachine) -> None:
     _count(node, 2, "hw_counters/rnr_nak_retry_err", 3)
 
 
-@planted(_mend)
-def symbols_lost_at_400_gbps(node: DemoMachine) -> None:
-    """mlx5_5 counted 60,000 symbol errors that its error correction could not repair."""
-    _count(node, 5, "counters/symbol_error", 60_000)
+plant("symbols-lost-at-400-gbps", "mlx5_5 counted 60,000 symbol errors that its error correction could not repair.", _mend,
+      lambda node: _count(node, 5, "counters/symbol_error", 60_000))
 
 
 def _full(node: DemoMachine) -> None:
@@ -121,22 +90,13 @@ def _begun_anew(node: DemoMachine) -> None:
     _port(node, 2, counters__link_downed="0")
 
 
-@planted(_begun_anew, _full)
-def counter_at_its_ceiling(node: DemoMachine) -> None:
-    """link_downed of mlx5_2 stood at 255 at the earlier look and still does: no one sees whether its link is lost again."""
-    _full(node)
-
-
-@planted(_mend)
-def left_the_partition(node: DemoMachine) -> None:
-    """The subnet manager's partitions name mlx5_7 as a limited member only."""
-    _port(node, 7, pkeys__0="0x7fff")
-
-
-@planted(_mend)
-def no_device_for_users(node: DemoMachine) -> None:
-    """The kernel's side of mlx5_1 is well, but it has no device for programs."""
-    del node.files["/sys/class/infiniband_verbs/uverbs1/ibdev"]
+plant("counter-at-its-ceiling",
+      "link_downed of mlx5_2 stood at 255 at the earlier look and still does: no one sees whether its link is lost again.", _begun_anew,
+      _full, before=_full)
+plant("left-the-partition", "The subnet manager's partitions name mlx5_7 as a limited member only.", _mend,
+      lambda node: _port(node, 7, pkeys__0="0x7fff"))
+plant("no-device-for-users", "The kernel's side of mlx5_1 is well, but it has no device for programs.", _mend,
+      without("/sys/class/infiniband_verbs/uverbs1/ibdev"))
 
 
 @planted(_cold_boot)
@@ -150,53 +110,21 @@ def adapter_without_rdma(node: DemoMachine) -> None:
         del node.files[path]
 
 
-@planted(_cold_boot)
-def adapter_in_half_its_lanes(node: DemoMachine) -> None:
-    """The adapter of mlx5_4 trained with eight of sixteen lanes."""
-    node.files[f"{device_folder(HCAS[4])}/current_link_width"] = "8\n"
-
-
-@planted(_cold_boot)
-def adapter_a_generation_back(node: DemoMachine) -> None:
-    """The adapter of mlx5_0 trained at PCIe generation 3."""
-    node.files[f"{device_folder(HCAS[0])}/current_link_speed"] = "8.0 GT/s PCIe\n"
-
-
-@planted(_cold_boot)
-def adapter_of_other_firmware(node: DemoMachine) -> None:
-    """One adapter was exchanged, and the new one has older firmware."""
-    node.files[f"{hca_folder(6)}/fw_ver"] = "28.36.1010\n"
-
-
-@planted(_cold_boot)
-def adapter_of_another_board(node: DemoMachine) -> None:
-    """One adapter is of another board than its peers have in that slot."""
-    node.files[f"{hca_folder(2)}/board_id"] = "DEL0000000036\n"
-
-
-@planted(_cold_boot)
-def adapter_stopped_answering(node: DemoMachine) -> None:
-    """The firmware of mlx5_5 stopped: the driver missed its heartbeat, and a command leaked."""
-    _says(node, 5, "poll_health:825:(pid 0): device's health compromised - reached miss count", 3)
-    _says(node, 5, "wait_func:1195:(pid 1967079): ACCESS_REG(0x805) timeout. Will cause a leak of a command resource")
-
-
-@planted(_day_later)
-def module_too_hot(node: DemoMachine) -> None:
-    """The transceiver of mlx5_1 is too hot."""
-    _says(node, 1, "mlx5_port_module_event:1131:(pid 0): Port module event[error]: module 0, Cable error, High Temperature", 6)
-
-
-@planted(_day_later)
-def slot_gives_too_little_power(node: DemoMachine) -> None:
-    """The slot of mlx5_7 advertises less power than the card wants."""
-    _says(node, 7, "mlx5_pcie_event:299:(pid 268269): Detected insufficient power on the PCIe slot (27W).")
-
-
-@planted(_day_later)
-def cable_pulled_and_put_back(node: DemoMachine) -> None:
-    """Nothing is wrong any more: somebody moved a cable, and the driver told of both."""
-    _says(node, 2, "mlx5_port_module_event:1120:(pid 0): Port module event: module 0, Cable unplugged", 6)
-    _says(node, 2, "mlx5_port_module_event:1120:(pid 0): Port module event: module 0, Cable plugged", 6)
-
-
+plant("adapter-in-half-its-lanes", "The adapter of mlx5_4 trained with eight of sixteen lanes.", _cold_boot,
+      files({f"{device_folder(HCAS[4])}/current_link_width": "8\n"}))
+plant("adapter-a-generation-back", "The adapter of mlx5_0 trained at PCIe generation 3.", _cold_boot,
+      files({f"{device_folder(HCAS[0])}/current_link_speed": "8.0 GT/s PCIe\n"}))
+plant("adapter-of-other-firmware", "One adapter was exchanged, and the new one has older firmware.", _cold_boot,
+      files({f"{hca_folder(6)}/fw_ver": "28.36.1010\n"}))
+plant("adapter-of-another-board", "One adapter is of another board than its peers have in that slot.", _cold_boot,
+      files({f"{hca_folder(2)}/board_id": "DEL0000000036\n"}))
+plant("adapter-stopped-answering", "The firmware of mlx5_5 stopped: the driver missed its heartbeat, and a command leaked.", _cold_boot,
+      lambda node: _says(node, 5, "poll_health:825:(pid 0): device's health compromised - reached miss count", 3),
+      lambda node: _says(node, 5, "wait_func:1195:(pid 1967079): ACCESS_REG(0x805) timeout. Will cause a leak of a command resource"))
+plant("module-too-hot", "The transceiver of mlx5_1 is too hot.", _day_later,
+      lambda node: _says(node, 1, "mlx5_port_module_event:1131:(pid 0): Port module event[error]: module 0, Cable error, High Temperature", 6))
+plant("slot-gives-too-little-power", "The slot of mlx5_7 advertises less power than the card wants.", _day_later,
+      lambda node: _says(node, 7, "mlx5_pcie_event:299:(pid 268269): Detected insufficient power on the PCIe slot (27W)."))
+plant("cable-pulled-and-put-back", "Nothing is wrong any more: somebody moved a cable, and the driver told of both.", _day_later,
+      lambda node: _says(node, 2, "mlx5_port_module_event:1120:(pid 0): Port module event: module 0, Cable unplugged", 6),
+      lambda node: _says(node, 2, "mlx5_port_module_event:1120:(pid 0): Port module event: module 0, Cable plugged", 6))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from provisioning.demo.machine import DemoMachine
-from tests.scenarios.plant import planted
+from tests.scenarios.plant import plant
 
 _HEALTHY = {"removable": "0", "device/state": "running", "device/model": "INTEL SSDSC2KG480G8", "device/iodone_cnt": "0x1d4c0",
             "device/ioerr_cnt": "0x2c", "device/iotmo_cnt": "0x0"}
@@ -26,19 +26,11 @@ def _replaced(node: DemoMachine) -> None:
     _disk(node, {"device/iodone_cnt": "0x1f4", "device/ioerr_cnt": "0x4"})
 
 
-@planted(_replaced, _sound)
-def sata_disk_given_up(node: DemoMachine) -> None:
-    """The disk did not come back from error handling: the kernel took it offline, after commands that it never answered."""
-    _disk(node, {"device/state": "offline", "device/iodone_cnt": "0x1d9ff", "device/ioerr_cnt": "0x60", "device/iotmo_cnt": "0x7"})
-
-
-@planted(_replaced, _sound)
-def sata_disk_fails_commands(node: DemoMachine) -> None:
-    """Every third command fails."""
-    _disk(node, {"device/iodone_cnt": "0x1d8a8", "device/ioerr_cnt": "0x174"})
-
-
-@planted(_replaced, _sound)
-def sata_disk_that_smartctl_asks(node: DemoMachine) -> None:
-    """No fault: nothing but smartctl asks the disk, and what it passes through counts as failed."""
-    _disk(node, {"device/iodone_cnt": "0x1d4f0", "device/ioerr_cnt": "0x50"})
+plant("sata-disk-given-up",
+      "The disk did not come back from error handling: the kernel took it offline, after commands that it never answered.", _replaced,
+      lambda node: _disk(node, {"device/state": "offline", "device/iodone_cnt": "0x1d9ff", "device/ioerr_cnt": "0x60", "device/iotmo_cnt": "0x7"}),
+      before=_sound)
+plant("sata-disk-fails-commands", "Every third command fails.", _replaced,
+      lambda node: _disk(node, {"device/iodone_cnt": "0x1d8a8", "device/ioerr_cnt": "0x174"}), before=_sound)
+plant("sata-disk-that-smartctl-asks", "No fault: nothing but smartctl asks the disk, and what it passes through counts as failed.", _replaced,
+      lambda node: _disk(node, {"device/iodone_cnt": "0x1d4f0", "device/ioerr_cnt": "0x50"}), before=_sound)

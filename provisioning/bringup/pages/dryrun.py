@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from healthcheck.model.trouble import Trouble
-from healthcheck.report.nodes import Fold, Paint
+from healthcheck.report.findings import Fold
+from healthcheck.report.nodes import Paint
 from healthcheck.store.bringupnotes import DONE, LEFT, SKIPPED, SO, TROUBLE, WAITING
 from inventory.nodeset import natural
 from inventory.text import clean, many

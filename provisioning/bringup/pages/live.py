@@ -20,7 +20,7 @@ from provisioning.bringup.pages.progress import BringupStatus
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from healthcheck.report.nodes import Fold
+    from healthcheck.report.findings import Fold
 
 EVERY_S = 2.0           # between two looks: of a thousand machines one takes a tenth of that
 SUMMARY_S = 60.0        # between two lines in a log that sum all up

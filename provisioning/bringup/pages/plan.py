@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from healthcheck.report.nodes import Fold
+from healthcheck.report.findings import Fold
 from inventory.model import Node
 from inventory.text import clean, many
 from provisioning.bringup.engine.choose import MachinePlan, MachineSelection, RefusedMachine

@@ -13,7 +13,8 @@ from provisioning.bringup.pages.masked import masked, named
 from provisioning.bringup.pages.progress import BringupStatus, Count, Spot
 
 if TYPE_CHECKING:
-    from healthcheck.report.nodes import Fold, Paint
+    from healthcheck.report.findings import Fold
+    from healthcheck.report.nodes import Paint
 
 COUNTED = ("STEP", "THROUGH", "SKIPPED", "QUEUED", "WAITING", "TROUBLE", "LONGEST IN IT")
 STUCK = ("NODES", "STEP", "STAND", "SINCE", "FOR", "OWNER", "WHAT")

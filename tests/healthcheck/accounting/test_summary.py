@@ -27,7 +27,6 @@ from healthcheck.report.summary import as_csv, document, text
 from healthcheck.store import cordons, rmas
 from healthcheck.store.file import Store, opened
 from healthcheck.store.sweeps import SweepRecord, record
-from inventory.nodeset import fold
 from tests.command import muster
 from tests.healthcheck.triage.made import NOW, at, policy, problem
 from tests.tries import tries
@@ -187,7 +186,7 @@ def test_a_hold_is_of_the_failure_in_which_it_began_and_no_hour_counts_for_two()
     assert (found.held.total, found.held.failures, found.held.incidents, found.held.other) == (
         59 * HOUR, 49 * HOUR, 5 * HOUR, 5 * HOUR)
     assert [one.began for one in found.out] == [at(-10)]
-    (line,) = [line for line in text(found, fold, {}, []) if line.startswith("out of service by muster in")]
+    (line,) = [line for line in text(found, {}, []) if line.startswith("out of service by muster in")]
     assert line == ("out of service by muster in this time: 59.0 node-hours: 49.0 for these failures, 5.0 in "
                     "incidents, 5.0 for earlier failures or other reasons")
 
@@ -265,7 +264,7 @@ def test_whatever_happened_the_parts_add_up_to_the_whole(found: list[NodeFailure
     assert sum(row.rate.node_weeks for row in whole.tables["rack"]) == pytest.approx(
         whole.total.rate.node_weeks)
     assert whole.weekly.failures <= whole.total.rate.failures
-    assert list(text(whole, fold, {}, [])) and document(whole, {}, []) and as_csv(whole)
+    assert list(text(whole, {}, [])) and document(whole, {}, []) and as_csv(whole)
 
 
 # ---- from sweeps in a store, and as it is typed

@@ -30,19 +30,13 @@ from tests.healthcheck.agent import world as worlds
 from tests.healthcheck.agent.world import World, world
 from tests.testbed import fuse
 from tests.testbed.collector import MARK, await_none_with, processes_with
-from tests.testbed.require import require, require_fleet
+from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, can_run, slurm
 from tests.testbed.sshd import wait_until
 
 HERE = socket.gethostname().partition(".")[0]
 FLEET = "judged at home"
 TREE = Path(__file__).resolve().parents[3]
-
-
-@pytest.fixture(scope="module")
-def made() -> Bundle:
-    require_fleet()
-    return worlds.bundle()
 
 
 @pytest.fixture(scope="module")

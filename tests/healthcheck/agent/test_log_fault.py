@@ -15,19 +15,11 @@ from inventory.model import Node
 from provisioning.agent.bundle import Bundle
 from tests.command import muster
 from tests.healthcheck import logworld
-from tests.healthcheck.agent import world as worlds
 from tests.healthcheck.agent.world import World, world
-from tests.testbed.require import require_fleet
 
 GPU = "0000:1b:00"
 ECC, FALLEN = (line.replace(logworld.GPU, GPU) for line in (logworld.ECC, logworld.FALLEN))
 HERE = socket.gethostname().partition(".")[0]
-
-
-@pytest.fixture(scope="module")
-def made() -> Bundle:
-    require_fleet()
-    return worlds.bundle()
 
 
 @pytest.fixture

@@ -36,24 +36,17 @@ from inventory.model import Lifecycle, LifecycleState, Node
 from provisioning.agent.bundle import Bundle
 from provisioning.demo import h100
 from tests.command import muster
-from tests.healthcheck.agent import world as worlds
 from tests.healthcheck.agent.world import World, python, world
 from tests.healthcheck.exporter.made import gpu
 from tests.healthcheck.model.test_exposition import Held
 from tests.testbed.exporting import exporting, swept
 from tests.testbed.prometheus import require_prometheus
-from tests.testbed.require import require, require_fleet
+from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
 
 HERE = socket.gethostname().partition(".")[0]
 SICK = 'muster_node_state{node="%s",state="%s"} 1.0\n'
 NOW, UP = 1_800_000_000.0, 5000.0
-
-
-@pytest.fixture(scope="module")
-def made() -> Bundle:
-    require_fleet()
-    return worlds.bundle()
 
 
 @pytest.fixture(scope="module")

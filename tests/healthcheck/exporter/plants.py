@@ -39,17 +39,22 @@ def _gpu(**readings: Any) -> list[Recording]:
     return [machine.recording(node, gpu_nvml=changed) for node in NODES]
 
 
+def _unanswered(head: Head, first: int, last: int, then: int) -> Iterator[int]:
+    """The exporter does not answer from that minute to that one, and time goes by until the third."""
+    yield first
+    head.answers = False
+    yield last
+    head.answers = True
+    yield then
+
+
 @_of("MusterNodeSick", "MusterRuleFailed")
 def a_gpu_has_met_uncorrectable_errors(head: Head) -> Iterator[int]:
     yield 5
     head.sweep(*_gpu(ecc_uncorrected=7))
     yield 15
     head.sweep(silent=["gpu001"])
-    yield 25
-    head.answers = False
-    yield 28
-    head.answers = True
-    yield 30
+    yield from _unanswered(head, 25, 28, 30)
     head.sweep()
 
 
@@ -173,11 +178,7 @@ def the_breaker_opens(head: Head) -> Iterator[int]:
     yield 10
     with opened(head.state) as store, store.writing() as db:
         db.execute("INSERT INTO breaker (opened, why) VALUES (?, 'many')", (head.seconds,))
-    yield 15
-    head.answers = False
-    yield 18
-    head.answers = True
-    yield 20
+    yield from _unanswered(head, 15, 18, 20)
     with opened(head.state) as store, store.writing() as db:
         assert verdicts.close_breaker(db, head.seconds, "me", "one rack")
 
@@ -187,11 +188,7 @@ def several_nodes_share_a_cause(head: Head) -> Iterator[int]:
     yield 10
     with opened(head.state) as store, store.writing() as db:
         db.execute("INSERT INTO incident (kind, cause, nodes, why, owner, began, seen) VALUES ('leaf', 'leaf1', '[]', 'w', 'network', 1, 1)")
-    yield 15
-    head.answers = False
-    yield 18
-    head.answers = True
-    yield 20
+    yield from _unanswered(head, 15, 18, 20)
     with opened(head.state) as store:
         assert incidents.close(store, 1, "mended", "me", head.seconds)
 
@@ -298,11 +295,7 @@ def _burnt(head: Head, burnin: Burnin, run: str) -> None:
 def a_burn_in_finds_a_gpu_that_computes_wrongly_and_a_slow_pair(head: Head) -> Iterator[int]:
     yield 5
     _burnt(head, _faulty(), "20260101T000500-1")
-    yield 10
-    head.answers = False
-    yield 13
-    head.answers = True
-    yield 20
+    yield from _unanswered(head, 10, 13, 20)
     _burnt(head, made_burnin.burnin(), "20260101T002000-1")
 
 
@@ -349,11 +342,7 @@ def a_link_has_errors_that_a_later_check_does_not_measure(head: Head) -> Iterato
     yield 5
     fabric.errors[fabric.cable("leaf001", "2")] = 5000
     fabric.store(head.state, head.seconds)
-    yield 10
-    head.answers = False
-    yield 13
-    head.answers = True
-    yield 20
+    yield from _unanswered(head, 10, 13, 20)
     fabric.errors.clear()
     fabric.counted = False
     fabric.store(head.state, head.seconds)

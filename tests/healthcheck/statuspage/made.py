@@ -35,6 +35,7 @@ from healthcheck.triage.policyload import load_policy
 from inventory.load import load_inventory
 from tests.healthcheck.burnin import made as burnins
 
+NOW = 1_795_800_000.0
 HOUR = 3600.0
 PER_RACK = 8
 # What nodes and logs may say: markup, escapes, quotes, direction marks, a null, halves of characters.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import subprocess
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,11 +15,10 @@ from healthcheck.statuspage.gather import document
 from healthcheck.statuspage.html import page
 from healthcheck.store.file import opened
 from inventory.load import load_inventory
-from tests.healthcheck.statuspage.made import HOSTILE, World, world
-from tests.testbed.chromium import CHROMIUM, Chromium, chromium
+from tests.healthcheck.statuspage.made import HOSTILE, NOW, World, world
+from tests.testbed.chromium import CHROMIUM, Chromium
 from tests.testbed.sshd import wait_until
 
-NOW = 1_795_800_000.0
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install -y chromium")]
 
 
@@ -29,12 +27,6 @@ def written(there: World, file: Path) -> str:
     with opened(there.state) as store:
         file.write_bytes(page(document(store, load_inventory(there.inventory), there.state, NOW)).data)
     return file.as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Chromium]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

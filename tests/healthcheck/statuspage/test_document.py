@@ -19,23 +19,15 @@ from healthcheck.statuspage.text import lines, wrapped
 from healthcheck.store.file import opened
 from healthcheck.store.history import Spell
 from inventory.load import load_inventory
-from inventory.nodeset import expand, fold
+from inventory.nodeset import expand
 from tests.command import muster
 from tests.documents import validate
-from tests.healthcheck.statuspage.made import HOSTILE, World, world
-
-NOW = 1_795_800_000.0
+from tests.healthcheck.statuspage.made import HOSTILE, NOW, World, world
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> World:
     return world(tmp_path_factory.mktemp("fleet"), 48, now=NOW, hostile=HOSTILE)
-
-
-@pytest.fixture(scope="module")
-def made(fleet: World) -> dict[str, Any]:
-    with opened(fleet.state) as store:
-        return document(store, load_inventory(fleet.inventory), fleet.state, NOW)
 
 
 def node(made: dict[str, Any], name: str) -> dict[str, Any]:
@@ -195,7 +187,7 @@ def spell(state: str, began: float, ended: float | None = None) -> Spell:
     ([spell("unknown", 120)], ("first seen, unknown", True)),
 ])
 def test_a_change_is_of_the_state_at_the_day_s_begin(spells: list[Spell], said: tuple[str, bool] | None) -> None:
-    found = changes.of_states({"n1": spells}, 100.0, fold)
+    found = changes.of_states({"n1": spells}, 100.0)
     assert [(one.text, one.worse) for one in found] == ([said] if said else [])
 
 

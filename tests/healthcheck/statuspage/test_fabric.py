@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,11 +19,9 @@ from healthcheck.subnet.linkstates import LinkLook
 from inventory.load import load_inventory
 from tests.command import muster
 from tests.documents import validate
-from tests.healthcheck.statuspage.made import World, world
+from tests.healthcheck.statuspage.made import NOW, World, world
 from tests.healthcheck.subnet.made import rails
-from tests.testbed.chromium import CHROMIUM, Chromium, chromium
-
-NOW = 1_795_800_000.0
+from tests.testbed.chromium import CHROMIUM, Chromium
 
 
 def stored(state: Path, plan: CablingPlan, looks: dict[int, LinkLook]) -> None:
@@ -83,12 +80,6 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
     stored(there.state, plan, {0: LinkLook.MISSING})
     text = shown(there).decode()
     assert "<script>alert" not in text and "<img src=x" not in text and "&lt;img src=x" in text
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Chromium]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.mark.slow

@@ -16,15 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.statuspage.gather import document
 from healthcheck.statuspage.html import page
 from healthcheck.statuspage.served import StatusPage
-from healthcheck.store.file import opened
-from inventory.load import load_inventory
-from tests.healthcheck.statuspage.made import HOSTILE, World, world
+from tests.healthcheck.statuspage.made import HOSTILE, NOW, World, world
 from tests.tries import tries
 
-NOW = 1_795_800_000.0
 VOID = {"meta", "link", "input", "img", "br"}
 
 
@@ -62,12 +58,6 @@ class Tree(HTMLParser):
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> World:
     return world(tmp_path_factory.mktemp("fleet"), 24, now=NOW, hostile=HOSTILE)
-
-
-@pytest.fixture(scope="module")
-def made(fleet: World) -> dict[str, Any]:
-    with opened(fleet.state) as store:
-        return document(store, load_inventory(fleet.inventory), fleet.state, NOW)
 
 
 @pytest.fixture(scope="module")

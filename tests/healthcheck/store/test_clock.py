@@ -111,12 +111,11 @@ def test_the_exporter_counts_by_no_sweep_of_the_future(tmp_path: Path) -> None:
     assert seen is not None and seen.head is not None and seen.head.sweep_started == now - 3600
 
 
-def test_a_clock_that_no_one_has_set_stores_nothing_and_says_so(tmp_path: Path) -> None:
-    with opened(tmp_path, make=True) as store:
-        swept(store, time.time())
-        with pytest.raises(StoreError, match=r"this head's clock is not set, it says 1970-01-01 \(see: timedatectl"):
-            swept(store, 60.0, "n1")
-        assert store.rows("SELECT count(*) FROM sweep")[0][0] == 1
+def test_a_clock_that_no_one_has_set_stores_nothing_and_says_so(store: Store) -> None:
+    swept(store, time.time())
+    with pytest.raises(StoreError, match=r"this head's clock is not set, it says 1970-01-01 \(see: timedatectl"):
+        swept(store, 60.0, "n1")
+    assert store.rows("SELECT count(*) FROM sweep")[0][0] == 1
 
 
 @pytest.mark.parametrize(("table", "columns"), [

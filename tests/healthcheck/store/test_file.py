@@ -245,12 +245,11 @@ def test_a_step_that_fails_leaves_the_older_store_as_it_was(
             "id", "name", "machine", "machine_since"]
 
 
-def test_what_fails_inside_a_transaction_changes_nothing(tmp_path: Path) -> None:
-    with opened(tmp_path, make=True) as store:
-        with pytest.raises(KeyboardInterrupt), store.writing() as db:
-            db.execute("INSERT INTO node (name) VALUES ('n1')")
-            raise KeyboardInterrupt
-        assert history.known_nodes(store) == []
+def test_what_fails_inside_a_transaction_changes_nothing(store: Store) -> None:
+    with pytest.raises(KeyboardInterrupt), store.writing() as db:
+        db.execute("INSERT INTO node (name) VALUES ('n1')")
+        raise KeyboardInterrupt
+    assert history.known_nodes(store) == []
 
 
 def test_a_backup_is_whole_and_as_of_one_moment_while_others_write(tmp_path: Path) -> None:

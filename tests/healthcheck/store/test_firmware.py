@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.model.firmware import BMC, KINDS, SWEEP, ComponentVersion, FirmwareLook, MachineFirmware
-from healthcheck.store.file import Store, opened
+from healthcheck.store.file import Store
 from healthcheck.store.firmware import known_firmware, merged, recognised_skus, write_controller
 from healthcheck.store.readings import NodeReadings
 from healthcheck.store.renaming import rename
 from healthcheck.store.sweeps import SweepRecord, record
 from tests.healthcheck.store.test_sweeps import GOOD, report
-from tests.testbed.memory import in_memory
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with in_memory() as folder, opened(Path(folder), make=True) as held:
-        yield held
 
 
 def version(name: str, found: str | None, kind: str = "vbios") -> ComponentVersion:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from healthcheck.model.outcome import (
@@ -19,20 +16,13 @@ from healthcheck.model.outcome import (
     state_of,
 )
 from healthcheck.store.accused import WRONG_DATA, BurnInAccusation, FinishedBurnIn, write
-from healthcheck.store.file import Store, opened
+from healthcheck.store.file import Store
 from healthcheck.store.history import problems
 from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.rmas import begin, give_back, outcome
 from healthcheck.store.sweeps import SweepRecord, record
-from tests.testbed.memory import in_memory
 
 SLOTS = ("0000:18:00.0", "0000:2a:00.0", "0000:3a:00.0")
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with in_memory() as folder, opened(Path(folder), make=True) as held:
-        yield held
 
 
 def sweep(store: Store, at: float, subject: str = "", ends: str = "repair", **nodes: str) -> None:

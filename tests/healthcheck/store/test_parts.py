@@ -4,7 +4,6 @@ parts were kept so."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -22,12 +21,6 @@ from healthcheck.store.sweeps import SweepRecord, record
 from tests.healthcheck.store.test_sweeps import GOOD, report
 from tests.testbed.memory import in_memory
 from tests.tries import tries
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with in_memory() as folder, opened(Path(folder), make=True) as held:
-        yield held
 
 
 def sits(store: Store, serial: str) -> list[tuple[str, str]]:

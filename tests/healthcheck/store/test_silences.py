@@ -4,14 +4,13 @@ and any order of making and ending against a plain model."""
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.model.problem import Problem
-from healthcheck.store.file import opened
+from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.silences import Silence, active, silence, silenced, unsilence
 from tests.tries import tries
@@ -56,31 +55,29 @@ def test_of_several_the_longest_is_named_and_what_ended_early_is_over() -> None:
     assert silenced(problem(), [], 150) is None
 
 
-def test_the_ledger_says_for_each_node_who_silenced_what_and_who_ended_it(tmp_path: Path) -> None:
-    with opened(tmp_path, make=True) as store:
-        made = silence(store, ("gpu2", "gpu1"), "port-*", "cable", "ann", 1000.0, 1000.0 + DAY)
-        assert active(store, 1000.0) == [made] == [
-            Silence(1, frozenset({"gpu1", "gpu2"}), "port-*", "cable", "ann", 1000.0, 1000.0 + DAY)]
-        left = unsilence(store, made.id, ("gpu2", "gpu10"), "by hand", "bob", 2000.0)
-        assert left is not None and left.nodes == {"gpu1"} and active(store, 2000.0) == [left]
-        over = unsilence(store, made.id, None, "done", "bob", 3000.0)
-        assert over is not None and over.ended == 3000.0 and active(store, 3000.0) == []
-        told = [(line.action, line.node, line.who, line.why, line.time, line.outcome)
-                for line in lines(store)]
-        assert told == [("silence", "gpu1", "ann", "cable", 1000.0, "done"),
-                        ("silence", "gpu2", "ann", "cable", 1000.0, "done"),
-                        ("unsilence", "gpu2", "bob", "by hand", 2000.0, "done"),
-                        ("unsilence", "gpu1", "bob", "done", 3000.0, "done")]
-        assert {line.evidence for line in lines(store)} == {"silence 1: port-* until 1970-01-02T00:16Z"}
+def test_the_ledger_says_for_each_node_who_silenced_what_and_who_ended_it(store: Store) -> None:
+    made = silence(store, ("gpu2", "gpu1"), "port-*", "cable", "ann", 1000.0, 1000.0 + DAY)
+    assert active(store, 1000.0) == [made] == [
+        Silence(1, frozenset({"gpu1", "gpu2"}), "port-*", "cable", "ann", 1000.0, 1000.0 + DAY)]
+    left = unsilence(store, made.id, ("gpu2", "gpu10"), "by hand", "bob", 2000.0)
+    assert left is not None and left.nodes == {"gpu1"} and active(store, 2000.0) == [left]
+    over = unsilence(store, made.id, None, "done", "bob", 3000.0)
+    assert over is not None and over.ended == 3000.0 and active(store, 3000.0) == []
+    told = [(line.action, line.node, line.who, line.why, line.time, line.outcome)
+            for line in lines(store)]
+    assert told == [("silence", "gpu1", "ann", "cable", 1000.0, "done"),
+                    ("silence", "gpu2", "ann", "cable", 1000.0, "done"),
+                    ("unsilence", "gpu2", "bob", "by hand", 2000.0, "done"),
+                    ("unsilence", "gpu1", "bob", "done", 3000.0, "done")]
+    assert {line.evidence for line in lines(store)} == {"silence 1: port-* until 1970-01-02T00:16Z"}
 
 
-def test_what_does_not_hold_cannot_be_ended_and_leaves_no_line(tmp_path: Path) -> None:
-    with opened(tmp_path, make=True) as store:
-        made = silence(store, ("gpu1",), "port-*", "cable", "ann", 1000.0, 2000.0)
-        assert unsilence(store, made.id, None, "", "bob", 2000.0) is None and active(store, 2000.0) == []
-        assert unsilence(store, made.id, ("gpu2",), "", "bob", 1500.0) is None
-        assert unsilence(store, 99, None, "", "bob", 1500.0) is None
-        assert len(lines(store)) == 1 and active(store, 1500.0) == [made]
+def test_what_does_not_hold_cannot_be_ended_and_leaves_no_line(store: Store) -> None:
+    made = silence(store, ("gpu1",), "port-*", "cable", "ann", 1000.0, 2000.0)
+    assert unsilence(store, made.id, None, "", "bob", 2000.0) is None and active(store, 2000.0) == []
+    assert unsilence(store, made.id, ("gpu2",), "", "bob", 1500.0) is None
+    assert unsilence(store, 99, None, "", "bob", 1500.0) is None
+    assert len(lines(store)) == 1 and active(store, 1500.0) == [made]
 
 
 STEPS = st.lists(st.tuples(

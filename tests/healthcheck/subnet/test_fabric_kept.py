@@ -22,7 +22,7 @@ from healthcheck.store.fabricfindings import (
     remedy,
     write,
 )
-from healthcheck.store.file import opened
+from healthcheck.store.file import Store, opened
 from healthcheck.subnet.check.findings import FabricRule, PlaceKind
 from healthcheck.subnet.check.seen import FabricWanted, SeenSubnet
 from healthcheck.subnet.join import FabricJoin
@@ -103,23 +103,21 @@ def check(*those: KeptFinding, at: float = NOW, plane: str = "", guids: frozense
     return SubnetChecked(plane, guids, at, those, lambda one: why)
 
 
-def test_the_same_place_by_another_name_is_the_same_finding(tmp_path: Path) -> None:
-    with opened(tmp_path, make=True) as store:
-        write(store, [check(found(FabricRule.LINK), at=NOW - 60)], NOW)
-        done = write(store, [check(found(FabricRule.LINK, place="leaf01 port 1/1/1 to gpu001 mlx5_0"), plane="mlx5_0")], NOW)
-        (one,) = lasting(store)
-        assert (done.lasting, one.finding.place, one.checks) == (1, "leaf01 port 1/1/1 to gpu001 mlx5_0", 2)
-        assert write(store, [check(at=NOW + 1, guids=frozenset({"d" * 16}))], NOW + 1).ended == 0
-        assert checked(store, NOW + 1) == [("", NOW + 1), ("mlx5_0", NOW)]
+def test_the_same_place_by_another_name_is_the_same_finding(store: Store) -> None:
+    write(store, [check(found(FabricRule.LINK), at=NOW - 60)], NOW)
+    done = write(store, [check(found(FabricRule.LINK, place="leaf01 port 1/1/1 to gpu001 mlx5_0"), plane="mlx5_0")], NOW)
+    (one,) = lasting(store)
+    assert (done.lasting, one.finding.place, one.checks) == (1, "leaf01 port 1/1/1 to gpu001 mlx5_0", 2)
+    assert write(store, [check(at=NOW + 1, guids=frozenset({"d" * 16}))], NOW + 1).ended == 0
+    assert checked(store, NOW + 1) == [("", NOW + 1), ("mlx5_0", NOW)]
 
 
-def test_what_claims_to_be_later_than_now_is_of_now_and_of_all_subnets_there_is_one(tmp_path: Path) -> None:
-    with opened(tmp_path, make=True) as store:
-        absent = found(FabricRule.ADAPTER, kind=PlaceKind.NODE, place="gpu001 mlx5_3")
-        for _ in range(2):
-            write(store, [check(absent, at=NOW + 1e6, plane=WHOLE, guids=frozenset())], NOW)
-        (one,) = lasting(store)
-        assert (one.began, one.seen) == (NOW, NOW) and checked(store, NOW) == []
+def test_what_claims_to_be_later_than_now_is_of_now_and_of_all_subnets_there_is_one(store: Store) -> None:
+    absent = found(FabricRule.ADAPTER, kind=PlaceKind.NODE, place="gpu001 mlx5_3")
+    for _ in range(2):
+        write(store, [check(absent, at=NOW + 1e6, plane=WHOLE, guids=frozenset())], NOW)
+    (one,) = lasting(store)
+    assert (one.began, one.seen) == (NOW, NOW) and checked(store, NOW) == []
 
 
 @settings(deadline=None, max_examples=tries(60))
@@ -134,17 +132,16 @@ def test_whatever_a_device_calls_itself_is_kept_as_bounded_plain_text(tmp_path_f
     assert all(clean(each, 700) == each for each in said) and one.checks == 2
 
 
-def test_blame_names_the_links_that_a_jobs_nodes_used_and_says_what_is_not_sure(tmp_path: Path) -> None:
-    with opened(tmp_path, make=True) as store:
-        optics = found(FabricRule.OPTICS, FabricEnd(LEAF.guid, 9), nodes=("gpu002",), place="leaf01 port 9", severity=Severity.WARNING)
-        other = found(FabricRule.LINK, FabricEnd(LEAF.guid, 5), nodes=("gpu009",), place="leaf01 port 5")
-        write(store, [check(found(FabricRule.ERRORS), optics, other, at=NOW - 1800)], NOW)
-        write(store, [check(optics, at=NOW - 60, why="no earlier sample")], NOW)
-        those = stored_evidence(store, JobWindow(NOW - 3600, NOW, ("gpu001", "gpu002"))).evidence
-        assert {(one.node, one.weight, one.sure, one.owner) for one in those} == {
-            ("gpu001", Weight.NETWORK, False, Owner.DATACENTRE), ("gpu002", Weight.ODD, True, Owner.DATACENTRE)}
-        assert "not measured since: no earlier sample" in next(one.said for one in those if one.node == "gpu001")
-        assert stored_evidence(store, JobWindow(NOW - 9e5, NOW - 8.9e5, ("gpu001",))).evidence == ()
+def test_blame_names_the_links_that_a_jobs_nodes_used_and_says_what_is_not_sure(store: Store) -> None:
+    optics = found(FabricRule.OPTICS, FabricEnd(LEAF.guid, 9), nodes=("gpu002",), place="leaf01 port 9", severity=Severity.WARNING)
+    other = found(FabricRule.LINK, FabricEnd(LEAF.guid, 5), nodes=("gpu009",), place="leaf01 port 5")
+    write(store, [check(found(FabricRule.ERRORS), optics, other, at=NOW - 1800)], NOW)
+    write(store, [check(optics, at=NOW - 60, why="no earlier sample")], NOW)
+    those = stored_evidence(store, JobWindow(NOW - 3600, NOW, ("gpu001", "gpu002"))).evidence
+    assert {(one.node, one.weight, one.sure, one.owner) for one in those} == {
+        ("gpu001", Weight.NETWORK, False, Owner.DATACENTRE), ("gpu002", Weight.ODD, True, Owner.DATACENTRE)}
+    assert "not measured since: no earlier sample" in next(one.said for one in those if one.node == "gpu001")
+    assert stored_evidence(store, JobWindow(NOW - 9e5, NOW - 8.9e5, ("gpu001",))).evidence == ()
 
 
 def test_metrics_of_fabrics_are_bounded_whatever_is_wrong() -> None:

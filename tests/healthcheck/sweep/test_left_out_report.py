@@ -76,7 +76,7 @@ def test_the_list_of_nodes_says_which_state_is_by_an_agent() -> None:
     spell = Spell("n1", "healthy", "", None, 0.0, 3600.0, None, 3)
     past = NodeHistory("n1", True, "service")
     by_agent, visited = (row(past, spell, None, 7200.0, 86400.0, by_agent=at) for at in (7100.0, None))
-    assert list(lines([by_agent, visited], 7200.0, fold, lambda text, _: text)) == [
+    assert list(lines([by_agent, visited], 7200.0, lambda text, _: text)) == [
         "n1: healthy, by their agents; not visited by the newest sweep", "n1: healthy"]
-    (_, line) = lines([by_agent], 7200.0, fold, lambda text, _: text, every=True)
+    (_, line) = lines([by_agent], 7200.0, lambda text, _: text, every=True)
     assert line.endswith("not visited, healthy by its agent at 1970-01-01T01:58Z")

@@ -16,7 +16,6 @@ from healthcheck.report.plan import document, text
 from healthcheck.triage.past import NodeHistory, OpenCordon
 from healthcheck.triage.plan import TriagePlan, make
 from healthcheck.triage.windows import ChangeWindow
-from inventory.nodeset import fold
 from provisioning.actions.slurm import SlurmBackend
 from tests.documents import schema
 from tests.healthcheck.triage.made import NOW, at, looks, problem
@@ -26,7 +25,7 @@ from tests.healthcheck.triage.test_suspect import sick
 
 
 def lines(plan: TriagePlan) -> list[str]:
-    return list(text(plan, 512, 512, NOW - 60, fold))
+    return list(text(plan, 512, 512, NOW - 60))
 
 
 def released() -> TriagePlan:
@@ -89,7 +88,7 @@ def test_jobs_that_should_end_are_left_to_a_person_with_the_command_for_it() -> 
     some = fleet(64, {1: ("gpu-count",), 40: ("kernel-xid",)})
     plan = make(replace(some, nodes=(*some.nodes, held)), bounded(4))
     assert plan.to_end == ("n001", "n007")
-    said = list(text(plan, 64, 64, NOW - 60, fold, end_jobs=SlurmBackend().end_jobs))
+    said = list(text(plan, 64, 64, NOW - 60, end_jobs=SlurmBackend().end_jobs))
     assert ("by hand   n[001,007]: end the jobs that still run there; muster ends none: "
             "scancel --nodelist=n[001,007]") in said
     whole = json.loads(json.dumps(document(plan, SlurmBackend().end_jobs)))
@@ -124,7 +123,7 @@ def test_a_trial_is_by_its_schema_and_says_how_to_switch_it_on() -> None:
     found = PolicyComparison(at(-24), NOW, (IsolationPair(ours, None, False),),
                              Side(1, 1, 10.0, ((at(-20), "many"),)), Side(0, 0, 0.0, ()), 3, 40, people)
     jsonschema.validate(json.loads(json.dumps(report.document(found))), schema("replay-1"))
-    said = "\n".join(report.text(found, fold))
+    said = "\n".join(report.text(found))
     assert ("people cordoned 2 times: triage agrees with 1, of which it would have isolated 1 earlier, by "
             "2.0 h in the median" in said)
     assert "node-hours out of service: 8.0 by both, 2.0 by triage alone, 6.0 by people alone" in said

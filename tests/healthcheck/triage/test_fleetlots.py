@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from healthcheck.model.hardware import Now
 from healthcheck.model.outcome import Owner
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import IncidentMember, StoredIncident
-from healthcheck.store.file import opened
+from healthcheck.store.file import Store
 from healthcheck.store.hardware import newest_hardware, write_hardware
 from healthcheck.triage.fleetlots import LOT
 from healthcheck.triage.gather import gather
@@ -127,14 +126,13 @@ def test_an_open_one_goes_on_while_any_cable_of_it_fails_and_ends_with_the_last(
     assert over.incidents == () and [(end.id, end.why) for end in over.ends] == [(3, "it is over")]
 
 
-def test_the_store_keeps_what_a_module_states_until_another_one_is_read(tmp_path: Path) -> None:
-    with opened(tmp_path, make=True) as store:
-        with store.writing() as db:
-            db.execute("INSERT INTO node (name) VALUES ('n000')")
-            write_hardware(db, 1, at(-2), hardware(0))
-            write_hardware(db, 1, at(-1), Now({}, frozenset(), "b", {}, {"mlx5_1": {"adapter": "X"}}))
-        assert newest_hardware(store)["n000"][1].parts["mlx5_1"] == {"vendor": "NVIDIA", "part": "MFP7E10", "serial": "B0", "date": "2311", "adapter": "X"}
-        with store.writing() as db:
-            write_hardware(db, 1, at(-1), hardware(1))
-        assert newest_hardware(store)["n000"][1].parts["mlx5_1"]["serial"] == "B1"
-        assert gather(store, [Node("n000")], POLICY, NOW).parts == {}       # nothing is wrong: nothing is read
+def test_the_store_keeps_what_a_module_states_until_another_one_is_read(store: Store) -> None:
+    with store.writing() as db:
+        db.execute("INSERT INTO node (name) VALUES ('n000')")
+        write_hardware(db, 1, at(-2), hardware(0))
+        write_hardware(db, 1, at(-1), Now({}, frozenset(), "b", {}, {"mlx5_1": {"adapter": "X"}}))
+    assert newest_hardware(store)["n000"][1].parts["mlx5_1"] == {"vendor": "NVIDIA", "part": "MFP7E10", "serial": "B0", "date": "2311", "adapter": "X"}
+    with store.writing() as db:
+        write_hardware(db, 1, at(-1), hardware(1))
+    assert newest_hardware(store)["n000"][1].parts["mlx5_1"]["serial"] == "B1"
+    assert gather(store, [Node("n000")], POLICY, NOW).parts == {}       # nothing is wrong: nothing is read

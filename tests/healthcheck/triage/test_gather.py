@@ -50,34 +50,31 @@ def known(store: Store, hour: float) -> dict[str, NodeHistory]:
     return {past.node: past for past in gather(store, NODES, POLICY, hour * HOUR).nodes}
 
 
-def test_a_failure_goes_with_its_component_to_the_node_where_that_sits_now(tmp_path: Path) -> None:
-    with opened(tmp_path, make=True) as store:
-        swept(store, 1, {"n1": {"0": "A"}, "n2": {"0": "B"}}, bad="n1")
-        assert [problem.serial for problem in known(store, 2)["n1"].problems] == ["A"]
-        swept(store, 2, {"n1": {"0": "B"}, "n2": {"0": "A"}})
-        past = known(store, 3)
-        assert past["n1"].over == () and past["n1"].moved == ()
-        assert [(problem.node, problem.serial) for problem in past["n2"].moved] == [("n1", "A")]
+def test_a_failure_goes_with_its_component_to_the_node_where_that_sits_now(store: Store) -> None:
+    swept(store, 1, {"n1": {"0": "A"}, "n2": {"0": "B"}}, bad="n1")
+    assert [problem.serial for problem in known(store, 2)["n1"].problems] == ["A"]
+    swept(store, 2, {"n1": {"0": "B"}, "n2": {"0": "A"}})
+    past = known(store, 3)
+    assert past["n1"].over == () and past["n1"].moved == ()
+    assert [(problem.node, problem.serial) for problem in past["n2"].moved] == [("n1", "A")]
 
 
 def test_a_component_that_left_takes_its_failures_along_and_one_that_stayed_keeps_them(
-    tmp_path: Path,
+    store: Store,
 ) -> None:
-    with opened(tmp_path, make=True) as store:
-        swept(store, 1, {"n1": {"0": "A"}, "n2": {"0": "B"}}, bad="n1")
-        swept(store, 2, {"n1": {"0": "A"}, "n2": {"0": "B"}})
-        assert [problem.serial for problem in known(store, 3)["n1"].over] == ["A"]
-        assert known(store, 3)["n1"].left == 0
-        swept(store, 3, {"n1": {"0": "C"}, "n2": {"0": "B"}})
-        assert (known(store, 4)["n1"].over, known(store, 4)["n1"].left) == ((), 2 * HOUR)
+    swept(store, 1, {"n1": {"0": "A"}, "n2": {"0": "B"}}, bad="n1")
+    swept(store, 2, {"n1": {"0": "A"}, "n2": {"0": "B"}})
+    assert [problem.serial for problem in known(store, 3)["n1"].over] == ["A"]
+    assert known(store, 3)["n1"].left == 0
+    swept(store, 3, {"n1": {"0": "C"}, "n2": {"0": "B"}})
+    assert (known(store, 4)["n1"].over, known(store, 4)["n1"].left) == ((), 2 * HOUR)
 
 
-def test_a_node_is_known_to_have_its_chassis_since_the_first_sweep_that_met_it(tmp_path: Path) -> None:
-    with opened(tmp_path, make=True) as store:
-        for hour, serial in enumerate(("X", "X", "Y", "Y"), 1):
-            swept(store, hour, {"n1": {"chassis": serial}, "n2": {}})
-        past = known(store, 5)
-        assert (past["n1"].chassis_since, past["n2"].chassis_since) == (3 * HOUR, 0.0)
+def test_a_node_is_known_to_have_its_chassis_since_the_first_sweep_that_met_it(store: Store) -> None:
+    for hour, serial in enumerate(("X", "X", "Y", "Y"), 1):
+        swept(store, hour, {"n1": {"chassis": serial}, "n2": {}})
+    past = known(store, 5)
+    assert (past["n1"].chassis_since, past["n2"].chassis_since) == (3 * HOUR, 0.0)
 
 
 def test_only_the_window_that_the_policy_looks_back_on_is_read(tmp_path: Path) -> None:
@@ -132,20 +129,19 @@ def isolated(store: Store, node: str, hour: float) -> None:
 
 
 def test_who_closes_the_breaker_has_seen_what_was_isolated_until_then_and_no_more_whatever_their_clock_said(
-    tmp_path: Path,
+    store: Store,
 ) -> None:
-    with opened(tmp_path, make=True) as store:
-        with store.writing() as db:
-            db.execute("INSERT INTO node (name) VALUES ('n1')")
-            db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, "
-                       "seen) VALUES (1, 'x', 'evict', 'reboot', 'operator', '', '[]', 0, 0)")
-            db.execute("INSERT INTO breaker (opened, why) VALUES (0, 'many')")
-        isolated(store, "n1", 30)
-        with store.writing() as db:
-            assert close_breaker(db, 30 * HOUR, "a person", "the feed is back")
-        assert gather(store, NODES, POLICY, 30 * HOUR).isolated == ()
-        isolated(store, "n2", 4)        # the clock was a day ahead, and is right now
-        assert [one.node for one in gather(store, NODES, POLICY, 4.5 * HOUR).isolated] == ["n2"]
+    with store.writing() as db:
+        db.execute("INSERT INTO node (name) VALUES ('n1')")
+        db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, "
+                   "seen) VALUES (1, 'x', 'evict', 'reboot', 'operator', '', '[]', 0, 0)")
+        db.execute("INSERT INTO breaker (opened, why) VALUES (0, 'many')")
+    isolated(store, "n1", 30)
+    with store.writing() as db:
+        assert close_breaker(db, 30 * HOUR, "a person", "the feed is back")
+    assert gather(store, NODES, POLICY, 30 * HOUR).isolated == ()
+    isolated(store, "n2", 4)        # the clock was a day ahead, and is right now
+    assert [one.node for one in gather(store, NODES, POLICY, 4.5 * HOUR).isolated] == ["n2"]
 
 
 def test_a_store_of_before_keeps_what_the_person_who_closed_its_breaker_had_seen(

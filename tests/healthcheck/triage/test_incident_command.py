@@ -19,7 +19,6 @@ from healthcheck.store.file import opened
 from healthcheck.store.marks import CordonMark
 from healthcheck.store.sweeps import SweepRecord, record
 from inventory.errors import MusterError
-from inventory.nodeset import fold
 from tests.testbed.marks import plain
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
@@ -102,7 +101,7 @@ def test_the_pages_of_an_incident_are_as_they_were_and_foreign_text_stays_on_its
                             1_800_000_000.0, 1_800_000_900.0, members),
              StoredIncident(13, "rack", EVIL, (EVIL,), "datacentre", EVIL, 0.0, 1_800_000_000.0,
                             1_800_000_900.0, (), 1_800_010_000.0, EVIL, EVIL)]
-    text = "\n".join([*lines(known, 1_800_003_600.0, fold), "",
+    text = "\n".join([*lines(known, 1_800_003_600.0), "",
                       *page(known[0], {"gpu009": CordonMark("7f3a", 7)}), "", *page(known[1], {})]) + "\n"
     assert "\x1b" not in text
     golden = GOLDEN / "incident.txt"

@@ -3,7 +3,6 @@ brought up again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ from healthcheck.triage.past import FleetHistory, SilencedHistory
 from healthcheck.triage.plan import Act, TriagePlan, make
 from healthcheck.triage.policyload import load_policy
 from inventory.model import Lifecycle, LifecycleState, Node
-from inventory.nodeset import fold
 from tests.healthcheck.triage.made import NOW, past, policy, problem
 from tests.packagedrules import RULES
 from tests.testbed.memory import in_memory
@@ -37,12 +35,6 @@ from tests.tries import tries
 POLICY = load_policy([packaged()], RULES)
 MIN = 60.0
 KINDS = {"gpu": 4, "nvme": 2, "hca": 2, "chassis": 1}
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with in_memory() as folder, opened(Path(folder), make=True) as held:
-        yield held
 
 
 def machine(name: str, **others: str) -> list[Component]:
@@ -76,7 +68,7 @@ def plan(store: Store, now: float, *out: str) -> TriagePlan:
 
 
 def said(store: Store, now: float) -> list[str]:
-    return [line for line in text(plan(store, now), 3, 3, now, fold)
+    return [line for line in text(plan(store, now), 3, 3, now)
             if line.startswith(("swapped", "replaced"))]
 
 

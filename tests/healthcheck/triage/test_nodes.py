@@ -29,7 +29,7 @@ from healthcheck.store.silences import silence
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.triage.past import NodeHistory, OpenVerdict
 from inventory.errors import MusterError
-from inventory.nodeset import expand, fold
+from inventory.nodeset import expand
 from tests.command import MUSTER, environment, unread
 from tests.testbed.marks import plain
 from tests.tries import tries
@@ -214,7 +214,7 @@ def test_no_node_is_called_healthy_that_was_not_seen_so_lately_and_each_stands_o
     past = NodeHistory("n", verdict=OpenVerdict(1, "f", Isolation.EVICT, 0.0))
     rows = [NodeRow(**{**vars(row(past, spell, None, 1000.0, stale)), "node": f"n{at:02d}"})
             for at, spell in enumerate(spells)]
-    told = list(lines(rows, 1000.0, fold, lambda text, kind: text, every=every))
+    told = list(lines(rows, 1000.0, lambda text, kind: text, every=every))
     assert all(line.isprintable() for line in told)
     healthy = {name for line in told if line.endswith(": healthy")
                for name in expand(line.rpartition(": ")[0])}

@@ -15,7 +15,6 @@ from healthcheck.report.plan import document, text
 from healthcheck.triage.past import NodeHistory
 from healthcheck.triage.plan import TriagePlan, make
 from healthcheck.triage.windows import ChangeWindow, Weekly, moment
-from inventory.nodeset import fold
 from tests.healthcheck.triage.made import NOW, at, fleet, held, looks, past, policy, problem
 
 WORST = frozenset({"lost", "worn"})
@@ -43,7 +42,7 @@ def test_in_a_window_the_worst_alone_are_isolated_and_releases_go_on() -> None:
     assert {one.node: one.why for one in made.withheld} == dict.fromkeys(
         ("n1", "n3"), "a change window until 2027-01-15T09:00Z: new core switches")
     assert not made.is_open and not any(one.by_breaker for one in made.withheld)
-    said = list(text(made, 4, 4, NOW, fold))
+    said = list(text(made, 4, 4, NOW))
     assert said[0] == ("change window until 2027-01-15T09:00Z: new core switches; nothing is isolated but "
                        "for lost, worn; releases go on")
     assert "withheld  isolate n[1,3]: a change window until 2027-01-15T09:00Z: new core switches" in said

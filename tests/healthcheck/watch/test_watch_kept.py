@@ -11,7 +11,7 @@ import pytest
 
 from healthcheck.report.watchkept import adopted, beyond, kept
 from healthcheck.store import watched
-from healthcheck.store.file import opened
+from healthcheck.store.file import Store, opened
 from healthcheck.store.watched import WatchedNode
 from healthcheck.watch import steplines
 from healthcheck.watch.model import Certainty, SlowPattern, WatchCause, WatchFinding, WatchLevel
@@ -25,19 +25,17 @@ FOUND = WatchFinding("0-rank-5-2", WatchLevel.RANK, "rank 5", (5,), ("gpu001",),
                      0.3, True)
 
 
-def test_all_of_a_job_is_read_however_much_there_is_of_others(tmp_path: Path) -> None:
-    with opened(tmp_path, make=True) as store:
-        watched.write(store, [replace(ROW, job=f"other{number % 9}", finding=str(number)) for number in range(5000)])
-        watched.write(store, [replace(ROW, finding=str(number), began=1000.0 + number) for number in range(5000)])
-        found = watched.of_job(store, "4711", 0.0, 1e10)
-        assert len(found) == 5000 and {one.job for one in found} == {"4711"}
-        assert [one.began for one in found] == sorted(one.began for one in found)
+def test_all_of_a_job_is_read_however_much_there_is_of_others(store: Store) -> None:
+    watched.write(store, [replace(ROW, job=f"other{number % 9}", finding=str(number)) for number in range(5000)])
+    watched.write(store, [replace(ROW, finding=str(number), began=1000.0 + number) for number in range(5000)])
+    found = watched.of_job(store, "4711", 0.0, 1e10)
+    assert len(found) == 5000 and {one.job for one in found} == {"4711"}
+    assert [one.began for one in found] == sorted(one.began for one in found)
 
 
-def test_another_job_of_the_same_name_at_another_time_is_left_out(tmp_path: Path) -> None:
-    with opened(tmp_path, make=True) as store:
-        watched.write(store, [ROW, replace(ROW, finding="later", began=5000.0, seen=5100.0, ended=5100.0)])
-        assert [one.finding for one in watched.of_job(store, "4711", 900.0, 2000.0)] == [ROW.finding]
+def test_another_job_of_the_same_name_at_another_time_is_left_out(store: Store) -> None:
+    watched.write(store, [ROW, replace(ROW, finding="later", began=5000.0, seen=5100.0, ended=5100.0)])
+    assert [one.finding for one in watched.of_job(store, "4711", 900.0, 2000.0)] == [ROW.finding]
 
 
 def test_the_rows_of_a_finding_are_one_with_all_its_nodes() -> None:

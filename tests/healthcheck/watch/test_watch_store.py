@@ -17,7 +17,7 @@ from healthcheck.model.faultkind import Isolation, Of
 from healthcheck.model.outcome import Severity
 from healthcheck.ruleset.rulenames import read_rule_names
 from healthcheck.store import history, watched
-from healthcheck.store.file import opened
+from healthcheck.store.file import Store, opened
 from healthcheck.triage.faults import faults
 from healthcheck.triage.gather import gather
 from healthcheck.triage.policy import TriagePolicy
@@ -50,18 +50,17 @@ FOUND = WatchFinding("0-rank-5-1", WatchLevel.RANK, "rank 5", (5,), ("gpu001.sit
                      CauseVerdict(WatchCause.THERMAL, Certainty.LIKELY))
 
 
-def test_a_finding_is_kept_once_and_is_over_with_its_end_or_when_no_one_watches(tmp_path: Path) -> None:
-    with opened(tmp_path, make=True) as store:
-        watched.write(store, [ROW])
-        watched.write(store, [replace(ROW, share=0.4, seen=NOW + 60)])
-        (one,) = watched.lasting(store, NOW + 60)
-        assert (one.share, one.ranks, one.began) == (0.4, (5,), ROW.began)
-        assert watched.lasting(store, NOW + 61 + watched.FRESH_S) == []
-        watched.write(store, [replace(ROW, seen=NOW + 70, ended=NOW + 70)])
-        assert watched.lasting(store, NOW + 70) == []
-        assert len(watched.between(store, NOW, NOW + 1)) == 1 and not watched.between(store, NOW + 71, NOW + 99)
-        history.prune(store, NOW + 1000)
-        assert watched.between(store, 0, NOW + 99) == []
+def test_a_finding_is_kept_once_and_is_over_with_its_end_or_when_no_one_watches(store: Store) -> None:
+    watched.write(store, [ROW])
+    watched.write(store, [replace(ROW, share=0.4, seen=NOW + 60)])
+    (one,) = watched.lasting(store, NOW + 60)
+    assert (one.share, one.ranks, one.began) == (0.4, (5,), ROW.began)
+    assert watched.lasting(store, NOW + 61 + watched.FRESH_S) == []
+    watched.write(store, [replace(ROW, seen=NOW + 70, ended=NOW + 70)])
+    assert watched.lasting(store, NOW + 70) == []
+    assert len(watched.between(store, NOW, NOW + 1)) == 1 and not watched.between(store, NOW + 71, NOW + 99)
+    history.prune(store, NOW + 1000)
+    assert watched.between(store, 0, NOW + 99) == []
 
 
 @pytest.mark.parametrize(("isolation", "expected"), [("none", Isolation.NONE),

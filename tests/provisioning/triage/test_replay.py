@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import Status
 from healthcheck.replay.compare import compare
-from healthcheck.replay.rebuild import window
 from healthcheck.replay.record import read
 from healthcheck.replay.run import SimulatedRun, run
 from healthcheck.store import rmas, silences
 from healthcheck.store.file import Store, opened
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.verdicts import close_breaker
-from healthcheck.triage.gather import gather
+from healthcheck.triage.gather import gather, window
 from healthcheck.triage.plan import make
 from healthcheck.triage.policy import TriagePolicy
 from provisioning.actions.cordon import cordon, uncordon
