@@ -213,10 +213,8 @@ def _unexplained(weighed: WeighedEvidence) -> list[Accusation]:
 
 
 def _is_noise(weighed: WeighedEvidence, at: int) -> bool:
-    """Whether the pair passed when it was run again, or nothing that it depends on is likely to be bad.
-
-    A failure that noise cannot cause needs no second time.
-    """
+    """Whether the pair passed when it was run again, or nothing that it depends on is likely to be bad; never
+    for a failure that noise cannot cause."""
     evidence, test = weighed.evidence, weighed.evidence.tests[at]
     path = CandidateCause("pair", *test.pair)
     again = len(evidence.passed(path)) >= len(evidence.failed(path))

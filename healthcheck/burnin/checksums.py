@@ -18,11 +18,8 @@ _MUST_EQUAL = {TaskKind.RANDOM: SAME_SETUP, TaskKind.KNOWN: ()}
 
 @dataclass(frozen=True)
 class ChecksumJudgement:
-    """Who is accused by checksums, and what they leave open.
-
-    `doubtful` are by accusation the nodes in doubt where no result has a majority; `alone` is by node the
-    backend of a random product that had no equal, so that nothing says whether it is right.
-    """
+    """Who is accused by checksums; `doubtful`: by accusation the nodes in doubt where no result has a
+    majority; `alone`: by node the backend of a random product that had no equal, and so is not judged."""
 
     accusations: tuple[Accusation, ...]
     doubtful: Mapping[str, frozenset[str]]

@@ -21,11 +21,9 @@ TEST = "counters"       # the test's name in an accusation
 
 @dataclass(frozen=True)
 class CounterGrowth:
-    """One counter of one part of a node, before the first stage and after the last; None: could not be read.
-
-    `subject` is gpu0, gpu1 ... in the order of PCI addresses, rail0, rail1 ... by number, or any other word
-    for the node as a whole. `seconds` is how long was between the two.
-    """
+    """One counter of one part of a node, before the first stage and after the last (`seconds` later); None:
+    not read. `subject` is gpu0, gpu1 ... in the order of PCI addresses, rail0 ... by number, else the
+    node."""
 
     node: str
     subject: str

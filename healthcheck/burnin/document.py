@@ -2,7 +2,6 @@
 
 Reports of ranks are stored in columns: a list in the order of the task's seats, or one value where all are
 equal. They hold figures, not raw samples. `odd` adds the rest for ranks that did not end well.
-`healthcheck.burnin.documentread` reads the document.
 """
 
 from __future__ import annotations
@@ -49,11 +48,8 @@ Option = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Burnin:
-    """One burn-in: its id, length, times (epoch seconds), the muster that ran it, and all results.
-
-    `floors` is the digest of the files that it was judged by; `options` are the head's, `environment` is what
-    was set for ranks.
-    """
+    """One burn-in: its id, length, times (epoch seconds), the muster that ran it, and all results. `floors`
+    is the digest of the files that judged it, `options` are the head's, `environment` was set for ranks."""
 
     run: str
     length: str

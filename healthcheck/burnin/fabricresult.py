@@ -1,7 +1,6 @@
-"""What the rates of a link burn say of each link: slow, proven to carry its share, or neither, and why.
+"""What the rates of a link burn say of each link: slow, proven to carry its share, or neither, and why. Pure.
 
-Pure. `healthcheck.subnet.burnresults` judges; here are its rows made of tasks' results, and accusations made
-of its verdict.
+Tasks' results become rows, which `healthcheck.subnet.burnresults` judges; its verdict becomes accusations.
 """
 
 from __future__ import annotations

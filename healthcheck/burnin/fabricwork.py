@@ -82,10 +82,8 @@ def rounds(made: Sequence[BurnPlane]) -> list[FabricRound]:
 def tasks(one: FabricRound, places: Mapping[str, Participant], ports: Mapping[str, Ports],
           params: Mapping[str, int | float | str], means: FabricMeans,
           environment: Mapping[str, str]) -> tuple[list[Task], list[str]]:
-    """The tasks of a round without their time, and why pairs of it cannot be run, a line each.
-
-    `ports` is by node what its ranks use, `environment` what all ranks have.
-    """
+    """The tasks of a round without their time, and why pairs of it cannot be run, a line each. `ports` is by
+    node what its ranks use, `environment` what all ranks have."""
     free = {node: list(range(place.gpus)) for node, place in places.items()}
     found, without = [], []
     for at, pair in enumerate(one.pairs):

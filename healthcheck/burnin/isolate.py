@@ -48,11 +48,8 @@ DEPTHS = MappingProxyType({"screen": Depth(1, 0, 4), "quick": Depth(1, 8, 16), "
 
 
 def pair_test(result: TaskResult, slow: bool | None) -> PairTest:
-    """The test that a pair's task is; `slow` is the judge's verdict, None where it has none.
-
-    Wrong data and every accusation by the watch is a failure. A task that is not whole and accuses no one is
-    unknown.
-    """
+    """The test that a pair's task is; `slow` is the judge's verdict, None where it has none. Wrong data and
+    every accusation by the watch is a failure; not whole without one is unknown."""
     one, two = result.task.nodes
     outcome, fault = PairOutcome.UNKNOWN, faults.SLOW
     if any(report.wrong_total or report.wrong for report in result.reports):
@@ -101,10 +98,7 @@ class PairSearch:
         return self._current
 
     def add_results(self, tests: Iterable[PairTest]) -> None:
-        """Adds the round's results; a pair without a result is unknown.
-
-        Raises ValueError for a pair that is not in the round.
-        """
+        """Adds the round's results; a pair without one is unknown. ValueError for a pair not in the round."""
         if self._current is None:
             raise ValueError("no round is under way")
         missing = dict.fromkeys(self._current.pairs)

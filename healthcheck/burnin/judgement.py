@@ -79,11 +79,9 @@ def doubted(
     judgement: Judgement, doubts: Mapping[str, str], withheld: Mapping[str, str],
     tasks: Mapping[str, Sequence[str]],
 ) -> Judgement:
-    """The judgement in which no node with a doubt passes.
-
-    Nothing about `withheld` nodes counts, faults included. What accuses no single node counts if a task
-    without them shows it; `tasks` are the nodes of each task.
-    """
+    """The judgement in which no node with a doubt passes, and nothing about `withheld` nodes counts, faults
+    included. What accuses no single node counts if one of the `tasks` (by id their nodes) without them shows
+    it."""
     outcomes = []
     for one in judgement.outcomes:
         why = doubts.get(one.node)

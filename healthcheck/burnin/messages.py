@@ -1,7 +1,4 @@
-"""The messages of agents, read: their JSON as values, bounded and clean.
-
-What is not understood is None, and never an error. Pure.
-"""
+"""Agents' messages, read: their JSON as bounded, clean values; what is not understood is None. Pure."""
 
 from __future__ import annotations
 

@@ -50,11 +50,8 @@ class _RailFindings(NamedTuple):
 
 
 class RailSearch:
-    """Run the rounds that `next` gives and add their results until `next` is None.
-
-    `usable` are by node the rails that can be used alone. `accusations` narrows the given accusations where
-    possible.
-    """
+    """Run the rounds that `next` gives and add their results until `next` is None. `usable` are by node the
+    rails that can be used alone; `accusations` narrows the given ones where possible."""
 
     def __init__(self, accused: Iterable[Accusation], proven: Sequence[str],
                  places: Mapping[str, Participant], usable: Mapping[str, Collection[int]],

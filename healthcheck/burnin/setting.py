@@ -63,10 +63,8 @@ def size_of(size: float) -> int:
 
 
 def algo_of(task: Task) -> str:
-    """The algorithm that the task's environment asks NCCL for; "auto" where it may choose.
-
-    Of a sweep: whether it may use NVLS.
-    """
+    """The algorithm that the task's environment asks NCCL for; "auto" where it may choose; of a sweep whether
+    it may use NVLS."""
     if task.kind is TaskKind.SIZES:
         return sizes.asked_for(task)
     asked = task.environment.get("NCCL_ALGO", "").strip().lower()
@@ -78,10 +76,8 @@ def algo_of(task: Task) -> str:
 def measures(
     results: Iterable[TaskResult], places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware],
 ) -> Iterator[Measure]:
-    """The figures of whole tasks; of a task that is not whole nothing counts. `hardware` is by SKU.
-
-    Those of a link burn are none: the plan says by pair what is expected, and `fabricresult` judges it.
-    """
+    """The figures of whole tasks; of a task that is not whole nothing counts. `hardware` is by SKU. Those of
+    a link burn are none: the plan says by pair what is expected, and `fabricresult` judges it."""
     for result in results:
         if result.whole and result.task.stage is not BurnInStage.FABRIC:
             of = {TaskKind.ALLREDUCE: _of_task, TaskKind.SIZES: _of_sizes, TaskKind.STORAGE: _of_storage,
@@ -103,10 +99,8 @@ def _of_ranks(result: TaskResult, places: Mapping[str, Participant],
 
 
 def unusual_size(task: Task) -> int:
-    """The size of a rank's own work, where a parameter gives another one than a GPU's default; else 0.
-
-    Rows of a matrix, or bytes: what another size reached is neither published nor learned for the default.
-    """
+    """The size of a rank's own work (rows of a matrix, or bytes), where a parameter gives another one than a
+    GPU's default, for which nothing is published or learned; else 0."""
     for name in ("n", "bytes"):
         if name in PARAMS[task.kind.value]:
             given = task.params.get(name, 0)

@@ -1,7 +1,6 @@
 """Results of sweeps over sizes: how long each size took, and what NCCL chose. Pure.
 
-Only a site's learned floors judge such a figure. At small sizes it is the latency of launches, links and
-switches; nothing is published about it, and it scatters too much to compare equals.
+Only learned floors judge them: latencies are not published, and scatter too much to compare equals.
 """
 
 from __future__ import annotations

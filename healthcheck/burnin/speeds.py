@@ -1,7 +1,6 @@
 """How fast an all-reduce should be, and when to give it up: from its floor, else its ports' rate.
 
-A task slower than its floor is judged by its figures, so it must come to its end. Only a far slower one is
-given up.
+A task slower than its floor must come to its end, to be judged; only a far slower one is given up.
 """
 
 from __future__ import annotations

@@ -41,12 +41,9 @@ NANOSECONDS = "_ns"
 
 @dataclass(frozen=True)
 class StageCounters:
-    """The counters of one node in one stage, read right before and right after it.
-
-    `read` is by subject how many were read both times. `grew` holds those that grew (subject, counter,
-    growth), `unknown` those that are unknown, and why; all others did not grow. `why` says why none of them
-    is known.
-    """
+    """The counters of one node in one stage, read right before and right after it: by subject how many were
+    `read` both times, those that `grew` (subject, counter, growth), those that are `unknown`, and why; all
+    others did not grow. `why` says why none of them is known."""
 
     stage: BurnInStage
     node: str

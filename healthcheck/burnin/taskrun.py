@@ -39,10 +39,8 @@ class TaskState(Enum):
 
 
 class TaskRun:
-    """A task from `sent` on. Messages about a rank count only from the rank's own node.
-
-    No rank enters a collective before all have joined, so that missing ranks are known by name.
-    """
+    """A task from `sent` on. Messages about a rank count only from the rank's own node. No rank enters a
+    collective before all have joined, so that missing ranks are known by name."""
 
     def __init__(self, task: Task, patience: Patience, sent: float) -> None:
         self.task = task
@@ -138,10 +136,7 @@ class TaskRun:
         return self._ended() or passed > LEFT_S or (passed > NEWS_S and all_ended)
 
     def result(self, now: float) -> TaskResult:
-        """The task's result.
-
-        `named_after` counts from the beginning of the trouble; for what only reports show, from the go.
-        """
+        """The task's result. `named_after` counts from the beginning of the trouble, else from the go."""
         reports = tuple(self._report(rank, seen) for rank, seen in enumerate(self._seen))
         if self._trouble is not None:
             accusations = (*self._trouble.accusations, *wrong_data(self.task, reports))

@@ -126,10 +126,8 @@ def _accusations(task: Task, evidence: _Evidence) -> Iterable[Accusation]:
 
 
 def odd_nodes(results: Iterable[TaskResult]) -> ChecksumJudgement:
-    """Accuses nodes whose training alone had other weights than that of most equals; a tie names no one.
-
-    Nodes whose own ranks differ are left out.
-    """
+    """Accuses nodes whose training alone had other weights than that of most equals; a tie names no one, and
+    nodes whose own ranks differ are left out."""
     groups: dict[tuple[object, ...], dict[str, tuple[_Parts, Task, str]]] = defaultdict(dict)
     for result in results:
         if result.task.kind is not TaskKind.TRAIN or len(result.task.nodes) != 1 or not result.whole:

@@ -55,10 +55,8 @@ def drawn(column: Any, *keys: Any) -> Any:
 
 
 class Tiles:
-    """Buffers of about `elements`: `rows` (a multiple of `parts`) of `tile` elements.
-
-    `exact`: exactly so many, or whole rows; for collectives without parts of single ranks.
-    """
+    """Buffers of about `elements`: `rows` (a multiple of `parts`) of `tile` elements. `exact`: exactly so
+    many, or whole rows; for collectives without parts of single ranks."""
 
     def __init__(self, torch: Any, world: int, elements: int, device: str, dtype: Any, parts: int = 1,
                  rows: int = LEAST_ROWS, exact: bool = False) -> None:
@@ -122,10 +120,7 @@ class Tiles:
 
 
 class OwnerCoded:
-    """Each element non-zero from one rank alone.
-
-    `bits`: of how many its values are, where not of all that the type has.
-    """
+    """Each element non-zero from one rank alone, of `bits` where not of all that the type has."""
 
     encoding_name = "owner-coded"
 
@@ -167,10 +162,7 @@ class OwnerCoded:
 
 
 class Summed:
-    """Each element the sum of many ranks' numbers.
-
-    `bits`: what all of them may come to, where not all that the type has.
-    """
+    """Each element the sum of many ranks' numbers, of `bits` in all where not of all that the type has."""
 
     encoding_name = "summed"
 

@@ -22,11 +22,9 @@ GLOO_SCATTERS = "gloo implements reduce-scatter by its all-reduce, so it tests n
 
 
 class Exchange:
-    """One collective in one manner. `keeps`: whether it leaves its inputs unchanged.
-
-    A piece is a part of a buffer, the tile that it must hold, its first row in the whole, and its owner
-    (None: by the data's code).
-    """
+    """One collective in one manner. `keeps`: whether it leaves its inputs unchanged. A piece is a part of a
+    buffer, the tile that it must hold, its first row in the whole, and its owner (None: by the data's
+    code)."""
 
     keeps = True
 
