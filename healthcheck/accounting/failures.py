@@ -1,8 +1,6 @@
-"""Makes failures from stored problems: periods in which a node had a problem that
-the policy isolates for. Pure.
-
-A failure has one cause, the most urgent fault present, and one component, so that counts by either add up.
-"""
+"""Makes failures from stored problems: periods in which a node had a problem that the policy isolates for,
+each with one cause, the most urgent fault present, and one component, so that counts by either add up.
+Pure."""
 
 from __future__ import annotations
 

@@ -31,11 +31,8 @@ class Weight(Enum):
 
 @dataclass(frozen=True)
 class JobWindow:
-    """A job's time: `start` to `end` in epoch seconds, and its nodes.
-    `known`: someone or something says when it was.
-
-    `whole`: these are all of its nodes, and not only those that its logs name.
-    """
+    """A job's time, `start` to `end` in epoch seconds, and its nodes. `known`: someone or something says when
+    it was; `whole`: these are all of its nodes, and not only those that its logs name."""
 
     start: float
     end: float
@@ -46,14 +43,11 @@ class JobWindow:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One thing that was seen of a node (empty: of the job).
-
-    It happened after `after` and not later than `by` (epoch seconds): both are the same where the time is
-    exact, None where nothing is known. `what` says it in our words, `said` is what was said, foreign and not
-    yet escaped. `source` says where from. `sure`: who says so saw it itself, and the words can mean nothing
-    else. `group` names the kind, so that the same of several nodes is known as such. `place`: which of what
-    the job's logs say it is, the likeliest first (0: of something else).
-    """
+    """One thing that was seen of a node (empty: of the job), after `after` and not later than `by` (epoch
+    seconds): the same where the time is exact, None where nothing is known. `what` says it in our words,
+    `said` is what was said, foreign and not yet escaped, `source` where. `sure`: who says so saw it itself,
+    and the words can mean nothing else. `group` names the kind, so that the same of several nodes is known as
+    such. `place`: which of what the job's logs say it is, the likeliest first (0: of something else)."""
 
     node: str
     weight: Weight
@@ -89,11 +83,8 @@ class SharedPlace:
 
 @dataclass(frozen=True)
 class Case:
-    """All that is known of a job's end. `failed` is when it began to fail, by the earliest word;
-    `ended` how it ended, in a sentence.
-
-    `unmeasured` says what could not be looked at, each in some words.
-    """
+    """All that is known of a job's end: when it began to fail (`failed`), by the earliest word, how it ended,
+    in a sentence, and in some words each what could not be looked at (`unmeasured`)."""
 
     title: str
     window: JobWindow

@@ -1,9 +1,5 @@
-"""The store's evidence on a job's nodes in its time: problems, boots, counters,
-muster's actions and incidents.
-
-A problem that a sweep was the first to see began between that sweep and the one before it; so did a boot,
-and a counter that rose.
-"""
+"""The store's evidence on a job's nodes in its time: problems, boots, counters, muster's actions and
+incidents. What a sweep was the first to see began between that sweep and the one before it."""
 
 from __future__ import annotations
 

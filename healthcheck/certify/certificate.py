@@ -36,11 +36,8 @@ class Passed:
 
 @dataclass(frozen=True)
 class Certificate:
-    """A node's certificate. It passed `stage` at `at`, in unix seconds;
-    `renewed` is when a shorter one last confirmed it, or None.
-
-    `boot` is the boot of the last confirmation. Equal certificates have equal ids.
-    """
+    """A node's certificate. It passed `stage` at `at`, in unix seconds; `renewed` is when a shorter one last
+    confirmed it, `boot` the boot of that. Equal certificates have equal ids."""
 
     stage: str
     at: int

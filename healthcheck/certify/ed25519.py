@@ -18,10 +18,8 @@ _WIDTH = 5                              # of the windows of a factor
 
 
 def ed25519_holds(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether the signature (64 bytes) of the message was made with the key of `public` (32 bytes).
-
-    Refuses non-canonical encodings of points and numbers, and keys of low order, which would fit any message.
-    """
+    """Whether the signature (64 bytes) of the message was made with the key of `public` (32 bytes). Refuses
+    non-canonical encodings of points and numbers, and keys of low order, which would fit any message."""
     if len(public) != 32 or len(signature) != 64:
         return False
     key = _point(public)

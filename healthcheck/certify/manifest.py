@@ -70,12 +70,9 @@ _AHEAD_S = 300
 def issue(
     state: Path, passed: Iterable[Passed], hardware: Mapping[str, Hardware], now: float,
 ) -> dict[str, Certificate]:
-    """Certifies nodes for what they passed on their hardware; returns the new certificates.
-    Raises CertificateError.
-
-    A shorter burn-in on the same hardware keeps the longer stage: a node with a soak that passes quick after
-    a reboot keeps its soak. This does not restore a revoked one.
-    """
+    """Certifies nodes for what they passed on their hardware; returns the new certificates. Raises
+    CertificateError. A shorter burn-in on the same hardware (quick, after a reboot) keeps the longer stage,
+    but does not restore a revoked one."""
     made: dict[str, Certificate] = {}
 
     def change(held: CertificateManifest) -> CertificateManifest:

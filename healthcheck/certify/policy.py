@@ -11,8 +11,7 @@ NONE = "none"
 class CertificatePolicy:
     """Required stages: after `days` (minus a per-node part of `jitter_days`), after a reboot, for a new
     component, and for new firmware on the same one; `none` requires nothing. At most `at_once` nodes are due
-    by age at a time.
-    """
+    by age."""
 
     days: float
     jitter_days: float

@@ -1,8 +1,5 @@
-"""Reads `certificate.yaml` of the rules folders into one CertificatePolicy;
-every mistake is one line with file, line, column and key.
-
-A later folder's file overrides the earlier ones, key by key. It is data: nothing in it is ever executed.
-"""
+"""Reads `certificate.yaml` of the rules folders into one CertificatePolicy; every mistake is one line with
+file, line, column and key. A later folder's file overrides the earlier ones, key by key."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Names an open change as a possible cause of what triage found on its nodes since it began. Pure.
-
-It explains, and decides nothing: isolations, repairs, owners and steps stay as they are.
-"""
+"""Names an open change as a possible cause of what triage found on its nodes since. It decides nothing.
+Pure."""
 
 from __future__ import annotations
 

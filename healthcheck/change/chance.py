@@ -19,10 +19,8 @@ _MOST_FREE = 400
 
 
 def t_inside(t: float, free: int) -> float:
-    """The probability that |T| < t, for so many degrees of freedom.
-
-    Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
-    """
+    """The probability that |T| < t, for so many degrees of freedom (Abramowitz and Stegun, Handbook of
+    Mathematical Functions, 26.7.3 and 26.7.4)."""
     angle = math.atan(t / math.sqrt(free))
     cosine, sine = math.cos(angle), math.sin(angle)
     total, term = 0.0, cosine if free % 2 else 1.0

@@ -75,11 +75,8 @@ def parted(body: bytes) -> tuple[bytes, bytes]:
 
 
 def keep(data: bytes, signature: bytes, folder: str = FOLDER, trusted: str = TRUSTED) -> str:
-    """Keeps this snapshot if it is newer and returns a message; raises SnapshotRefused,
-    and OSError for the folder.
-
-    If killed, the old or the new one stays, with keys that trust it.
-    """
+    """Keeps this snapshot if it is newer and returns a message; raises SnapshotRefused, and OSError for the
+    folder. If killed, the old or the new one stays, with keys that trust it."""
     make_gate_folder(folder)
     with lock_folder(folder):
         snapshot, signer = checked(data, signature, keys_in(trusted))

@@ -1,8 +1,5 @@
-"""Reads `gate.yaml` of the rules folders into one GatePolicy; every mistake is one line with file,
-line, column and key.
-
-A later folder's file overrides the earlier ones, key by key. It is data: nothing in it is ever executed.
-"""
+"""Reads `gate.yaml` of the rules folders into one GatePolicy; every mistake is one line with file, line,
+column and key. A later folder's file overrides the earlier ones, key by key."""
 
 from __future__ import annotations
 

@@ -25,11 +25,9 @@ _PAIRS = ("SEND", "RECV", "RECVANYSOURCE", "UNKNOWN", "COALESCED")
 
 @dataclass(frozen=True)
 class AbsentRank:
-    """One missing rank, or one node (`rank` None) without any output; `node` is "" if unknown.
-
-    `waited` is how many did, `time` when the first said so, `why` says it in words. It is not `sure` where
-    its log may merely not have been given.
-    """
+    """One missing rank, or one node (`rank` None) without any output; `node` is "" if unknown. `waited` is
+    how many did, `time` when the first said so, `why` says it in words; not `sure` where its log may not have
+    been given."""
 
     rank: int | None
     node: str
@@ -44,11 +42,8 @@ class AbsentRank:
 
 
 def absent(log: JobLog, nodes: Collection[str] = ()) -> list[AbsentRank]:
-    """The missing ranks, furthest behind first; empty if unknown.
-
-    `nodes` are those that the job is known to have had: where some never joined,
-    the one that nothing is heard of is it.
-    """
+    """The missing ranks, furthest behind first; empty if unknown. Of the job's `nodes`, where some never
+    joined, the one that nothing is heard of is it."""
     waits: dict[str, dict[int, JobEvent]] = defaultdict(dict)
     entered: dict[str, dict[int, JobEvent]] = defaultdict(dict)
     # Whose dump is there and cannot be read may have waited, too.

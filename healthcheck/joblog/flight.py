@@ -41,11 +41,8 @@ def looks_like(data: bytes) -> bool:
 
 
 def events(data: bytes, name: str) -> list[JobEvent]:
-    """How far the rank had come that wrote this dump: ENTERED for each process group,
-    TIMEOUT for what it still waited in.
-
-    `name` is that of the file, which tells the rank. Raises NoDump.
-    """
+    """How far the rank had come that wrote this dump (the end of its file's `name` tells which): ENTERED for
+    each process group, TIMEOUT for what it still waited in. Raises NoDump."""
     dump = _loaded(data)
     return list(_events(dump, rank_of(name)))
 

@@ -15,10 +15,8 @@ _JUDGED = (Status.PASS, Status.FAIL)
 def finding_records(
     results: Iterable[Result], carried: Mapping[str, tuple[int, ...]], *, whole: bool,
 ) -> dict[str, tuple[int, ...] | None]:
-    """By rule the numbers of the records on which its findings rest, for `carried.carry_over`.
-
-    The `carried` ones of a rule stay if it was not judged, or if the log was not read whole (`whole`).
-    """
+    """By rule the numbers of the records on which its findings rest, for `carried.carry_over`: the `carried`
+    ones if it was not judged, or if the log was not read `whole`."""
     found: dict[str, tuple[int, ...] | None] = {}
     for result in results:
         if result.status not in _JUDGED:

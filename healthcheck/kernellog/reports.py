@@ -76,11 +76,9 @@ def report_kind(text: str) -> KernelEventKind | None:
 
 
 def reports(lines: Sequence[LogLine], suspects: Sequence[int]) -> list[LogReport]:
-    """The reports among the lines, in the order of their first lines.
-
-    `suspects` are the ascending indices of lines for which `report_kind` is not None. Lines are separated by
-    their `caller`, those about a PCI device by its address.
-    """
+    """The reports among the lines, in the order of their first lines. `suspects` are the ascending indices of
+    lines for which `report_kind` is not None. Lines are separated by their `caller`, those about a PCI device
+    by its address."""
     gathering = _ReportBuilder(lines)
     for index in suspects:
         part = part_of(lines[index].text)

@@ -1,12 +1,11 @@
 """Which cable is to serve which planned link, so that as few ends as possible change ports; pure.
 
 The cost of a repair is the number of ends that are plugged in: an end that changes its port is one, a cable
-that is newly laid two; to pull an end out costs nothing, as a hand can hold it. Cables that fit a link are
-exchangeable. A cable has two ends and a link two ports, so cables and links that meet at ports form chains
-and circles only; in each, a best assignment is found end by end (dynamic programming), in linear time. What
-shares no port costs two plugs whether it is an old cable or a new one, so nothing outside a chain can make it
-cheaper. Among equally few plugs those win, in this order: few links that need a new cable, cables where their
-serial numbers are planned, ends that stay at their device, ends that stay in their rack.
+that is newly laid two. Cables that fit a link are exchangeable. A cable has two ends and a link two ports, so
+those that meet at ports form chains and circles only; in each, a best assignment is found end by end (dynamic
+programming), in linear time. What shares no port costs two plugs whether it is an old cable or a new one, so
+nothing outside a chain can make it cheaper. Among equally few plugs those win, in this order: few links that
+need a new cable, cables where their serial numbers are planned, ends that stay at their device, or rack.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ _PLUG, _NEW, _SERIAL = 10**12, 10**9, 10**6  # one of each outweighs all below i
 
 @dataclass(frozen=True)
 class CableChain:
-    """Planned links and cables that meet at ports, as far as these lead. `pairs` says which cable serves
-    which link; links without one need another cable, cables without one are left over. A circle has as many
-    of both and leads back to its beginning."""
+    """Planned links and cables that meet at ports, as far as these lead; `pairs` says which cable serves
+    which link. The others need another cable, or are left over. A circle leads back to its beginning."""
 
     links: tuple[PlannedCable, ...]
     cables: tuple[SeenCable, ...]

@@ -65,11 +65,9 @@ class LinkBurnPlan:
 
 def plan(ways: BurnWays, share: float = SHARE, tries: int = TRIES, seed: int = 0,
          together: int | None = None, swap: bool = True) -> LinkBurnPlan:
-    """The plan with the fewest rounds of these tries, then with the fewest pairs.
-
-    `together` is how many pairs may run at the same time (None: any number), `swap` whether pairs may be
-    taken back. Raises ValueError for a share that is none.
-    """
+    """The plan with the fewest rounds of these tries, then with the fewest pairs. `together` is how many
+    pairs may run at the same time (None: any number), `swap` whether pairs may be taken back. ValueError for
+    a bad share."""
     if not 0 < share <= 1:
         raise ValueError(f"share {share}: expected more than 0 and at most 1")
     found: list[_Search] = []

@@ -1,7 +1,5 @@
-"""The link burn of a whole fabric: who takes part by name, and the plan of each of its subnets.
-
-Rounds are numbered through all subnets: those of one follow those of the other.
-"""
+"""The link burn of a whole fabric: who takes part by name, and the plan of each of its subnets, with rounds
+numbered through all of them."""
 
 from __future__ import annotations
 

@@ -25,11 +25,8 @@ class BurnPort:
 
 class BurnWays:
     """Ways between these host ports. Ports are numbers in the order of `ports`, channels those of `channels`.
-
-    `reach` has by channel who loads it: (switch, port), what that port is sent from hosts of that switch. The
-    channels of a host's own link have ("", port): whatever it sends or is sent. A port without link, or
-    without a way to any other, is no candidate.
-    """
+    `reach` has by channel who loads it: (switch, port), what that port is sent from hosts of that switch; of
+    a host's own link ("", port): whatever it sends or is sent. A port without link or way is no candidate."""
 
     def __init__(self, subnet: Subnet, routes: RouteModel, ports: Iterable[BurnPort]) -> None:
         self.subnet, self.routes = subnet, routes

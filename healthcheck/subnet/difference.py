@@ -1,8 +1,8 @@
-"""How the cabling that is there differs from the plan: what went wrong, in words of whoever plugs cables, and
-the steps that repair it; pure.
+"""How the cabling that is there differs from the plan, in words of whoever plugs cables, and the steps that
+repair it; pure.
 
-What is not seen is not missing: a link is missing where both its devices were seen without one, in a subnet
-that was read to its end. A link that is down looks the same as one without a cable, and is named so.
+A link is missing where both its devices were seen without one, in a subnet that was read to its end. A link
+that is down looks the same as one without a cable, and is named so.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """A fabric as a drawing for Graphviz (graphviz.org/doc/info/lang.html): tiers as ranks, racks in words, links
-by state.
-
-Parallel cables between two devices are one line with their number. A state is shown by colour, by the form of
-the line and by a word, so that it can be read without colours.
-"""
+by state: by colour, the form of the line and a word. Parallel cables are one line with their number."""
 
 from __future__ import annotations
 

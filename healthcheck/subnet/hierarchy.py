@@ -1,8 +1,7 @@
 """The hosts of a fabric in the groups that its switches make of them; pure.
 
-A group are the hosts that are cabled to the same leaves: of a tree those of one leaf, of a rail-optimised
-fabric those of one set of leaves, a leaf for each rail. A pod are the groups whose leaves share spines. All
-planes of a fabric count together.
+A group are the hosts cabled to the same leaves: of a tree one leaf, of a rail-optimised fabric a leaf for
+each rail. A pod are the groups whose leaves share spines. All planes count together.
 """
 
 from __future__ import annotations

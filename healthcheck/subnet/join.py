@@ -1,9 +1,8 @@
 """Which adapter of a subnet is which node's, by PCI address and rail.
 
-A node's own snapshot states the node GUID of each of its adapters: that joins for certain. Where no snapshot
-does, the description that the adapter gives itself ("gpu001 mlx5_0", "gpu001 HCA-1", as rdma-ndd and drivers
-set it) names the node: a weaker join, as anyone may write there, and it is stated as such. Where both are
-there and differ, or two nodes state one GUID, that is a conflict.
+A node's own snapshot states the node GUID of each of its adapters: that joins for certain. Else the adapter's
+description of itself ("gpu001 mlx5_0", "gpu001 HCA-1", as rdma-ndd and drivers set it) names the node: a
+weaker join, stated as such. Where the two differ, or two nodes state one GUID, that is a conflict.
 """
 
 from __future__ import annotations

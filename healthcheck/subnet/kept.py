@@ -1,8 +1,5 @@
-"""What is kept of a check's findings: each with the ports, nodes, switches and racks that it touches; pure.
-
-A check says again each time what it sees. To know that two checks saw one thing, which switch most of whose
-links share it, and where a person has to go, more than the words is needed.
-"""
+"""What is kept of a check's findings, each with the ports, nodes, switches and racks that it touches: to know
+that two checks saw one thing, which switch its links share, and where a person has to go. Pure."""
 
 from __future__ import annotations
 

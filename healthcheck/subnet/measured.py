@@ -1,8 +1,6 @@
-"""Whether a check that does not show a finding has measured what it was about; pure.
-
-A check without a plan says nothing of planned links, one without an earlier sample nothing of counters. What
-was not measured is not known to be well: it stays as it was, with the reason.
-"""
+"""Whether a check that does not show a finding has measured what it was about; pure. Without a plan it says
+nothing of planned links, without an earlier sample nothing of counters: what was there stays, with the
+reason."""
 
 from __future__ import annotations
 

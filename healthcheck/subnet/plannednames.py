@@ -74,15 +74,10 @@ class PlannedNames:
 
 
 def names_of(plan: CablingPlan, subnet: Subnet, joined: FabricJoin) -> PlannedNames:
-    """The planned names of a subnet's ports.
-
-    A switch's port has the plan's word for its number or label, where the plan names the port, and the number
-    otherwise. A host's port is the adapter by PCI address or display name, whichever the plan uses; with
-    neither known, or in no form that the plan uses of this host, it is what its place says. A description
-    that several adapters give is none's.
-
-    Raises UsageError where a switch of InfiniBand has a planned port whose number cannot be read.
-    """
+    """The planned names of a subnet's ports: of a switch's port the plan's word, else its number; of a host's
+    the adapter by PCI address or display name, whichever the plan uses; with neither, what its place says. A
+    description that several adapters give is none's. UsageError where a planned port's number of an
+    InfiniBand switch cannot be read."""
     words = _PortWords(plan)
     switches = switch_names(plan, subnet)
     planned_hosts = any_case({name for name, planned in plan.devices.items() if planned.tier is Tier.HOST})

@@ -34,10 +34,8 @@ def of_ends(
 
 def with_tiers(plan: CablingPlan, said: Collection[str], source: str) -> CablingPlan:
     """The plan with a tier for each device: what the table `said`, else host where a port is named as an
-    adapter is, leaf where a host is cabled to it, spine next to a leaf, core beyond.
-
-    Raises InventoryError where nothing shows which devices are hosts.
-    """
+    adapter is, leaf where a host is cabled to it, spine next to a leaf, core beyond. InventoryError without
+    any host."""
     tiers: dict[str, Tier] = {name: plan.devices[name].tier for name in said}
     for cable in () if len(said) == len(plan.devices) else plan.cables:
         for end in (cable.a, cable.b):

@@ -1,8 +1,7 @@
 """The number that a subnet gives a switch's port, from what is printed beside it.
 
-Each OSFP cage of NVIDIA's Quantum-2 switches has two InfiniBand ports (QM97XX user manual, "Interfaces"),
-which its system software calls 1/cage/port. Their numbers in the subnet are taken to run through the cages in
-order, so that "1/12/2" is port 24. A cage of one port is printed "1/12" and has the cage's number.
+Each OSFP cage of NVIDIA's Quantum-2 has two InfiniBand ports, 1/cage/port (QM97XX user manual, "Interfaces"),
+taken to be numbered in order: "1/12/2" is port 24. A cage of one port, "1/12", has the cage's number.
 """
 
 from __future__ import annotations

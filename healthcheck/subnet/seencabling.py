@@ -17,11 +17,9 @@ _MOST_NOTES = 20  # lines of a subnet that could not be read
 
 
 def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> CabledFabric:
-    """The cables of all subnets, each with the planned names of its ports.
-
-    An end without a name keeps what its device calls itself, with its GUID, so that it is no device of the
-    plan. Of two links at one port the second is a note and no cable: one of them is a mistake.
-    """
+    """The cables of all subnets, each with the planned names of its ports. An end without one keeps its
+    device's own description and GUID, so that it is no device of the plan. Of two links at one port the
+    second is a note and no cable: one of them is a mistake."""
     subnets = [subnet for subnet, _ in looked]
     names = {end: name for _, those in looked for end, name in those.all.items()}
     planes = {cable.plane for cable in plan.cables}

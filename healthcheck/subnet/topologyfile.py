@@ -38,11 +38,8 @@ def guid_of(name: str) -> str:
 
 
 def topology(plan: CablingPlan, radix: int | None = None, plane: str | None = None) -> str:
-    """The file of a plane's subnet (None: of all cables). `radix` is how many ports switches have; None:
-    the highest number that the plan uses.
-
-    Raises UsageError for a switch port whose number its label does not show.
-    """
+    """The file of a plane's subnet (None: of all cables). `radix` is how many ports switches have; None: the
+    highest number that the plan uses. UsageError for a switch port whose number its label does not show."""
     cables = [cable for cable in plan.cables if plane is None or cable.plane == plane]
     blocks: dict[str, _Block] = {}
     lids: dict[str, int] = {}

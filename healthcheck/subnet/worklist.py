@@ -1,8 +1,5 @@
-"""The steps of a repair as one list for the data centre, rack by rack, in an order that can be carried out.
-
-What is pulled comes first, as it frees ports; then chain by chain what moves, those of one rack together;
-then the ends that are plugged into ports that have become free.
-"""
+"""The steps of a repair as one list for the data centre, rack by rack, in an order that can be carried out:
+what is pulled (it frees ports); chain by chain what moves; the ends that are plugged into freed ports."""
 
 from __future__ import annotations
 

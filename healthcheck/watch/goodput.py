@@ -43,14 +43,11 @@ class JobRestart:
 
 @dataclass(frozen=True)
 class JobGoodput:
-    """Seconds of a job, from its first step to its last (`wall_s`).
-
-    `useful_s` is what is left of the time in steps, less all below. `by_cause` is what slow ranks, hosts and
-    places, and a job that is slower than it was, cost by the cause found. `slow_s` is of steps slower than
-    usual without a finding, `between_s` of an attempt's time between steps (start, checkpoints outside of
-    steps, evaluation). `checkpoint_s` and `data_s` are None where ranks do not time them. `unknown_s` is of
-    steps that no line speaks of.
-    """
+    """Seconds of a job, from its first step to its last (`wall_s`). `useful_s` is what is left of the time in
+    steps, less all below. `by_cause` is what slow ranks, hosts and places, and a slower job, cost by the
+    cause found; `slow_s` is of slower steps without a finding, `between_s` of an attempt's time between steps
+    (start, checkpoints, evaluation). `checkpoint_s` and `data_s` are None where ranks do not time them;
+    `unknown_s` is of steps that no line speaks of."""
 
     wall_s: float
     useful_s: float

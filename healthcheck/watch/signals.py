@@ -1,9 +1,5 @@
-"""What a node says beside a job's step times: signals, each a measurement over some time, with what it
-counts for.
-
-A signal speaks for a cause only where it is more than its `least`, and well beyond that of the job's other
-nodes: a whole fleet at its power cap explains no straggler.
-"""
+"""What a node says beside a job's step times: signals, each a measurement over some time, for a cause. It
+counts only beyond its `least` and beyond the job's other nodes: a whole fleet at its cap explains nothing."""
 
 from __future__ import annotations
 

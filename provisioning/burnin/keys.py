@@ -1,8 +1,5 @@
-"""The keys of the tasks that are open, and who waits for which: no socket, no clock of its own.
-
-A question is answered at once, or kept until what it waits for is there, its time is over, or its task is
-closed.
-"""
+"""The keys of the open tasks, and who waits for which: a question is answered at once, or kept until what it
+waits for is there, its time is over, or its task is closed. No socket, no clock of its own."""
 
 from __future__ import annotations
 

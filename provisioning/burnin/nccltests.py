@@ -71,11 +71,8 @@ def why_not(task: Task, slurm: bool) -> str:
 
 class NcclTests:
     """nccl-tests on these nodes, under the lease that `granted` tells of. `folder` is where nodes have it;
-    None: their PATH leads there.
-
-    `lost` is called with a node that could not be reached, and why, `remark` with what a person should know
-    of a task without figures.
-    """
+    None: in their PATH. `lost` is called with a node that could not be reached, and why, `remark` with what a
+    person should know of a task without figures."""
 
     def __init__(
         self, folder: str | None, nodes: Sequence[Node], gpus: Mapping[str, int], granted: Granted,

@@ -36,11 +36,8 @@ def place(node: Node, sku: Sku | None, ports: Iterable[Port] = ()) -> Participan
 
 def rails(node: Node, sku: Sku | None, ports: Iterable[Port] = ()) -> tuple[Rail, ...]:
     """Its compute ports, by number and address: as the inventory and the SKU plan them, else the most
-    numerous kind that a look saw.
-
-    A port whose rail no one says is numbered after those of which one is said; one that is to have no link
-    takes no part.
-    """
+    numerous kind that a look saw; without those that are to have no link. Ports without a known rail are
+    numbered last."""
     plans = planned(node, sku)
     if not plans:
         seen = sorted({

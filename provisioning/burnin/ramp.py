@@ -1,8 +1,5 @@
 """How power rises: which tasks may be at work at the same time, and how much later than the first of its
-power domain each begins.
-
-What is not known to be allowed is not begun: under a limit every node has to say what it draws at most.
-"""
+power domain each begins. Under a limit every node has to say what it draws at most."""
 
 from __future__ import annotations
 
@@ -82,11 +79,8 @@ def over(places: Iterable[Participant], power: PowerLimits) -> str:
 def starts(
     tasks: Sequence[Task], places: Mapping[str, Participant], step_s: float = STEP_S,
 ) -> dict[str, float]:
-    """By task, how many seconds after the wave's beginning it begins: in each power domain one task after the
-    other.
-
-    The last begins at most LONGEST_S after the first, so that a domain of many nodes takes smaller steps.
-    """
+    """By task, how many seconds after the wave's beginning it begins: in each power domain one after the
+    other, the last at most LONGEST_S after the first, so that a domain of many nodes takes smaller steps."""
     each: Counter[str] = Counter(_domain(places, task.nodes[0]) for task in tasks)
     begun: Counter[str] = Counter()
     found = {}

@@ -54,9 +54,8 @@ class BurnInRecord:
 
     def keep(self, machine: BurninRun, act: Callable[[Burnin], None] | None = None) -> Burnin:
         """Writes the document as it is now; why it cannot be written is in `trouble`, and stops no burn-in.
-        `act` is called before it is written: a document that says that the burn-in was finished has had its
-        consequences.
-        """
+        `act` is called before: a document that says that the burn-in was finished has had its
+        consequences."""
         begun = self.clock()
         burnin = self.document(machine)
         if act is not None:

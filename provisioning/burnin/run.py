@@ -1,8 +1,5 @@
-"""Runs a burn-in under a lease: a sample before and after, ranks on all nodes, step after step; measurements
-are always stored.
-
-What comes next is decided in `healthcheck.burnin.statemachine`.
-"""
+"""Runs a burn-in under a lease: a sample before and after, ranks on all nodes, step after step, as
+`healthcheck.burnin.statemachine` decides; measurements are always stored."""
 
 from __future__ import annotations
 
@@ -54,10 +51,8 @@ RunTasks = Callable[[Sequence[Task], Mapping[str, float]], Iterator[TaskResult]]
 @dataclass(frozen=True)
 class BurnInRequest:
     """What is to be done: with which nodes, each with the SKU that it is of (None: not known), and how.
-
     `engine` is what runs all-reduces, `nccl_tests` where nodes have nccl-tests (None: in their PATH), `slurm`
-    whether programs are started by Slurm, `see_fabric` what reads the counters of a fabric's ports.
-    """
+    whether programs are started by Slurm, `see_fabric` what reads the counters of a fabric's ports."""
 
     nodes: tuple[Node, ...]
     skus: Mapping[str, Sku]
@@ -100,12 +95,9 @@ def run(
     act: Act,
 ) -> tuple[Burnin, bool]:
     """The burn-in, and whether it was interrupted; also then all that was measured is in it, and in the state
-    folder.
-
-    `act` is given a burn-in that was finished, or gave way, and the nodes of which nothing is believed,
-    before its document says so and before any node is given back. Of one that gave way what was finished
-    stands, and it was not interrupted. Raises ActionError, StoreError, UsageError before anything is sent.
-    """
+    folder. `act` is given a burn-in that was finished, or gave way (then what was finished stands), and the
+    nodes of which nothing is believed, before its document says so and any node is given back. Raises
+    ActionError, StoreError, UsageError before anything is sent."""
     with lease() as granted:
         # The seed is of the run's own id, so that it can be had again.
         request = replace(request, work=replace(request.work, seed=crc32(record.run.encode())))

@@ -20,11 +20,8 @@ class StageReading:
 
 
 class StageSamples:
-    """Called for each step before it begins, it looks once where a stage is over: at the nodes that took part
-    and have counters.
-
-    `read` looks at nodes by name; `first` is what was read before the first stage.
-    """
+    """Called for each step before it begins, it looks once where a stage is over, at the nodes that took part
+    and have counters. `read` looks at nodes by name; `first` is what was read before the first stage."""
 
     def __init__(
         self, read: Callable[[Sequence[str]], Mapping[str, StageReading]], first: Mapping[str, StageReading],

@@ -77,11 +77,8 @@ def proposals(
     ours: Collection[DisabledPort] = (), plan: CablingPlan | None = None,
 ) -> tuple[PortProposal, ...]:
     """What becomes of each wanted port, in their order. `ours` are ports that are disabled already by us:
-    their links count as cabled, and not as working.
-
-    Only an adapter that its node's own snapshot states counts as one of several of its host: what an adapter
-    calls itself, anyone may write.
-    """
+    their links count as cabled, and not as working. Only an adapter that its node's own snapshot states
+    counts as one of several of its host: what an adapter calls itself, anyone may write."""
     owners = {guid: place.node for guid, place in joined.adapters.items() if place.by is JoinedBy.GUID}
     found: list[PortProposal] = []
     left = dict(wanted)

@@ -1,8 +1,5 @@
-"""What came back differently from restarts, with whose turn it is. Pure.
-
-The boot before all restarts is what the others are held against. Nothing is judged that was not read there;
-what was read there and was not read afterwards is a difference.
-"""
+"""What came back differently from restarts, with whose turn it is: the boot before all restarts is what the
+others are held against, in what was read there; what was not read afterwards is a difference. Pure."""
 
 from __future__ import annotations
 

@@ -46,10 +46,8 @@ _SECTION = re.compile(r"^_{20,60}\n\n?(?:\S{0,40}/)?dmesg\b[^\n]{0,40}\n", re.MU
 
 
 def read(data: bytes, name: str) -> tuple[BootLog, ...]:
-    """The boots that the file holds, in its order; none if no line is the kernel's.
-
-    `name` is for messages only. Raises UsageError if the file is longer than MOST_BYTES unpacked, or damaged.
-    """
+    """The boots that the file holds, in its order; none if no line is the kernel's. UsageError if the file,
+    by `name`, is longer than MOST_BYTES unpacked, or damaged."""
     data, caveats = unpack(data, name)
     text, changed = plain(data)
     if _NVIDIA in text[:4000]:

@@ -37,10 +37,10 @@ _GUID = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})")
 
 @dataclass(frozen=True)
 class SubnetReading:
-    """What one tool's output showed. Adapters stand under the GUID that the tool prints, which is the port's
-    with some tools and the node's with others: `healthcheck.subnet.merge` brings them together.
-    `managers` are those that the tool shows, which with `all_managers` are all. `manager_lids` are LIDs of
-    ports that are marked as a subnet manager's (IsSM), None where the tool does not show that."""
+    """What one tool's output showed. Adapters stand under the GUID that the tool prints, the port's or the
+    node's: `healthcheck.subnet.merge` brings them together. `managers` are those that the tool shows, with
+    `all_managers` all. `manager_lids` are LIDs of ports marked as a subnet manager's (IsSM), None where not
+    shown."""
 
     tool: str
     devices: Mapping[str, FabricDevice] = field(default_factory=lambda: MappingProxyType({}))
