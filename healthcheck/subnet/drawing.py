@@ -22,12 +22,8 @@ _TIERS = (Tier.CORE, Tier.SPINE, Tier.LEAF, Tier.HOST)
 
 def dot(plan: CablingPlan, states: Mapping[PlannedCable, LinkLook]) -> str:
     """The drawing; a cable that `states` does not have was only planned."""
-    lines = [
-        "graph fabric {",
-        "  rankdir=TB; ranksep=1.2; splines=line;",
-        '  node [shape=box, fontname="sans-serif"];',
-        '  edge [fontname="sans-serif", fontsize=9];',
-    ]
+    lines = ["graph fabric {", "  rankdir=TB; ranksep=1.2; splines=line;",
+             '  node [shape=box, fontname="sans-serif"];', '  edge [fontname="sans-serif", fontsize=9];']
     by_tier: dict[Tier, list[str]] = defaultdict(list)
     for device in plan.devices.values():
         by_tier[device.tier].append(device.name)

@@ -64,11 +64,9 @@ def work_list(comparison: CablingComparison, plan: CablingPlan) -> tuple[WorkIte
 
 def main_rack(one: CablingDifference, plan: CablingPlan) -> str | None:
     """The rack in which most of its steps are done; the first of several in natural order."""
-    counts = Counter(
-        device.rack
-        for step in one.steps
-        if (device := plan.devices.get(place(step).device)) is not None and device.rack is not None
-    )
+    counts = Counter(device.rack for step in one.steps
+                     if (device := plan.devices.get(place(step).device)) is not None
+                     and device.rack is not None)
     return min(counts, key=lambda rack: (-counts[rack], natural(rack)), default=None)
 
 
@@ -89,9 +87,8 @@ def _turn(step: CableStep) -> int:
     """A held end is plugged in within its chain; ends that are loose from the beginning come last."""
     if step.action is CableAction.PULL:
         return 0
-    loose = step.action in (CableAction.CONNECT, CableAction.REPLACE) or (
-        step.start is None and step.stays is None
-    )
+    loose = (step.action in (CableAction.CONNECT, CableAction.REPLACE)
+             or (step.start is None and step.stays is None))
     return 2 if loose else 1
 
 
