@@ -3,10 +3,13 @@ plain and frozen."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
 from healthcheck.model.outcome import Owner
+from inventory.model import Node
 
 
 class Weight(Enum):
@@ -95,3 +98,21 @@ class Case:
     unmeasured: tuple[str, ...] = ()
     looked: tuple[str, ...] = ()
     fine: bool = False
+
+
+_OWNERS = {"leaf": Owner.NETWORK, "rack": Owner.DATACENTRE, "power domain": Owner.DATACENTRE,
+           "NVLink domain": Owner.OPERATOR}
+
+
+def shared(nodes: Iterable[Node], of_job: Collection[str]) -> tuple[SharedPlace, ...]:
+    """Each leaf, rack, power or NVLink domain, by the inventory, that two nodes of the job or more share."""
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for node in nodes:
+        if node.name in of_job:
+            for kind, names in (("leaf", node.leaf), ("rack", (node.rack,)), ("power domain", (node.power,)),
+                                ("NVLink domain", (node.nvlink_domain,))):
+                for name in names:
+                    if name:
+                        found[kind, name].add(node.name)
+    return tuple(SharedPlace(kind, name, frozenset(names), "", _OWNERS[kind])
+                 for (kind, name), names in sorted(found.items()) if len(names) > 1)

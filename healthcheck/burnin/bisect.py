@@ -12,10 +12,10 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.listing import listed
 from healthcheck.burnin.model import Accusation, Object, Participant
 from healthcheck.burnin.rounds import Sites
 from healthcheck.burnin.weigh import PairOutcome
+from inventory.text import listed
 
 _PARTS = 4          # parts that are left out in turn at first, then two of what is left
 

@@ -123,6 +123,22 @@ def kept(state: Path, *, screenings: bool = True) -> list[Path]:
     return [path for *_, path in sorted(found, reverse=True)]
 
 
+def chosen(which: str | None, folder: Path) -> Path:
+    """The document of a run that the state folder keeps, the file of that name, or the newest run; raises
+    UsageError."""
+    if which is not None and ("/" in which or Path(which).is_file()):
+        return Path(which)
+    if which is not None:
+        path = folder / FOLDER / f"{which}{SUFFIX}"
+        if not path.is_file():
+            raise UsageError(f"{which}: no such burn-in is stored; see: muster burnin show --list")
+        return path
+    found = kept(folder)
+    if not found:
+        raise UsageError(f"no burn-in is stored in {folder}: run `muster burnin run NODES` first")
+    return found[0]
+
+
 def environment(given: Mapping[str, str]) -> dict[str, str]:
     """What may be written of an environment; a value that may be a secret is not."""
     return {clean(name, 120): clean(value) if _KEPT.fullmatch(name) and not _SECRET.search(name) else NOT_KEPT

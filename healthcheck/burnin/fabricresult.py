@@ -13,7 +13,6 @@ from types import MappingProxyType
 from healthcheck.burnin import faults, limits
 from healthcheck.burnin.fabricwork import FabricMeans, FabricRound
 from healthcheck.burnin.figures import SUSTAINED, WRITE_RATE
-from healthcheck.burnin.listing import listed
 from healthcheck.burnin.merged import task_of
 from healthcheck.burnin.model import Accusation, BurnInStage, Object, TaskResult
 from healthcheck.burnin.setting import pair
@@ -23,7 +22,7 @@ from healthcheck.subnet.burnplanes import BurnPlane
 from healthcheck.subnet.burnresults import BurnResult, MeasuredPair
 from healthcheck.subnet.burnverdict import carried
 from healthcheck.subnet.model import FabricLink, PortCounters
-from inventory.text import clean
+from inventory.text import clean, listed
 
 NOT_READ = "no node that sees the fabric was named (--fabric-node): counters were not read"
 _GIGABITS = 8.0

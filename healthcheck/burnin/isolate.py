@@ -16,12 +16,12 @@ from types import MappingProxyType
 
 from healthcheck.burnin import faults, limits
 from healthcheck.burnin.accuse import accusations, doubts, noise
-from healthcheck.burnin.listing import listed
 from healthcheck.burnin.model import Accusation, BurnInStage, Participant, TaskResult
 from healthcheck.burnin.posterior import Rival, WeighedEvidence
 from healthcheck.burnin.rounds import NodePair, Round, Sites, between, inside, pair, turns, with_proven
 from healthcheck.burnin.suspects import Suspects, clean_nodes
 from healthcheck.burnin.weigh import CandidateCause, PairEvidence, PairOutcome, PairTest
+from inventory.text import listed
 
 ACROSS = 4          # rounds across leaves
 TRIES = 12          # passed tests of one node with proven ones, at most

@@ -13,13 +13,12 @@ from healthcheck.burnin import faults, limits, sizes
 from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.fabricresult import FabricCoverage
 from healthcheck.burnin.judgement import BurnInOutcome, JudgedFigure, NodeOutcome
-from healthcheck.burnin.listing import listed
 from healthcheck.burnin.merged import behind, node_of, task_of
 from healthcheck.burnin.model import Accusation, BurnInStage, Object, TaskResult
 from healthcheck.burnin.published import BY_SIZE, GLOO, Setting, bytes_of
 from healthcheck.burnin.setting import measures
 from inventory.reasons import fold_reasons
-from inventory.text import clean
+from inventory.text import clean, listed
 from inventory.times import millisecond
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from statistics import median
 
 from healthcheck.burnin import limits
 from healthcheck.burnin.figures import LATENCY
-from healthcheck.burnin.listing import listed
 from healthcheck.burnin.model import Task, TaskKind, TaskResult
 from healthcheck.burnin.params import PARAMS, ladder
+from inventory.text import listed
 
 CHOSE = "nccl_chose"        # the fact: "8:RING/LL 64:RING/LL ..."
 NVLS = "NCCL_NVLS_ENABLE"

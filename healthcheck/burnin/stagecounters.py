@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 
 from healthcheck.burnin import faults, limits
 from healthcheck.burnin.counters import FULL
-from healthcheck.burnin.listing import listed
 from healthcheck.burnin.merged import task_of
 from healthcheck.burnin.model import Accusation, BurnInStage, Object, TaskResult
-from inventory.text import clean
+from inventory.text import clean, listed
 
 Part = tuple[str, str]      # (subject, counter): ("gpu5", "pcie_replays")
 

@@ -8,10 +8,9 @@ from html import escape
 
 from healthcheck.burnin import matrix as matrices
 from healthcheck.burnin.document import Burnin
-from healthcheck.burnin.listing import listed
 from healthcheck.burnin.matrix import MEANING, SLOW, SLOWER, Cell, Matrix, PairState
 from healthcheck.burnin.shares import NodeShares, Shares, ShareState, StageShare, shares
-from inventory.text import clean
+from inventory.text import clean, listed
 
 MOST_ROWS = 64      # of nodes; those accused or behind are all shown
 _MOST_LEAVES, _MOST_OF_LEAF = 4, 48

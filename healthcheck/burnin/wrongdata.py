@@ -34,10 +34,10 @@ from math import comb
 
 from healthcheck.burnin import limits
 from healthcheck.burnin.faults import WRONG_DATA
-from healthcheck.burnin.listing import listed
 from healthcheck.burnin.model import Accusation, Object, RankEnd, RankReport, Task, TaskKind, WrongData
 from healthcheck.burnin.storagejudge import wrong_of_nodes
 from healthcheck.burnin.training import unequal
+from inventory.text import listed
 
 CHANCE = 1 / 1000
 # Least iterations of an accusation, and how many times as many it may also explain.

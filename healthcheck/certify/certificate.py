@@ -14,9 +14,8 @@ from healthcheck.model.hardware import Hardware
 SCHEMA = "muster.certificate/1"
 NAMESPACE = "muster-certificate"
 STAGES = ("quick", "standard", "soak")      # lengths of burn-in; each includes those before it
+NONE = "none"       # a policy's word for no stage
 _NONE: Mapping[str, Any] = MappingProxyType({})
-
-# By component ("gpu 0000:18:00.0"), its identity (serial, uuid) and firmware.
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,21 @@ class CertificateManifest:
         """The revocation of the node's certificate, if any."""
         held = self.nodes.get(node)
         return next((one for one in self.revoked if held is not None and one.id == held.id), None)
+
+
+@dataclass(frozen=True)
+class CertificatePolicy:
+    """Required stages: after `days` (minus a per-node part of `jitter_days`), after a reboot, for a new
+    component, and for new firmware on the same one; `none` requires nothing. At most `at_once` nodes are due
+    by age."""
+
+    days: float
+    jitter_days: float
+    at_once: int
+    age: str
+    rebooted: str
+    component: str
+    firmware: str
 
 
 def canonical(document: Any) -> bytes:

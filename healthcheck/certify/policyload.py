@@ -8,8 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from healthcheck.certify.certificate import STAGES
-from healthcheck.certify.policy import NONE, CertificatePolicy
+from healthcheck.certify.certificate import NONE, STAGES, CertificatePolicy
 from healthcheck.config.entry import kind_of, known_keys
 from healthcheck.config.valuetypes import ValueType, choice, integer, number, parse_value
 from inventory.errors import Mark, RulesError

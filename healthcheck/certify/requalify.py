@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from healthcheck.certify.certificate import STAGES, Certificate, CertificateManifest
-from healthcheck.certify.policy import NONE, CertificatePolicy
+from healthcheck.certify.certificate import NONE, STAGES, Certificate, CertificateManifest, CertificatePolicy
 from healthcheck.model.hardware import Hardware, Now
 from inventory.text import clean
 from inventory.times import day

@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from healthcheck.certify.certificate import CertificateManifest, digest
-from healthcheck.certify.policy import CertificatePolicy
+from healthcheck.certify.certificate import CertificateManifest, CertificatePolicy, digest
 from healthcheck.certify.requalify import CertificateStatus, stand
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState, Origin, Severity, Status, not_its_fault

@@ -15,12 +15,13 @@ written by torch 2.13.
 
 from __future__ import annotations
 
+import io
 import json
+import pickle
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
-from healthcheck.joblog import plain
 from healthcheck.joblog.model import JobEvent, JobEventKind
 
 _RANK = re.compile(r"(\d{1,7})(?:\.(?:json|pickle|pkl))?$")
@@ -63,11 +64,37 @@ def ranks(data: bytes) -> set[int]:
     return found
 
 
+class _NotPlain(ValueError):
+    """A pickle that is broken, or holds more than plain values."""
+
+
+class _PlainPickle(pickle.Unpickler):
+    """Dictionaries, lists, tuples, texts and numbers need no class to be looked up;
+    everything that would run code does."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise _NotPlain(f"the pickle names {module}.{name}: it is not read")
+
+    def persistent_load(self, pid: Any) -> NoReturn:
+        raise _NotPlain("the pickle refers to something outside it: it is not read")
+
+
+def _unpickled(data: bytes) -> Any:
+    """The value of a pickle; raises _NotPlain for anything but plain values, and for what is none: whatever
+    names code is refused, so that a stranger's file runs nothing."""
+    try:
+        return _PlainPickle(io.BytesIO(data)).load()
+    except _NotPlain:
+        raise
+    except Exception as error:  # noqa: BLE001  (a broken pickle raises whatever it likes)
+        raise _NotPlain(f"it cannot be read: {type(error).__name__}") from None
+
+
 def _loaded(data: bytes) -> Mapping[str, Any]:
     try:
-        value = json.loads(data) if data.lstrip()[:1] == b"{" else plain.loads(data)
+        value = json.loads(data) if data.lstrip()[:1] == b"{" else _unpickled(data)
     except (ValueError, RecursionError) as error:
-        raise NoDump(str(error) if isinstance(error, plain.NotPlain) else "it is cut, or no JSON") from None
+        raise NoDump(str(error) if isinstance(error, _NotPlain) else "it is cut, or no JSON") from None
     if not isinstance(value, dict):
         raise NoDump("it holds no dictionary")
     return value

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from healthcheck.kernellog.carried import RepairStatement, interleaved
 from healthcheck.model.outcome import Finding, Origin, Result, Status
-from inventory.text import clean
+from inventory.text import clean, listed
 
 _JUDGED = (Status.PASS, Status.FAIL)
 
@@ -37,8 +37,7 @@ def without_repaired(result: Result, repairs: Sequence[RepairStatement], *, unre
     if len(left) == len(result.findings):
         return result
     over = list(dict.fromkeys(one.subject for one in result.findings if one not in left))
-    more = f" and {len(over) - 3} more" if len(over) > 3 else ""
-    note = f"over, by a person's word: {', '.join(over[:3])}{more}"
+    note = f"over, by a person's word: {listed(over, 3)}"
     reason = clean("; ".join(filter(None, (result.reason, note))), 1000)
     if left:
         return replace(result, findings=left, reason=reason)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from healthcheck.model.outcome import Owner, Severity
-from healthcheck.subnet.cabling import PlannedCable, PlannedEnd, Tier
+from healthcheck.subnet.cabling import PlannedEnd, Tier
 from healthcheck.subnet.check.findings import FabricFinding, FabricRule, PlaceKind
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.join import KnownAdapter
@@ -153,14 +153,10 @@ class _Places:
 
     def _planned_hosts(self, end: FabricEnd) -> Iterator[PlannedEnd]:
         """The hosts' ends of the cable that is planned at a port."""
-        cable = self._cable_at(end)
+        cable = self._seen.cable_at(end)
         for each in (cable.a, cable.b) if cable is not None else ():
             if self._seen.is_host(each.device):
                 yield each
-
-    def _cable_at(self, end: FabricEnd) -> PlannedCable | None:
-        name = self._seen.planned_name.get(end)
-        return self._seen.planned.get(name) if name is not None else None
 
     def _behind(self, name: str, ends: Sequence[FabricEnd]) -> tuple[str, ...]:
         """The nodes that a switch leads to by a cable of their own, by the plan and by what is there."""
@@ -255,8 +251,9 @@ class _Places:
 
     def _cable_words(self, ends: Sequence[FabricEnd]) -> Iterator[str]:
         """The cable by its serial number and length, by the plan, else as the ports read it."""
+        modules = self._seen.subnet.modules
         stated = [(one.serial, one.metres) for end in ends
-                  for one in (self._cable_at(end), self._seen.subnet.modules.get(end)) if one is not None]
+                  for one in (self._seen.cable_at(end), modules.get(end)) if one is not None]
         serial = next((serial for serial, _ in stated if serial), None)
         metres = next((metres for _, metres in stated if metres), None)
         words = [*((f"serial {serial}",) if serial else ()), *((f"{metres:g} m",) if metres else ())]

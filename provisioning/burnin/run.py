@@ -26,7 +26,6 @@ from inventory.transport.deadline import deadline
 from provisioning.burnin import counters, ramp
 from provisioning.burnin.conductor import Conductor
 from provisioning.burnin.engines import NCCL_TESTS, PERFTEST, TORCH, Engines, left_to_torch, unjudged
-from provisioning.burnin.fabricsamples import FabricSamples, ReadCounters
 from provisioning.burnin.nccltests import NcclTests
 from provisioning.burnin.perftest import FabricEngine, Perftest
 from provisioning.burnin.places import hardware, place, planned
@@ -34,7 +33,7 @@ from provisioning.burnin.progress import ProgressReport
 from provisioning.burnin.ramp import PowerLimits
 from provisioning.burnin.record import BurnInRecord
 from provisioning.burnin.sample import NodeSample, sample
-from provisioning.burnin.stagesamples import StageReading, StageSamples
+from provisioning.burnin.stagesamples import FabricSamples, ReadCounters, StageReading, StageSamples
 
 # for an agent to be started, and PyTorch to be imported from a cold network file system
 READY_S = 240.0

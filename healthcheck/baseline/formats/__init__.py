@@ -19,11 +19,10 @@ from __future__ import annotations
 import re
 
 from healthcheck.baseline.formats.boots import boot_logs
-from healthcheck.baseline.formats.gaps import LAST_LINE_OPEN
 from healthcheck.baseline.formats.journal import EXPORT, read_dmesg_json, read_export, read_json, read_verbose
 from healthcheck.baseline.formats.kmsg import RECORD, read_kmsg, to_kmsg
 from healthcheck.baseline.formats.lines import FORMATS, MONOTONIC, PLAIN, LineFormat, read_lines, read_text
-from healthcheck.baseline.formats.parsedlog import ParsedLog
+from healthcheck.baseline.formats.parsedlog import LAST_LINE_OPEN, ParsedLog
 from healthcheck.baseline.formats.rejoin import rejoin
 from healthcheck.baseline.formats.unpack import MIB, MOST_BYTES, plain, unpack
 from healthcheck.kernellog.model import LONGEST_LINE, BootLog

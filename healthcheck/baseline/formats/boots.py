@@ -7,8 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from healthcheck.baseline.formats.gaps import NO_TIMES, START_MISSING, WALL_CLOCK
-from healthcheck.baseline.formats.parsedlog import NAMES_ITSELF, ParsedLog
+from healthcheck.baseline.formats.parsedlog import (
+    NAMES_ITSELF,
+    NO_TIMES,
+    START_MISSING,
+    WALL_CLOCK,
+    ParsedLog,
+)
 from healthcheck.kernellog.model import LONGEST_LINE, BootLog, LogLine
 from healthcheck.kernellog.provenance import marked
 

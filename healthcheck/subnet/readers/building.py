@@ -33,6 +33,9 @@ LANE_SPEEDS = {"2.5": "SDR", "5.0": "DDR", "10.0": "QDR", "14.0625": "FDR", "25.
 SPEED_NAMES = frozenset({*LANE_SPEEDS.values(), "FDR10"})
 WIDTHS = frozenset({1, 2, 4, 8, 12})
 _GUID = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})")
+# Lines of the form "Name:....value" and "Name....value", which smpquery, saquery and perfquery share.
+_COLON = re.compile(r"\s*([A-Za-z][\w ]{0,63}?):\.*(.*)")
+_DOTS = re.compile(r"\s*([A-Za-z]\w{0,63})\.{2,}(.*)")
 
 
 @dataclass(frozen=True)
@@ -166,3 +169,20 @@ class Building:
         """Every device that was named, by GUID, with its ports."""
         return {guid: replace(device, ports=dict(sorted(self._ports[guid].items())))
                 for guid, device in self._devices.items()}
+
+
+def pair(line: str) -> tuple[str, str] | None:
+    """The name and the value of a line with dots between them; None for another line."""
+    found = _COLON.fullmatch(line) or _DOTS.fullmatch(line)
+    return (found[1], found[2].strip()) if found is not None else None
+
+
+def number(text: str) -> int | None:
+    """A whole number, decimal or "0x1f", of at most 64 bits; None for anything else."""
+    if not text.isascii() or not 0 < len(text) <= 20:
+        return None
+    try:
+        value = int(text, 16 if text.startswith("0x") else 10)
+    except ValueError:
+        return None
+    return value if 0 <= value < 1 << 64 else None

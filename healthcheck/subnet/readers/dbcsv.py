@@ -32,9 +32,9 @@ from healthcheck.subnet.readers.building import (
     UnreadLines,
     guid_of,
     name_of,
+    number,
 )
 from healthcheck.subnet.readers.counters import HIGHEST
-from healthcheck.subnet.readers.dotted import number
 from healthcheck.subnet.readers.sa import STATES
 
 TOOL = "ibdiagnet2.db_csv"

@@ -18,9 +18,10 @@ from healthcheck.subnet.readers.building import (
     cut_short,
     guid_of,
     name_of,
+    number,
     numbered,
+    pair,
 )
-from healthcheck.subnet.readers.dotted import number, pair
 
 TOOL, SMINFO = "saquery", "sminfo"
 # SMInfo.SMState (InfiniBand Architecture Specification, volume 1, SMInfo)

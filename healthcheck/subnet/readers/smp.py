@@ -19,10 +19,11 @@ from healthcheck.subnet.readers.building import (
     guid_of,
     lanes,
     name_of,
+    number,
     numbered,
+    pair,
     rate,
 )
-from healthcheck.subnet.readers.dotted import number, pair
 
 TOOL = "smpquery"
 _HEADER = re.compile(r"# (Node|Port|Switch) info: Lid (\d{1,5})(?: port (\d{1,3}))?.*")
