@@ -45,12 +45,8 @@ class CableChain:
 Rack = Callable[[str], object]
 
 
-def chains(
-    links: Sequence[PlannedCable],
-    cables: Sequence[SeenCable],
-    rack: Rack,
-    wanted: Callable[[PlannedCable], bool],
-) -> Iterator[CableChain]:
+def chains(links: Sequence[PlannedCable], cables: Sequence[SeenCable], rack: Rack,
+           wanted: Callable[[PlannedCable], bool]) -> Iterator[CableChain]:
     """Every chain and circle, those of one link with its own fitting cable too. `rack` gives a device's
     rack; `wanted` says whether a link that is left without a cable is known to have none."""
     at_link = {end: link for link in links for end in (link.a, link.b)}
@@ -68,9 +64,8 @@ def chains(
 Item = PlannedCable | SeenCable
 
 
-def _walk(
-    start: PlannedCable, at_link: Mapping[PlannedEnd, PlannedCable], at_cable: Mapping[PlannedEnd, SeenCable]
-) -> tuple[list[Item], bool]:
+def _walk(start: PlannedCable, at_link: Mapping[PlannedEnd, PlannedCable],
+          at_cable: Mapping[PlannedEnd, SeenCable]) -> tuple[list[Item], bool]:
     """The links and cables of a chain in order, from one end of it to the other; of a circle from `start`."""
     forth = [*_from(start, start.b, at_link, at_cable)]
     if forth and forth[-1] is start:
@@ -79,12 +74,8 @@ def _walk(
     return [*reversed(back), start, *forth], False
 
 
-def _from(
-    start: PlannedCable,
-    end: PlannedEnd,
-    at_link: Mapping[PlannedEnd, PlannedCable],
-    at_cable: Mapping[PlannedEnd, SeenCable],
-) -> Iterator[Item]:
+def _from(start: PlannedCable, end: PlannedEnd, at_link: Mapping[PlannedEnd, PlannedCable],
+          at_cable: Mapping[PlannedEnd, SeenCable]) -> Iterator[Item]:
     """What follows at a port of `start`, up to the chain's end, or to `start` itself."""
     while (cable := at_cable.get(end)) is not None:
         yield cable
@@ -98,9 +89,8 @@ def _from(
         end = link.b if end == link.a else link.a
 
 
-def _solved(
-    walked: tuple[list[Item], bool], done: set[int], rack: Rack, wanted: Callable[[PlannedCable], bool]
-) -> CableChain:
+def _solved(walked: tuple[list[Item], bool], done: set[int], rack: Rack,
+            wanted: Callable[[PlannedCable], bool]) -> CableChain:
     items, circle = walked
     done.update(map(id, items))
     links = tuple(item for item in items if isinstance(item, PlannedCable))
@@ -115,9 +105,8 @@ def _solved(
         inner, value = _chosen(gains[1:-2], losses[1:-1])
         if value + last > best:
             chosen = [len(items) - 1, *(at + 1 for at in inner)]
-    return CableChain(
-        links, cables, tuple(_pair(items[at], items[(at + 1) % len(items)]) for at in sorted(chosen)), circle
-    )
+    return CableChain(links, cables, tuple(_pair(items[at], items[(at + 1) % len(items)])
+                                           for at in sorted(chosen)), circle)
 
 
 def _chosen(gains: Sequence[int | None], losses: Sequence[int]) -> tuple[list[int], int]:
@@ -157,11 +146,9 @@ def _gain(one: Item, other: Item, rack: Rack) -> int | None:
     if joins(cable, link):
         return 2 * _PLUG
     source, target = moved(cable, link)
-    if source.device == target.device:
-        far = 0
-    else:
-        here = rack(source.device)
-        far = 1 if here is not None and here == rack(target.device) else 2
+    here = rack(source.device)
+    far = (0 if source.device == target.device
+           else 1 if here is not None and here == rack(target.device) else 2)
     other_serial = link.serial is not None and cable.serial is not None and link.serial != cable.serial
     longer = cable.metres is not None and link.metres is not None and cable.metres > link.metres
     return _PLUG - other_serial * _SERIAL - far * 2 - longer

@@ -58,10 +58,8 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
     if len(planes) > 1:
         unread = planes - {subnet.name for subnet in subnets}
         partial |= unread
-        notes += [
-            f"plane {plane or '(without a name)'}: no subnet of this name was read"
-            for plane in sorted(unread)
-        ]
+        notes += [f"plane {plane or '(without a name)'}: no subnet of this name was read"
+                  for plane in sorted(unread)]
     notes += _odd_switches(plan, looked)
     if beside:
         notes.append(f"not compared: {many(beside, 'link')} of devices that the plan does not name")
@@ -139,10 +137,6 @@ def _cable(a: PlannedEnd, b: PlannedEnd, modules: Sequence[CableModule | None]) 
     parts = {module.part for module in read} - {""}
     lengths = {module.metres for module in read if module.metres}
     one_piece = len(serials) == 1
-    return SeenCable(
-        min(a, b),
-        max(a, b),
-        next(iter(serials)) if one_piece else None,
-        next(iter(parts)) if one_piece and len(parts) == 1 else None,
-        max(lengths) if one_piece and lengths else None,
-    )
+    return SeenCable(min(a, b), max(a, b), next(iter(serials)) if one_piece else None,
+                     next(iter(parts)) if one_piece and len(parts) == 1 else None,
+                     max(lengths) if one_piece and lengths else None)

@@ -15,23 +15,8 @@ from healthcheck.subnet.moves import CableAction, CableStep
 from healthcheck.subnet.plancsv import plain
 from inventory.nodeset import natural
 
-COLUMNS = (
-    "step",
-    "rack",
-    "unit",
-    "action",
-    "from_device",
-    "from_port",
-    "to_device",
-    "to_port",
-    "other_device",
-    "other_port",
-    "other_rack",
-    "serial",
-    "part",
-    "metres",
-    "why",
-)
+COLUMNS = ("step", "rack", "unit", "action", "from_device", "from_port", "to_device", "to_port",
+           "other_device", "other_port", "other_rack", "serial", "part", "metres", "why")
 
 
 @dataclass(frozen=True)
@@ -56,9 +41,8 @@ def work_list(comparison: CablingComparison, plan: CablingPlan) -> tuple[WorkIte
     items = []
     for number, (_, one, step) in enumerate(found, 1):
         device = plan.devices.get(place(step).device)
-        items.append(
-            WorkItem(number, device.rack if device else None, device.unit if device else None, one, step)
-        )
+        items.append(WorkItem(number, device.rack if device else None, device.unit if device else None, one,
+                              step))
     return tuple(items)
 
 
