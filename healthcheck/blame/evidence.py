@@ -1,5 +1,4 @@
-"""The values of blame: a job's time and nodes, one piece of evidence, and what was not measured;
-plain and frozen."""
+"""The values of blame: a job's time and nodes, pieces of evidence, and what was not measured."""
 
 from __future__ import annotations
 
@@ -13,8 +12,7 @@ from inventory.model import Node
 
 
 class Weight(Enum):
-    """What a piece of evidence is, by how well it explains a job's end;
-    the order of the members is from best to least."""
+    """What a piece of evidence is, by how well it explains a job's end, from best to least."""
 
     ORDERED = "ordered"             # the scheduler was asked to end the job: preemption, a requeue
     DEVICE = "device"               # a GPU, its memory or links, or the host's hardware failed
@@ -74,8 +72,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class SharedPlace:
-    """What several nodes have in common: a leaf, a rack, a power domain, or an incident of the store,
-    and the nodes behind it."""
+    """What several nodes share, and they: a leaf, a rack, a power domain, an incident of the store."""
 
     kind: str
     name: str

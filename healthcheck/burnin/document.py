@@ -124,8 +124,7 @@ def kept(state: Path, *, screenings: bool = True) -> list[Path]:
 
 
 def chosen(which: str | None, folder: Path) -> Path:
-    """The document of a run that the state folder keeps, the file of that name, or the newest run; raises
-    UsageError."""
+    """The document of this run in the state folder, that file, or the newest run; raises UsageError."""
     if which is not None and ("/" in which or Path(which).is_file()):
         return Path(which)
     if which is not None:

@@ -60,8 +60,7 @@ class FabricCoverage:
 
 @dataclass(frozen=True)
 class FabricCounters:
-    """The counters of each subnet, by its name, before and after the link burn; `why` says why there are
-    none."""
+    """The counters of each subnet, by its name, before and after the link burn, or `why` there are none."""
 
     before: Mapping[str, PortCounters | None] = field(default_factory=lambda: MappingProxyType({}))
     after: Mapping[str, PortCounters | None] = field(default_factory=lambda: MappingProxyType({}))

@@ -50,8 +50,7 @@ class FabricWork:
         self._planned: dict[frozenset[str], tuple[BurnPlane, ...]] = {}
 
     def planes(self, nodes: Collection[str]) -> tuple[BurnPlane, ...]:
-        """The burn of each subnet by the adapters of these nodes; planned once. Raises ValueError where there
-        are no routes."""
+        """The burn of each subnet by these nodes' adapters, planned once. ValueError without routes."""
         key = frozenset(nodes)
         if key not in self._planned:
             self._planned[key] = planes(self.subnets, self.joined, key, self.share, self.adaptive)

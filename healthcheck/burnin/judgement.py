@@ -66,8 +66,7 @@ class Judgement:
 
     @property
     def verdict(self) -> BurnInOutcome:
-        """Fail where anything is accused, even unexplained; pass where all nodes pass, there is one, and
-        all links are proven."""
+        """Fail where anything is accused; pass where all nodes pass, there is one, and links are proven."""
         if self.accusations or any(one.outcome is BurnInOutcome.FAIL for one in self.outcomes):
             return BurnInOutcome.FAIL
         return (BurnInOutcome.PASS if self.outcomes and self.links_proven

@@ -151,8 +151,7 @@ def _worse(one: Cell, other: Cell) -> Cell:
 
 
 def draw(console: Console, whole: Matrix) -> None:
-    """Prints it, folded by leaf where it would be too wide: in colour two rows to a line, else a letter for
-    each cell."""
+    """Prints it, by leaf where too wide: in colour two rows to a line, else a letter for each cell."""
     from rich.text import Text
 
     if not whole.cells:

@@ -169,8 +169,7 @@ LENGTHS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def params_for(kind: str, length: str, **given: Any) -> dict[str, Any]:
-    """The parameters of a task of this kind and length, with `given` over them; ValueError for an unknown
-    one."""
+    """The parameters of a task of this kind and length, with `given` over them. Raises ValueError."""
     if length not in LENGTHS:
         raise ValueError(f"length {length!a}, expected one of {', '.join(LENGTHS)}")
     given = {**LENGTHS[length].get(kind, {}), **given}

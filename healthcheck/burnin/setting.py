@@ -63,8 +63,7 @@ def size_of(size: float) -> int:
 
 
 def algo_of(task: Task) -> str:
-    """The algorithm that the task's environment asks NCCL for; "auto" where it may choose; of a sweep whether
-    it may use NVLS."""
+    """The algorithm that is asked of NCCL, "auto" for any; of a sweep whether it may use NVLS."""
     if task.kind is TaskKind.SIZES:
         return sizes.asked_for(task)
     asked = task.environment.get("NCCL_ALGO", "").strip().lower()

@@ -233,8 +233,7 @@ def pairs(round_: rounds.Round, places: Mapping[str, Participant], work: BurnInW
 
 def together(stage: BurnInStage, number: int, orders: Sequence[Sequence[str]],
              places: Mapping[str, Participant], work: BurnInWork) -> list[StageStep]:
-    """All-reduces of many nodes, or trainings, one for each order; `number` is the first one's. The soak is
-    one that lasts."""
+    """All-reduces of many nodes, or trainings, one for each order; `number` is the first one's."""
     ramp_s = RAMP_TOGETHER_S[stage]
     kind = TaskKind.TRAIN if stage is BurnInStage.TRAIN else TaskKind.ALLREDUCE
     params = (_given(work, kind, "soak", {"ramp_s": ramp_s}) if stage is BurnInStage.SOAK
@@ -374,8 +373,7 @@ def step(stage: BurnInStage, name: str, tasks: Sequence[Task], places: Iterable[
 
 
 def _params(work: BurnInWork, kind: TaskKind, **more: Any) -> dict[str, Any]:
-    """The parameters of a kind: by length, then `more`, then the site's; of a soak's only the last all-reduce
-    is long."""
+    """The parameters of a kind: by length, `more`, the site's; of a soak only the last all-reduce is long."""
     length = "standard" if work.length == "soak" and kind is TaskKind.ALLREDUCE else work.length
     return _given(work, kind, length, {"ramp_s": RAMP_S, **more})
 

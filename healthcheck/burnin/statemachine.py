@@ -190,8 +190,7 @@ class BurninRun:
             self.out.setdefault(node, why)
 
     def accuse_by_watching(self, results: Iterable[TaskResult]) -> None:
-        """The nodes that single tasks accuse leave; but not for faults of mounts, which the judge
-        compares."""
+        """The nodes that single tasks accuse leave; not for faults of mounts, which the judge compares."""
         self.accuse(one for result in results if result.task.kind is not TaskKind.STORAGE
                     for one in result.accusations)
 

@@ -117,8 +117,7 @@ def least_share(equals: int, deviation: float, ratio: float = LEAST_RATIO) -> fl
 
 
 def sound(values: Iterable[float], judged: int) -> float:
-    """The floor that so many more sound machines with such values (which scatter by at least `NOISE`) all
-    reach."""
+    """The floor that so many more sound machines with such values (scattered by `NOISE`) all reach."""
     known = list(values)
     middle, sigma = median(known), SIGMA * mad(known)
     sigma = sigma * (1 + 4 / math.sqrt(len(known))) if len(known) >= _MANY else max(sigma, NOISE * middle)

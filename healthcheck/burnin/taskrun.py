@@ -101,8 +101,7 @@ class TaskRun:
         return self.state is TaskState.JOINING and not self._joined() and not self._failed()
 
     def order(self, now: float, hold: bool = False) -> str | None:
-        """The order for all its agents now: "go", "stop" or None. With `hold` those that have joined wait
-        for other tasks."""
+        """The order for all its agents: "go", "stop" or None; with `hold` the joined wait for other tasks."""
         if self.state is TaskState.STOPPING or (
                 hold and self.state is TaskState.JOINING and self._joined() and not self._failed()):
             return None

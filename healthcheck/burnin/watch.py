@@ -201,8 +201,7 @@ def _ends(task: Task, ranks: Sequence[RankState], first: float) -> tuple[Accusat
 
 
 def _by_itself(seen: RankState, several: bool) -> bool:
-    """Whether the error that it reported is its own: in setup, where connections are made, only if
-    certain."""
+    """Whether its error is its own: in setup, where connections are made, only if certain."""
     phase, error = seen.progress.phase, seen.raised or ""
     if not several or (phase not in _TOGETHER and not is_connection_error(error)):
         return phase not in _SHARED

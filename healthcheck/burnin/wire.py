@@ -180,8 +180,7 @@ def _readable(sock: socket.socket, seconds: float) -> bool:
 
 
 def connected(hosts: list[str], port: int, seconds: float = 10.0) -> socket.socket:
-    """A connection to the first of these hosts that takes one, each asked for at most its share of `seconds`.
-    Raises OSError."""
+    """A connection to the first of these hosts that takes one, within its share of `seconds`, or OSError."""
     client = os.environ.get("SSH_CONNECTION", "").partition(" ")[0]
     hosts = [host for host in (client if host == SSH_CLIENT else host for host in hosts) if host]
     if not hosts:
@@ -203,8 +202,7 @@ def connected(hosts: list[str], port: int, seconds: float = 10.0) -> socket.sock
 
 def greeted(sock: socket.socket, role: str, node: str, run: str, token: str,
             seconds: float = 10.0) -> HeadConnection:
-    """The connection after both sides have proved that they know the token. Raises OSError, EOFError,
-    Garbled, Refused."""
+    """The connection after both sides proved the token. Raises OSError, EOFError, Garbled, RequestRefused."""
     link = HeadConnection(sock)
     challenge = link.receive(seconds).get("challenge")
     if not isinstance(challenge, str):

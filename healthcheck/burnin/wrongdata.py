@@ -87,8 +87,7 @@ class _Evidence:
 
 
 def wrong_data(task: Task, reports: Sequence[RankReport]) -> tuple[Accusation, ...]:
-    """Accusations of wrong data: GPUs first, then nodes and what is unexplained. `reports` are in the order
-    of ranks, one of each."""
+    """Accusations of wrong data: GPUs first, then nodes and what is unexplained; `reports` by rank."""
     if task.kind is TaskKind.TRAIN:
         return unequal(task, reports)
     seen = {rank: _seen(report) for rank, report in enumerate(reports) if report.wrong or report.wrong_total}

@@ -20,8 +20,7 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Passed:
-    """A node's pass of a burn-in. `at` is its end; `result` the digest of its document;
-    `boot` the node's boot."""
+    """A node's pass of a burn-in that ended `at`; its document's digest, and the node's boot."""
 
     node: str
     stage: str
@@ -98,8 +97,7 @@ class CertificatePolicy:
 
 
 def canonical(document: Any) -> bytes:
-    """A document's canonical text: sorted keys, no spaces, UTF-8, final line feed.
-    Raises ValueError for non-JSON data."""
+    """Canonical text: sorted keys, no spaces, UTF-8, final line feed. ValueError for non-JSON data."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False,
                       allow_nan=False).encode() + b"\n"
 
@@ -124,8 +122,7 @@ def numbered(node: str, held: Certificate) -> Certificate:
 
 
 def from_document(document: Any) -> CertificateManifest:
-    """The manifest of a document; raises ValueError for a bad one,
-    and for a certificate that does not fit its id."""
+    """The manifest of a document; ValueError for a bad one, or a certificate that does not fit its id."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ValueError(f"it is not {SCHEMA}")
     try:

@@ -84,8 +84,7 @@ def _low(point: tuple[int, int, int, int]) -> bool:
 def _sum(
     first: int, one: tuple[int, int, int, int], second: int, two: tuple[int, int, int, int],
 ) -> tuple[int, int, int, int]:
-    """first * one + second * two, doubling for both at once (Straus),
-    with the factors in windows of odd digits (w-NAF)."""
+    """first * one + second * two, doubling for both at once (Straus), by windows of odd digits (w-NAF)."""
     terms = [(_digits(factor), _odd(point)) for factor, point in ((first, one), (second, two))]
     found = (0, 1, 1, 0)
     for at in range(max(len(digits) for digits, _ in terms) - 1, -1, -1):

@@ -25,8 +25,7 @@ _FIELDS: Mapping[str, Mapping[str, ValueType]] = {
 
 
 def load_certificate_policy(folders: Sequence[Path]) -> CertificatePolicy:
-    """The merged files of all folders; raises RulesError. A folder may also be such a file itself,
-    of any name."""
+    """The merged files of all folders; raises RulesError. A folder may also be such a file itself."""
     values: dict[str, dict[str, Any]] = {name: {} for name in _FIELDS}
     files = [path for folder in folders if (path := folder if folder.is_file() else folder / FILE).is_file()]
     if not files:

@@ -1,5 +1,4 @@
-"""Whether a certificate is still valid for its node, what it requires if not,
-and which nodes are due. Pure."""
+"""Whether a certificate is still valid for its node, what it requires if not, which nodes are due. Pure."""
 
 from __future__ import annotations
 

@@ -31,8 +31,7 @@ def written_serial(folder: Path, serial: int) -> None:
 
 
 def newest_written(folder: Path) -> int:
-    """The highest number written to the folder, 0 for none; an older document was restored.
-    Raises CertificateError."""
+    """The highest number written to the folder, 0 for none; raises CertificateError."""
     return _read(folder)[1]
 
 

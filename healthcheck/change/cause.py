@@ -1,5 +1,4 @@
-"""Names an open change as a possible cause of what triage found on its nodes since. It decides nothing.
-Pure."""
+"""Names an open change as a possible cause of what triage found on its nodes since; decides nothing. Pure."""
 
 from __future__ import annotations
 

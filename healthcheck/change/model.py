@@ -46,8 +46,7 @@ class LogForm:
 
     @property
     def warns(self) -> bool:
-        """Whether the kernel means a person to read it: a warning (4) or worse, a report, or of no known
-        priority."""
+        """Whether the kernel means a person to read it: a warning (4) or worse, a report, or unknown."""
         return self.report or self.priority is None or self.priority <= 4
 
 

@@ -93,8 +93,7 @@ class SnapshotEntries:
 def stands(
     store: Store | None, manifest: CertificateManifest, policy: CertificatePolicy, now: float,
 ) -> dict[str, CertificateStatus]:
-    """The status of each certificate, by the store's data of its node, if there is a store; raises
-    StoreError."""
+    """The status of each certificate, by the store's data of its node, if any; raises StoreError."""
     known = {name: seen for name, (_, seen) in newest_hardware(store).items()} if store is not None else {}
     accused = accused_nodes(store) if store is not None else {}
     return {name: stand(name, held, manifest, known.get(name), policy, now, accused.get(name, ""))

@@ -40,8 +40,7 @@ _MOST_KEYS = 16
 
 
 def fetch(source: str, folder: str = FOLDER, trusted: str = TRUSTED) -> str:
-    """Keeps the source's snapshot and returns a message; raises SnapshotRefused,
-    and OSError for the folder."""
+    """Keeps the source's snapshot and returns a message. SnapshotRefused, or OSError for the folder."""
     if not source.startswith(("http://", "https://")):
         try:
             return keep(*read_pair(source, NAME), folder, trusted)

@@ -11,8 +11,7 @@ ALLOW, BLOCK = "allow", "block"
 
 
 class GatePolicy(NamedTuple):
-    """Spans are in seconds. `rules` are globs over the ids of rules, with allow or block,
-    the first that matches."""
+    """Spans are in seconds; `rules` are globs over rules' ids, allow or block, the first match counts."""
 
     stage: str
     rebooted: str

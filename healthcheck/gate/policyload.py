@@ -39,8 +39,7 @@ _FIELDS: Mapping[str, Mapping[str, ValueType]] = {
 
 
 def load_gate_policy(folders: Sequence[Path]) -> GatePolicy:
-    """The merged files of all folders; raises RulesError. A folder may also be such a file itself,
-    of any name."""
+    """The merged files of all folders; raises RulesError. A folder may also be such a file itself."""
     values: dict[str, dict[str, Any]] = {name: {} for name in _FIELDS}
     values["unknown"]["rules"] = {}
     files = [path for folder in folders if (path := folder if folder.is_file() else folder / FILE).is_file()]
@@ -57,8 +56,7 @@ def load_gate_policy(folders: Sequence[Path]) -> GatePolicy:
 
 
 def with_todays_names(policy: GatePolicy, former: Mapping[str, str]) -> GatePolicy:
-    """The policy whose globs over rules also match by the ids that rules had before
-    (`former`: id by former id)."""
+    """The policy whose globs also match by the ids that rules had before (`former`: id by former id)."""
     rules: dict[str, str] = {}
     for glob, values in policy.rules:
         for name in with_current_names([glob], former):

@@ -295,8 +295,7 @@ def _mark_symptoms(made: list[Charge], exits: list[Charge]) -> list[Charge]:
     lead = next((charge for charge in exits if not charge.symptom), None)
 
     def explained(charge: Charge) -> bool:
-        """Whether it is known why a rank did not come: an error of its own,
-        or its end before the others ran out of time."""
+        """Whether it is known why a rank did not come: its own error, or its end before others gave up."""
         ended = (lead is not None and lead.who.rank == charge.who.rank
                  and None not in (lead.time, charge.time) and (lead.time or 0.0) < (charge.time or 0.0))
         return charge.who.rank is not None and (charge.who.rank in known or ended)
@@ -332,8 +331,7 @@ def _mark_symptoms(made: list[Charge], exits: list[Charge]) -> list[Charge]:
 
 
 def _first_lost(made: list[Charge]) -> list[Charge]:
-    """Where nothing else is known: the first peer that was lost is a lead,
-    for it went before those who say so."""
+    """Where nothing else is known: the first lost peer is a lead, as it went before those who say so."""
     lost = [charge for charge in made if charge.kind is JobEventKind.PEER
             and (charge.who.node or charge.who.address) and charge.events
             and (charge.who.node or charge.who.address) not in {who.node for who in charge.by}]

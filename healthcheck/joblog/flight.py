@@ -69,8 +69,7 @@ class _NotPlain(ValueError):
 
 
 class _PlainPickle(pickle.Unpickler):
-    """Dictionaries, lists, tuples, texts and numbers need no class to be looked up;
-    everything that would run code does."""
+    """Dictionaries, lists, texts and numbers need no class to be looked up; what would run code does."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise _NotPlain(f"the pickle names {module}.{name}: it is not read")
@@ -139,8 +138,7 @@ def _events(dump: Mapping[str, Any], rank: int | None) -> Iterator[JobEvent]:
 
 
 def _waits_in(waiting: Mapping[int, object], ended: int | None) -> int:
-    """The first collective that did not end. gloo completes none in the recorder's eyes:
-    of its works the last one is meant."""
+    """The first collective that did not end; gloo completes none in the recorder's eyes: its last one."""
     behind = [work for work in waiting if ended is not None and work > ended]
     return min(behind) if behind else max(waiting)
 

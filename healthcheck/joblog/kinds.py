@@ -1,5 +1,4 @@
-"""The meaning of job log events without a matching entry: process ends, exceptions, timeouts,
-and scheduler messages."""
+"""The meaning of job log events without a matching entry: process ends, exceptions, timeouts, Slurm."""
 
 from __future__ import annotations
 

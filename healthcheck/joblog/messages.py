@@ -75,8 +75,7 @@ def find(text: str, messages: Sequence[KnownMessage]) -> Iterator[MessageMatch]:
 
 
 def _lines(lower: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Start and end of each line that holds one of these words; of a line without end,
-    the part around the word."""
+    """Start and end of each line with one of these words; without line ends, of the part around it."""
     for word in words:
         at = lower.find(word)
         while at >= 0:

@@ -110,8 +110,7 @@ class LogClock:
     zone: dt.tzinfo | None = None
 
     def at(self, year: int | None, month: int, day: int, clock: str) -> float | None:
-        """Epoch seconds of a date and an HH:MM:SS with or without a fraction;
-        None where there is no such time."""
+        """Epoch seconds of a date and an HH:MM:SS, perhaps with a fraction; None for no such time."""
         hours, minutes, seconds = clock.split(":")
         whole, _, fraction = seconds.partition(".")
         around = dt.datetime.fromtimestamp(self.near, self.zone)

@@ -149,8 +149,7 @@ def _message_events(
     lines: Sequence[str], messages: Sequence[KnownMessage], events: Sequence[JobEvent], nccl: Nccl,
     clock: LogClock,
 ) -> list[JobEvent]:
-    """The events, each with the known message of its line,
-    and one for each further line that a known message matches."""
+    """The events, each with the known message of its line, and one for each other line of such a message."""
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
     known = {bisect_right(starts, found.place): found.message for found in find("\n".join(lines), messages)}
     made = [replace(event, message=known.get(event.line)) if event.line in known

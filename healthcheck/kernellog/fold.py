@@ -242,8 +242,7 @@ def _phases(
 
 
 def _still_in_initrd(texts: Sequence[str], markers: Sequence[int], index: int) -> bool:
-    """Whether systemd shows, a few lines on, that it is the initial RAM disk's:
-    it begins the same way in both."""
+    """Whether systemd shows, a few lines on, that it is the initial RAM disk's: both begin the same way."""
     return any(index < other < index + 40 and _IN_INITRD.search(texts[other]) for other in markers)
 
 

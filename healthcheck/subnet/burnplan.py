@@ -97,8 +97,7 @@ class _Search:
         self.users: list[set[int]] = []
 
     def run(self, first_pairs: Sequence[tuple[int, int]]) -> None:
-        """Rounds until no channel is open that a round could cover; each begins with those of `first_pairs`
-        that load nothing twice."""
+        """Rounds until none could cover an open channel; each begins with `first_pairs` that fit."""
         self._drop_hopeless()
         while self.open:
             self.load, self.value = [0.0] * len(self.need), 0.0

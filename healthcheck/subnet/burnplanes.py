@@ -29,8 +29,7 @@ class BurnName:
 
 @dataclass(frozen=True)
 class BurnPlane:
-    """The burn of one subnet. `first` is the number of its first round, `names` are the ports that take
-    part."""
+    """The burn of one subnet: the number of its `first` round, and the ports that take part, by name."""
 
     subnet: Subnet
     ways: BurnWays

@@ -46,8 +46,7 @@ class CabledFabric:
 
 
 def fits(cable: SeenCable, planned: PlannedCable) -> bool:
-    """Whether a cable can serve a planned link: the same part where both are known, and long enough where
-    both lengths are."""
+    """Whether a cable can serve a link: the same part and long enough, as far as both are known."""
     if cable.part is not None and planned.part is not None and cable.part.lower() != planned.part.lower():
         return False
     return cable.metres is None or planned.metres is None or cable.metres >= planned.metres

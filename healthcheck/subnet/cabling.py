@@ -46,8 +46,7 @@ class PlannedCable:
 
 @dataclass(frozen=True)
 class PlannedDevice:
-    """A device of the plan. `rack` is where it stands and `unit` its height unit there; `guid` where it is
-    known already."""
+    """A device of the plan: its rack, the height unit in it, and its GUID where that is known already."""
 
     name: str
     tier: Tier

@@ -37,8 +37,7 @@ class FabricPod:
 
 @dataclass(frozen=True)
 class FabricHierarchy:
-    """All pods in the order of their leaves; `cores` are the switches above spines. `alone` are hosts without
-    a leaf."""
+    """All pods in the order of their leaves, the switches above spines, and hosts without a leaf."""
 
     pods: tuple[FabricPod, ...]
     cores: tuple[str, ...]

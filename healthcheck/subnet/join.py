@@ -157,8 +157,7 @@ def any_case(names: Collection[str]) -> Mapping[str, str]:
 
 
 def described(device: FabricDevice, names: Mapping[str, str]) -> tuple[str | None, str]:
-    """The node and the adapter's name in a description; None where it names no node that is known. `names` as
-    `any_case` has them."""
+    """The node and the adapter's name in a description, by `names` of `any_case`; None for no known node."""
     found = _DESCRIPTION.fullmatch(device.description)
     if found is None:
         return None, ""

@@ -201,8 +201,7 @@ class _Places:
             yield TouchedDevice("node", "", *self._of_nodes.get(one.nodes[0], (0, 0)))
 
     def _is_switch(self, guid: str, links: int) -> bool:
-        """A device that is gone is taken for one where it had several links and is no adapter that is
-        known."""
+        """A device that is gone is taken for one if it had several links and is no known adapter."""
         device = self._seen.subnet.devices.get(guid)
         if device is None:
             return links > 1 and guid not in self._absent

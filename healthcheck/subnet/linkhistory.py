@@ -21,8 +21,7 @@ BACK_S = 1800.0
 
 @dataclass(frozen=True, order=True)
 class LinkEvent:
-    """A link went up or down at this port, in seconds of one clock. `peer` is the other end where the source
-    names it."""
+    """A link went up or down at this port, in seconds of one clock; `peer` where the source names it."""
 
     at: float
     end: FabricEnd
@@ -41,8 +40,7 @@ class DeviceEvent:
 
 @dataclass(frozen=True)
 class DeviceRestart:
-    """All ports of a host, or of a switch, went down together and came back: `who` is the host's name or the
-    device's GUID."""
+    """All ports of a host (by name) or switch (by GUID) went down together and came back."""
 
     who: str
     began: float

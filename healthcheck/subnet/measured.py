@@ -58,8 +58,7 @@ def _whole(one: KeptFinding, seen: SeenSubnet) -> str:
 
 
 def _link(one: KeptFinding, seen: SeenSubnet) -> str:
-    """A link is well once one of its ends is seen to be joined; by a plan the check names all that are
-    not."""
+    """A link is well once one end is seen to be joined; by a plan the check names all that are not."""
     if any(port.state is not LinkState.DOWN and (port.peer is not None or port.state is not None)
            for port in _ports(one, seen)):
         return ""       # a port that is up and whose other end is silent is another finding

@@ -1,5 +1,4 @@
-"""What cables that must move look like to whoever plugged them: a swapped pair, a tray shifted by one,
-crossed rails; pure."""
+"""What cables that must move look like to whoever plugged them: swapped, shifted, crossed rails; pure."""
 
 from __future__ import annotations
 
@@ -74,8 +73,7 @@ def _form(moves: Sequence[CableStep], ends: Sequence[tuple[PlannedEnd, PlannedEn
 
 
 def _joined(plan: CablingPlan, one: PlannedEnd, other: PlannedEnd) -> frozenset[tuple[str, str]]:
-    """What a cable joins, as the network sees it: which port of a switch it is makes no difference, which
-    adapter of a host does."""
+    """What a cable joins, as the network sees it: any port of a switch, but a certain adapter of a host."""
     return frozenset((end.device, end.port if _is_host(plan, end.device) else "") for end in (one, other))
 
 

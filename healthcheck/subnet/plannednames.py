@@ -1,5 +1,4 @@
-"""The planned name of each port that a subnet shows: by GUID, by what its device calls itself, and last by
-its place."""
+"""The planned name of each port that a subnet shows: by GUID, by its device's own name, last by its place."""
 
 from __future__ import annotations
 

@@ -192,8 +192,7 @@ def _has_hosts(subnet: Subnet, guid: str) -> bool:
 
 
 def uplinks(subnet: Subnet, more: Iterable[FabricLink] = ()) -> Mapping[str, int]:
-    """How many cables to other switches are seen of each switch with hosts, by GUID; with these, which are
-    known to be there."""
+    """How many cables to other switches each switch with hosts has, by GUID: those seen, and these."""
     found: dict[str, int] = defaultdict(int)
     for link in {*subnet.links, *more}:
         if _is_switch(subnet, link.a) and _is_switch(subnet, link.b):

@@ -14,8 +14,7 @@ _LABEL = re.compile(r"(?:[A-Za-z]{1,12})?\s*-?(?:(?:\d{1,2}/)[Pp]?(\d{1,3})(?:/(
 
 
 def number_of(label: str, in_a_cage: int = PORTS_IN_A_CAGE) -> int | None:
-    """ "12" or "port-12" -> 12, "1/12" -> 12, "1/12/2", "IB1/12/2" or "S1/P12/2" -> 24; None for what is no
-    such label."""
+    """ "12" or "port-12" -> 12, "1/12" -> 12, "1/12/2", "IB1/12/2" or "S1/P12/2" -> 24; None for another."""
     found = _LABEL.fullmatch(label.strip())
     if found is None:
         return None

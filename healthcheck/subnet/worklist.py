@@ -21,8 +21,7 @@ COLUMNS = ("step", "rack", "unit", "action", "from_device", "from_port", "to_dev
 
 @dataclass(frozen=True)
 class WorkItem:
-    """A step with its number from 1, and the rack and height unit where it is done, None where the plan does
-    not say."""
+    """A step with its number from 1, and the rack and height unit where it is done (None: not planned)."""
 
     number: int
     rack: str | None

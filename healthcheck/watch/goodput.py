@@ -185,7 +185,6 @@ class _Parts:
         self.left += count * left
 
     def slow(self, most: float) -> tuple[float, float]:
-        """The usual step without what is accounted for, and the seconds in steps slower than that, `most` at
-        most."""
+        """The usual step without what is accounted for, and seconds in slower steps, at most `most`."""
         usual = sorted(left for left, _ in self._rest)[int(_USUAL * (len(self._rest) - 1))]
         return usual, min(most, sum(count * max(0.0, left - usual) for left, count in self._rest))

@@ -1,5 +1,4 @@
-"""The values of a watched job: what a rank reports of its steps, the windows that steps are judged in, and
-what is found."""
+"""The values of a watched job: what a rank reports of its steps, windows of steps, and what is found."""
 
 from __future__ import annotations
 
@@ -136,8 +135,7 @@ class Certainty(Enum):
 
 @dataclass(frozen=True)
 class CauseVerdict:
-    """A cause with its evidence, and the others that fit as well (`rivals`). `hosts` are those whose
-    measurements speak for it."""
+    """A cause with its evidence, others that fit as well, and the hosts whose measurements speak for it."""
 
     cause: WatchCause = WatchCause.UNKNOWN
     certainty: Certainty = Certainty.NONE

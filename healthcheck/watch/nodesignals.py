@@ -49,8 +49,7 @@ def sampled(recording: Recording, cache: FactCache | None = None) -> WatchSample
 
 
 def signals_between(before: WatchSample, after: WatchSample, host: str = "") -> list[NodeSignal]:
-    """The signals of one node; none where it was booted in between. `host` is what ranks call it, by default
-    the node's name."""
+    """The signals of one node, called `host` by ranks; none where it was booted in between."""
     if before.boot != after.boot or after.time <= before.time:
         return []
     pair = SamplePair(before, after, host or after.node)

@@ -50,8 +50,7 @@ class SignalKind(Enum):
 
     @property
     def of_path(self) -> bool:
-        """Whether it counts what was lost on the way to a peer: at the host's own link, at the peer's, or
-        between them."""
+        """Whether it counts what was lost on the way to a peer: at either host's link, or between them."""
         return self in (SignalKind.RETRANSMITS, SignalKind.REPEATS)
 
     def shown(self, value: float) -> str:

@@ -190,8 +190,7 @@ class StepLog:
                         (NOT_MEASURED,) * len(PHASES))
 
     def _before_epoch(self, epoch: int, step: int, before: tuple[int, float] | None) -> int:
-        """How many steps the job had made before this epoch, where each counts its steps from the first
-        again."""
+        """How many steps the job made before this epoch, where each counts its steps from the first again."""
         if epoch not in self._epochs and len(self._epochs) < _MOST_EPOCHS:
             earlier = max((one for one in self._epochs if one < epoch), default=None)
             so_far = self._epochs[earlier] if earlier is not None else 0

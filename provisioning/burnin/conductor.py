@@ -245,8 +245,7 @@ def _all_at_once(limits: Limits, nodes: int, seconds: float, halt: Halt) -> Limi
 
 
 def addresses(nodes: Iterable[Node]) -> list[str]:
-    """Where nodes may reach this machine: as sshd on the node sees it, from where packets to the nodes would
-    leave, by name, here."""
+    """Where nodes may reach this machine: as sshd on them sees it, by route, by name, and on itself."""
     found = [SSH_CLIENT]
     for node in nodes:
         try:

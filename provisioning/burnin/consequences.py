@@ -1,5 +1,4 @@
-"""Carries out the consequences of a burn-in: findings go into the store, and certificates of accused nodes
-are revoked."""
+"""Carries out a burn-in's consequences: findings are stored, and accused nodes' certificates revoked."""
 
 from __future__ import annotations
 

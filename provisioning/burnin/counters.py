@@ -45,8 +45,7 @@ def values(seen: NodeSample, place: Participant, gpus: bool) -> dict[tuple[str, 
 def compared(
     before: Mapping[str, Values], after: Mapping[str, Values], seconds: float,
 ) -> tuple[CounterGrowth, ...]:
-    """One counter for each node, subject and name that either look has, and that may be held against a
-    limit."""
+    """One counter for each node, subject and name that either look has and a limit may hold for."""
     found = []
     for node in before.keys() | after.keys():
         first, last = before.get(node, {}), after.get(node, {})

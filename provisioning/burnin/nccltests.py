@@ -156,8 +156,7 @@ class NcclTests:
                 yield answer.node, [recording.captures.get(probe.id, nothing) for probe in probes.probes]
 
     def _failed(self, task: Task, node: str, failure: Failure) -> Iterator[TaskResult]:
-        """A node that was reached and then said no more is lost; one that could not be reached was not
-        measured."""
+        """Who was reached and then said no more is lost; who could not be reached was not measured."""
         why = f"{failure.stage.value}: {clean(failure.reason)}"
         if failure.stage not in (Stage.REPLY, Stage.DEADLINE):
             self._lost(node, why)

@@ -18,8 +18,7 @@ LONGEST_S = 30.0
 
 @dataclass(frozen=True)
 class PowerLimits:
-    """What may be drawn: by all nodes that are at work, and by those of one power domain; None for no limit.
-    In kW."""
+    """What may be drawn, in kW: by all nodes at work, and by those of one power domain (None: any)."""
 
     max_kw: float | None = None
     domain_kw: float | None = None
@@ -49,8 +48,7 @@ def check(places: Iterable[Participant], power: PowerLimits) -> None:
 
 
 def waves(tasks: Sequence[Task], places: Mapping[str, Participant], power: PowerLimits) -> Waves:
-    """Parts a round so that no wave draws more than is allowed; each task goes into the first wave with room
-    for it."""
+    """Parts a round so that no wave draws more than allowed: each task in the first with room for it."""
     made: list[list[Task]] = []
     drawn: list[Counter[str]] = []
     refused = {}

@@ -78,8 +78,7 @@ class BurnInRequest:
 def places_of(
     request: BurnInRequest, seen: Mapping[str, NodeSample] = MappingProxyType({}),
 ) -> tuple[Participant, ...]:
-    """Who takes part. Without a look, ports are those that the inventory and the SKUs plan. Raises
-    UsageError, see `place`."""
+    """Who takes part; without a look, ports are as planned. Raises UsageError, see `place`."""
     return tuple(place(node, request.sku(node), seen[node.name].ports if node.name in seen else ())
                  for node in request.nodes)
 
@@ -122,8 +121,7 @@ def _measure(
     request: BurnInRequest, granted: Granted, held: Sequence[Node], machine: BurninRun, record: BurnInRecord,
     progress: Callable[[int], ProgressReport],
 ) -> None:
-    """Looks at the nodes, runs all steps, and looks again. Raises KeyboardInterrupt where the user or the
-    lease ends that early."""
+    """Looks at nodes, runs all steps, looks again. KeyboardInterrupt if the user or lease ends that."""
     bounds = Limits(fanout=request.fanout)
     bounds = replace(bounds, sweep_s=max(CHECK_S, deadline(held, bounds)))
     seen = sample(held, granted.transport, bounds)
@@ -174,8 +172,7 @@ def _run_steps(
 
 
 def _check_lease(granted: Granted) -> None:
-    """Raises KeyboardInterrupt where the lease is over: whoever checked nodes meanwhile was only refused the
-    rest of them."""
+    """KeyboardInterrupt where the lease is over: who checked nodes was only refused the rest of them."""
     if granted.lease.over():
         raise KeyboardInterrupt
 
@@ -242,8 +239,7 @@ def _perftest(
     request: BurnInRequest, granted: Granted, held: Sequence[Node], machine: BurninRun,
     conduct: Callable[[], Conductor], missing: Callable[[Conductor], Mapping[str, str]],
 ) -> Iterator[RunTasks]:
-    """ib_write_bw for the link burn, and PyTorch for other stages where there are any; nodes without one take
-    no part."""
+    """ib_write_bw for the link burn, and PyTorch for other stages; nodes without one take no part."""
     perf = Perftest(held, granted, request.fanout, machine.leave, machine.remarks.append)
     for node, why in sorted(perf.sample().items()):
         machine.leave(node, why)
@@ -256,16 +252,14 @@ def _perftest(
 
 
 def lacks(sku: Sku | None, seen: int, wanted: int) -> str:
-    """Why a node cannot take part with the GPUs that PyTorch sees there; "" where it can, as can a node of
-    CPUs alone."""
+    """Why a node cannot take part with the GPUs that PyTorch sees; "" where it can, or has CPUs alone."""
     if seen >= wanted or ((sku is None or "gpus" in sku.empty) and seen == 0):
         return ""
     return f"PyTorch sees {seen} GPUs there, and {wanted} are to be burnt in; see: muster check"
 
 
 def _longest(request: BurnInRequest, machine: BurninRun) -> float:
-    """How long agents may stay at most: twice what all steps may take at worst, for there are confirmations,
-    and an hour."""
+    """How long agents may stay: twice what all steps take at worst, for confirmations, and an hour."""
     worst = sum(len(ramp.waves(step.tasks, machine.by_name, request.power).waves)
                 * max(task.seconds for task in step.tasks) for step in machine.steps)
     return request.ready_s + 2 * worst + 3600.0

@@ -87,8 +87,7 @@ def seen(recording: Recording) -> NodeSample:
 
 
 def _waits(captures: Captures, ports: Iterable[Port]) -> Iterator[tuple[str, int | None]]:
-    """Of each port whose driver counts them (Documentation/ABI/stable/sysfs-class-infiniband:
-    port_xmit_wait)."""
+    """Of each port whose driver counts them (Documentation/ABI/stable/sysfs-class-infiniband)."""
     capture = captures.capture(COUNTERS)
     files = capture.files if capture is not None else {}
     for port in ports:

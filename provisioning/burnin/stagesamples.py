@@ -65,8 +65,7 @@ class StageSamples:
 
 
 class FabricSamples:
-    """Called with each step before it begins, and None at the end. `read` looks at the fabric; None: no one
-    can."""
+    """Called with each step before it begins, and None at the end; `read` looks at the fabric, if any can."""
 
     def __init__(self, read: ReadCounters | None) -> None:
         self.found = FabricCounters()

@@ -47,8 +47,7 @@ def harmful(findings: Iterable[FabricFinding]) -> Mapping[FabricEnd, str]:
 
 
 def named(word: str, subnets: Sequence[Subnet]) -> FabricEnd:
-    """The port that a person names: `leaf01/9`, `leaf01/1/5/1`, or `b8cef60000000200/9` by GUID. Raises
-    UsageError."""
+    """The port that a person names: `leaf01/9`, `leaf01/1/5/1`, or `b8cef60000000200/9`; or UsageError."""
     device, _, port = word.partition("/")
     if not device or not port:
         raise UsageError(f"{clean(word, 80)}: expected SWITCH/PORT, such as leaf01/9, or GUID/PORT")

@@ -21,8 +21,7 @@ Seen = dict[tuple[str, ...], list[int]]
 
 
 def differences(record: SoakRecord, cohort: Sequence[SoakRecord], place: str) -> list[Trouble]:
-    """One for each thing that differs, with the restarts after which it did; `place` is where the machine
-    stands."""
+    """One for each thing that differs, with the restarts after which it did; `place`: the machine's."""
     first, boots = record.boots[0], record.boots[1:]
     return [*_each(record, first, boots, _parts, _part_trouble, place),
             *_each(record, first, boots, _pci, _pci_trouble, place),

@@ -98,8 +98,7 @@ _TAGGED = re.compile(
 
 
 def read_lines(line_format: LineFormat, rows: list[str], *, console: bool) -> ParsedLog:
-    """The records of these lines. One without a time continues that before; on a `console` it is a
-    program's."""
+    """The records of these lines; one without a time continues the last, on a `console` a program's."""
     return (_read_syslog(line_format, rows) if line_format.program
             else _read_dmesg(line_format, rows, console=console))
 

@@ -42,8 +42,7 @@ def collective(run: NcclRun) -> str:
 
 
 def ranks(run: NcclRun) -> tuple[int, int] | None:
-    """The numbers of ranks (least, most) that its figures allow, least above most where they disagree; None
-    where they show nothing."""
+    """The numbers of ranks (least, most; least > most: they disagree) by its figures; None: not shown."""
     factor = _FACTORS.get(collective(run))
     if factor is None:
         return None

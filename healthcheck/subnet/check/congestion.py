@@ -167,8 +167,7 @@ def congestion(loads: Sequence[PortLoad]) -> Congestion:
 
 
 def _with_peers(group: Sequence[PortLoad]) -> Iterable[tuple[PortLoad, list[float]]]:
-    """Each port with the shares of its equals under like load, itself left out; `group` is sorted by what was
-    sent."""
+    """Each port with the shares of its equals under like load; `group` is sorted by what was sent."""
     first = last = 0
     for at, load in enumerate(group):
         sent = load.sent or 0

@@ -122,8 +122,7 @@ def _cable(seen: SeenSubnet, cable: PlannedCable, named: set[str]) -> Iterator[F
 
 
 def _leads(seen: SeenSubnet, port: FabricPort, cable: PlannedCable) -> bool:
-    """Whether a port's cable ends where the plan says; an end without a planned name is not elsewhere where
-    only the node is known."""
+    """Whether a port's cable ends where the plan says, or at least at its node where no name is known."""
     assert port.peer is not None  # noqa: S101  (asked of linked ports)
     own = seen.planned_name[port.end]
     other = cable.b if own == cable.a else cable.a

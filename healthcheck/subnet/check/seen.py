@@ -26,8 +26,7 @@ from healthcheck.subnet.plannednames import PlannedNames, names_of
 
 @dataclass(frozen=True)
 class CountedBefore:
-    """An earlier sample of one subnet: its time (epoch seconds) and what its ports had counted; links are
-    those that were up then."""
+    """An earlier sample of one subnet: its time (epoch seconds), ports' counters, and links that were up."""
 
     time: float
     values: Mapping[FabricEnd, Mapping[str, int]]

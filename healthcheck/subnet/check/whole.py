@@ -94,8 +94,7 @@ def _absent(joined: FabricJoin, in_service: Sequence[str] | None, partial: bool,
 
 
 def _without_shadows(found: Sequence[FabricFinding]) -> Iterator[FabricFinding]:
-    """Leaves out what another finding explains: a missing host's link that is down, and a link that is
-    reported as silent."""
+    """Leaves out what another finding explains: a missing host's link, a link reported as silent."""
     gone = {name for one in found if one.rule is FabricRule.HOST and not one.unknown
             for name in one.place.nodes}
     mute = [one.place for one in found if one.rule in (FabricRule.SILENT, FabricRule.STATE)]

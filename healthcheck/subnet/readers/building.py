@@ -64,8 +64,7 @@ class SubnetReading:
 
 
 def guid_of(text: str) -> str | None:
-    """16 hexadecimal digits in lower case of "0xa00" or "0000000000000a00"; None for what is no GUID, and for
-    0."""
+    """16 hexadecimal digits in lower case of "0xa00" or "0000000000000a00"; None for no GUID, and for 0."""
     found = _GUID.fullmatch(text)
     return found[1].lower().zfill(16) if found and int(found[1], 16) else None
 

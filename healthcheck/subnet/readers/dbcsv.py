@@ -287,8 +287,7 @@ _READERS: Mapping[str, Callable[[_Found, Row], bool]] = {
 
 
 def _join(found: _Found) -> None:
-    """Gives the ports their peers, a switch's ports no GUID of their own, and drops ports of unknown
-    devices."""
+    """Gives ports their peers, a switch's ports no GUID of their own; drops ports of unknown devices."""
     for one, other in found.links:
         for end, peer in ((one, other), (other, one)):
             known = found.building.known(end) or FabricPort(end)

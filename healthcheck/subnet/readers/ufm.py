@@ -127,8 +127,7 @@ def read_systems(text: str, cut: bool = False) -> SubnetReading:
 
 
 def read_unhealthy(text: str, cut: bool = False) -> SubnetReading:
-    """The ports that the subnet manager lists as unhealthy, at both ends of their links. It names no
-    devices."""
+    """The ports that the subnet manager lists as unhealthy, at both ends of links; names no devices."""
     unread = UnreadLines("ufm-unhealthy.json")
     rows = _rows(text, unread)
     found: dict[FabricEnd, frozenset[str]] = {}
