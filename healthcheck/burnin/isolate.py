@@ -161,17 +161,15 @@ class PairSearch:
                 yield from self._round(BurnInStage.CROSS_PAIRS,
                                        between(groups, turn, self._met) or between(groups, turn))
             else:
-                yield from self._round(BurnInStage.LEAF_PAIRS,
-                                       self._once_more(groups, 1 + self._repeats + turn))
+                # A single leaf: more turns of its nodes, from the first again when all have met.
+                more = 1 + self._repeats + turn
+                yield from self._round(BurnInStage.LEAF_PAIRS, [
+                    each for group in groups for each in inside([group], more % max(1, turns(len(group))))])
         if self._across:
             yield from self._confirm(self._tries)
 
     def _short(self) -> int:
         return min(self._tries, TRIES_BETWEEN) if self._across else self._tries
-
-    def _once_more(self, groups: Iterable[list[str]], turn: int) -> list[NodePair]:
-        """In a single leaf: more turns of its nodes, from the first turn again when all have met."""
-        return [each for group in groups for each in inside([group], turn % max(1, turns(len(group))))]
 
     def _round(self, stage: BurnInStage, pairs: list[NodePair]) -> Iterator[Round]:
         if pairs:

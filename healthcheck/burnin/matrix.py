@@ -177,11 +177,8 @@ Piece = str | tuple[str, str]
 def _plain(of: Matrix, label: int) -> Iterator[list[Piece]]:
     for row, name in enumerate(of.names):
         yield [f"{clean(name, 24):<{label}} "
-               + "".join(_letter(of, row, column) for column in range(len(of.names)))]
-
-
-def _letter(of: Matrix, row: int, column: int) -> str:
-    return "\\" if row == column and not of.folded else of.at(row, column).state.value
+               + "".join("\\" if row == column and not of.folded else of.at(row, column).state.value
+                         for column in range(len(of.names)))]
 
 
 def _coloured(of: Matrix, label: int) -> Iterator[list[Piece]]:

@@ -166,21 +166,25 @@ def setting_of(result: TaskResult, places: Mapping[str, Participant],
     """The conditions of a collective. What nodes differ in is that of the lesser one."""
     task, first = result.task, result.reports[0]
     nodes = task.nodes
-    there = [places[node] for node in nodes if node in places]
-    alone = rail_of(task) is not None
-    domains = {place.domain for place in there}
+    inside, nics, gbps = ways_of(task, [places[node] for node in nodes if node in places], hardware)
     gpus = (max(sum(seat.node == node for seat in task.seats) for node in nodes)
             if len(nodes) < 3 else round(len(task.seats) / len(nodes)))
-    inside = (task.stage is not BurnInStage.RAIL if len(nodes) == 1 else len(domains) == 1
-              and None not in domains)
     return Setting(
-        BUSBW, task.stage.value, _gpu(first, places, hardware), gpus, len(nodes),
-        0 if inside else 1 if alone else min((len(place.rails) for place in there), default=0),
-        0
-        if inside else min((hardware.get(place.sku or "", SkuHardware()).gbps for place in there), default=0),
+        BUSBW, task.stage.value, _gpu(first, places, hardware), gpus, len(nodes), nics, gbps,
         size_of(first.figures.get("size_bytes", 0)), algo_of(task),
-        min(_watts(report) for report in result.reports), inside,
-        backend_of(first))
+        min(_watts(report) for report in result.reports), inside, backend_of(first))
+
+
+def ways_of(task: Task, there: Sequence[Participant],
+            hardware: Mapping[str, SkuHardware]) -> tuple[bool, int, float]:
+    """Whether a collective stays within a node or NVLink domain; else by how many NICs of a node it leaves,
+    and their rate: the least of these nodes."""
+    domains = {place.domain for place in there}
+    if (task.stage is not BurnInStage.RAIL if len(task.nodes) == 1
+            else len(domains) == 1 and None not in domains):
+        return True, 0, 0
+    nics = 1 if rail_of(task) is not None else min((len(place.rails) for place in there), default=0)
+    return False, nics, min((hardware.get(place.sku or "", SkuHardware()).gbps for place in there), default=0)
 
 
 def subject(task: Task) -> tuple[Object, str]:

@@ -93,11 +93,6 @@ def reports(lines: Sequence[LogLine], suspects: Sequence[int]) -> list[LogReport
     )
 
 
-def _lane(family: ReportFamily, line: LogLine) -> str:
-    """The caller; but an out-of-memory report's reaper is another thread, and there is one at a time."""
-    return "" if family is ReportFamily.OOM else line.caller
-
-
 def _continues(report: _OpenReport, part: ReportPart, line: LogLine) -> bool:
     if report.family is ReportFamily.FAULT:
         return part.code and len(report.indices) == 1
@@ -115,7 +110,8 @@ class _ReportBuilder:
 
     def add_part(self, index: int, part: ReportPart) -> None:
         line = self._lines[index]
-        lane = part.lane or _lane(part.family, line)
+        # An out-of-memory report's reaper is another thread, and there is one at a time.
+        lane = part.lane or ("" if part.family is ReportFamily.OOM else line.caller)
         report = self._open.get((part.family, lane))
         if part.ends and report is not None and report.rank > Role.OPEN.value and report.accepts(index, line):
             report.add(index, line, Role.MORE.value)

@@ -98,7 +98,8 @@ class _Search:
 
     def run(self, first_pairs: Sequence[tuple[int, int]]) -> None:
         """Rounds until none could cover an open channel; each begins with `first_pairs` that fit."""
-        self._drop_hopeless()
+        # Channels that even all pairs which reach them do not load enough are no aim.
+        self.open = {at for at in self.open if self.ways.most(at) + _ODD >= self.need[at]}
         while self.open:
             self.load, self.value = [0.0] * len(self.need), 0.0
             self.users = [set() for _ in self.need]
@@ -120,12 +121,6 @@ class _Search:
             gain, possible = self._gain(a, b)
             if gain >= possible * (1 - _ODD) and self._fits(a, b):
                 self._put(a, b)
-
-    def _drop_hopeless(self) -> None:
-        """Channels that even all pairs which reach them do not load enough are no aim."""
-        for channel in list(self.open):
-            if self.ways.most(channel) + _ODD < self.need[channel]:
-                self.open.discard(channel)
 
     def _order(self) -> list[Channel]:
         """Open channels, those first that fewest ways reach; equals in a random order."""

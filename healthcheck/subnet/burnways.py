@@ -176,15 +176,11 @@ class BurnWays:
     def lacking(self, channel: FabricEnd, expected: Mapping[FabricEnd, float]) -> str:
         """Why a channel is not covered."""
         at = self.channels[channel]
-        if not any(self._pairs_over(at)):
+        if not any(self.may(source, target) for switch, target in self.reach[at]
+                   for source in (self._on[switch] if switch else self._at)):
             return f"no way of any pair leads through {self.name(channel)}"
         return (f"all pairs through {self.name(channel)} load it to "
                 f"{100 * expected.get(channel, 0.0):.0f} % at most")
-
-    def _pairs_over(self, channel: Channel) -> Iterator[bool]:
-        for switch, target in self.reach[channel]:
-            sources = self._on[switch] if switch else self._at
-            yield any(self.may(source, target) for source in sources)
 
     def _is_host(self, end: FabricEnd) -> bool:
         device = self.subnet.devices.get(end.guid)

@@ -17,11 +17,6 @@ _ADAPTER = re.compile(
     r"|(?:mlx[45]|bnxt_re|irdma|rxe|ibp|roce|hfi1)[A-Za-z0-9_.]*(?:/\d+)?")
 
 
-def is_adapter(port: str) -> bool:
-    """Whether a port's name is that of a host's adapter: its PCI address or RDMA device."""
-    return _ADAPTER.fullmatch(port) is not None
-
-
 def of_ends(one: PlannedEnd, other: PlannedEnd, first: Tier | None,
             second: Tier | None) -> tuple[PlannedEnd, PlannedEnd]:
     """Both ends of a cable, the lower tier's first; as they came where a tier is not known."""
@@ -37,7 +32,7 @@ def with_tiers(plan: CablingPlan, said: Collection[str], source: str) -> Cabling
     tiers: dict[str, Tier] = {name: plan.devices[name].tier for name in said}
     for cable in () if len(said) == len(plan.devices) else plan.cables:
         for end in (cable.a, cable.b):
-            if end.device not in tiers and is_adapter(end.port):
+            if end.device not in tiers and _ADAPTER.fullmatch(end.port):
                 tiers[end.device] = Tier.HOST
     if Tier.HOST not in tiers.values():
         raise InventoryError(f"{source}: nothing shows which devices are hosts: name their ports by PCI "

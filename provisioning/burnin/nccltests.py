@@ -88,7 +88,7 @@ class NcclTests:
         """Asks all nodes for what their builds can do; by node why it cannot be used there."""
         why = {}
         for node, [found] in self._sent(
-            {name: (self._argv(name, {}, engine.help_of(self.program)),) for name in self._nodes}, [HELP_S],
+            {name: (self._argv(name, {}, (self.program, "--help")),) for name in self._nodes}, [HELP_S],
             Effect.PASSIVE):
             if isinstance(found, Failure):
                 why[node] = f"{found.stage.value}: {found.reason}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +61,6 @@ class SoakRecord:
     boots: tuple[BootRecord, ...] = ()
     coming: tuple[str, float | None] | None = None
     earlier: BootRecord | None = None
-
-    def with_boot(self, boot: BootRecord) -> SoakRecord:
-        """With one more."""
-        return replace(self, boots=(*self.boots, boot), coming=None)
 
 
 def path_of(folder: Path, node: str) -> Path:

@@ -47,11 +47,6 @@ class LaunchCommand:
     ranks: int
 
 
-def help_of(program: str) -> tuple[str, ...]:
-    """The command that shows which options a build knows; it needs no GPU."""
-    return (program, "--help")
-
-
 def options(usage: str) -> frozenset[str]:
     """The letters of the options that this text of --help names."""
     return frozenset(_OPTION.findall(usage))

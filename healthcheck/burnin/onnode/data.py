@@ -232,11 +232,6 @@ def stamped(tiles: Tiles, sender: int, receiver: int, turn: int) -> Any:
     return tiles.whole_numbers(drawn(tiles.column, turn, sender + 1, receiver + 2))
 
 
-def owners_of(places: list[list[int]]) -> list[int]:
-    """The owners of these (place, owner), sorted, at most 16."""
-    return sorted({owner for _, owner in places if owner >= 0})[:MOST_OWNERS]
-
-
 def owned(data: Any, places: list[int], turn: int) -> Iterator[list[int]]:
     """Each place with its owner, -1 where it has none."""
     for place in places:
