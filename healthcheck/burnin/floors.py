@@ -20,7 +20,7 @@ from healthcheck.burnin.published import ALGOS, BUSBW, FILE, GLOO, NCCL, BurninR
 from healthcheck.burnin.publishedload import NODES, chosen, load_burnin
 from healthcheck.config.entry import kind_of, known_keys
 from healthcheck.config.files import make_folder, write_whole
-from healthcheck.config.valuetypes import FLAG, TEXT, ValueType, integer, list_of, number, parse_value
+from healthcheck.config.valuetypes import FLAG, TEXT, ValueType, integer, list_of, needed, number, parse_value
 from inventory.errors import Mark, RulesError, UsageError
 from inventory.located import LocatedList, LocatedMap, load_yaml, parse_yaml
 from inventory.text import clean
@@ -172,9 +172,7 @@ def _learned(item: Any, where: str, mark: Mark, approved: bool) -> LearnedFloor:
     if not isinstance(item, LocatedMap):
         raise RulesError(f"{where}: expected a map of {', '.join(_FORMS)}; got {kind_of(item)}", mark)
     known_keys(item, list(_FORMS), f"{where}: ")
-    for key in _NEEDED:
-        if key not in item:
-            raise RulesError(f"{where}: {key} is missing: expected {_FORMS[key].phrase}", item.mark)
+    needed(item, _NEEDED, _FORMS, where, item.mark)
     held = {key: parse_value(f"{where}: {key}", item[key], item.value_marks[key], _FORMS[key])
             for key in item}
     by, at = _approval(item, where)
