@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from healthcheck.model.hardware import Hardware
 from healthcheck.subnet.model import DeviceKind, FabricDevice, Subnet
-from healthcheck.subnet.readers.building import guid_of
+from healthcheck.subnet.readers.toolwords import guid_of
 from inventory.model import Node, PortPlan
 
 

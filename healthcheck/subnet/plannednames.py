@@ -23,7 +23,7 @@ from healthcheck.subnet.join import (
 )
 from healthcheck.subnet.model import DeviceKind, FabricDevice, FabricEnd, Subnet
 from healthcheck.subnet.portlabel import number_of
-from healthcheck.subnet.readers.building import guid_of
+from healthcheck.subnet.readers.toolwords import guid_of
 from inventory.errors import UsageError
 from inventory.nodeset import natural
 from inventory.text import clean

@@ -15,7 +15,7 @@ from healthcheck.subnet.join import FabricJoin, JoinedBy, system_name
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricLink, Subnet
 from healthcheck.subnet.portguard import PortDisable, UplinkFloor, proposed, switch_end, uplinks
 from healthcheck.subnet.portlabel import number_of
-from healthcheck.subnet.readers.building import guid_of
+from healthcheck.subnet.readers.toolwords import guid_of
 from healthcheck.triage.policy import PortPolicy
 from inventory.errors import UsageError
 from inventory.text import clean

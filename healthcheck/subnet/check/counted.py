@@ -26,7 +26,7 @@ from healthcheck.model.outcome import Owner, Severity
 from healthcheck.subnet.check.findings import FabricFinding, FabricRule
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.model import FabricEnd, FabricPort, LinkState
-from healthcheck.subnet.readers.building import LANE_SPEEDS
+from healthcheck.subnet.readers.toolwords import LANE_SPEEDS
 from inventory.text import many
 
 _LANE: Mapping[str, float] = {**{name: float(rate) * 1e9 for rate, name in LANE_SPEEDS.items()},

@@ -24,18 +24,10 @@ from healthcheck.subnet.model import (
     SubnetManager,
     SubnetSensor,
 )
-from healthcheck.subnet.readers.building import (
-    MOST_LINE,
-    MOST_TEXT,
-    Building,
-    SubnetReading,
-    UnreadLines,
-    guid_of,
-    name_of,
-    number,
-)
+from healthcheck.subnet.readers.building import Building, SubnetReading, UnreadLines
 from healthcheck.subnet.readers.counters import HIGHEST
 from healthcheck.subnet.readers.sa import STATES
+from healthcheck.subnet.readers.toolwords import MOST_LINE, MOST_TEXT, guid_of, name_of, number
 
 TOOL = "ibdiagnet2.db_csv"
 Row = Mapping[str, str]

@@ -11,17 +11,8 @@ import re
 from collections import Counter
 
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkState
-from healthcheck.subnet.readers.building import (
-    Building,
-    SubnetReading,
-    UnreadLines,
-    cut_short,
-    guid_of,
-    lanes,
-    name_of,
-    numbered,
-    rate,
-)
+from healthcheck.subnet.readers.building import Building, SubnetReading, UnreadLines
+from healthcheck.subnet.readers.toolwords import cut_short, guid_of, lanes, name_of, numbered, rate
 
 TOOL = "iblinkinfo --line"
 _STATES = {"Down": LinkState.DOWN, "Initialize": LinkState.INITIALIZE, "Init": LinkState.INITIALIZE,

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from healthcheck.facts.lldpneighbours import LldpNeighbour, neighbours
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkState
-from healthcheck.subnet.readers.building import Building, SubnetReading, UnreadLines, name_of
+from healthcheck.subnet.readers.building import Building, SubnetReading, UnreadLines
+from healthcheck.subnet.readers.toolwords import name_of
 
 TOOL = "lldpctl"
 _FILE = re.compile(r"(lldp|interfaces)-([A-Za-z0-9][A-Za-z0-9._-]{0,126}?)(?:\.(?:json0?|xml|txt))*")

@@ -11,10 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkState
-from healthcheck.subnet.readers.building import (
-    Building,
-    SubnetReading,
-    UnreadLines,
+from healthcheck.subnet.readers.building import Building, SubnetReading, UnreadLines
+from healthcheck.subnet.readers.toolwords import (
     cut_short,
     guid_of,
     lanes,

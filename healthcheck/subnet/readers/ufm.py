@@ -28,16 +28,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkState
-from healthcheck.subnet.readers.building import (
-    MOST_TEXT,
-    Building,
-    SubnetReading,
-    UnreadLines,
-    guid_of,
-    lanes,
-    name_of,
-    rate,
-)
+from healthcheck.subnet.readers.building import Building, SubnetReading, UnreadLines
+from healthcheck.subnet.readers.toolwords import MOST_TEXT, guid_of, lanes, name_of, rate
 from inventory.text import short
 
 TOOL, LINKS, SYSTEMS, UNHEALTHY = "UFM ports", "UFM links", "UFM systems", "UFM unhealthy ports"
