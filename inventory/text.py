@@ -63,3 +63,9 @@ def short(text: object) -> str:
 def many(count: int, what: str) -> str:
     """A count and its noun: 1 node, 2 nodes."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def listed(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """The first `most` names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return between.join(names[:most]) + more

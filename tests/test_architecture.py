@@ -42,7 +42,7 @@ AT_FILES = {
     "xid/xidtableload.py", "baseline/cataloguecache.py", "baseline/catalogueload.py", "baseline/file.py",
     "baseline/fileload.py", "ruleset/rulenames.py", "ruleset/rulesetcache.py", "ruleset/rulesetload.py", "kernellog/emitterload.py", "joblog/messageload.py",
     "triage/policyload.py", "burnin/document.py", "burnin/fields.py", "burnin/floors.py", "burnin/metrics.py",
-    "burnin/publishedload.py", "certify/keys.py", "certify/manifest.py", "certify/pair.py", "certify/policyload.py",
+    "burnin/publishedload.py", "certify/keys.py", "certify/manifest.py", "certify/pair.py",
     "certify/serial.py", "scrub/vocabulary.py",
 }
 # Modules that read what lies beside them in the package, and nothing of the machine.

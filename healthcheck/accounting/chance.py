@@ -1,8 +1,5 @@
-"""Statistics of chance: the confidence of a rate from few failures,
-and how uneven failures are among equal nodes.
-
-The interval is Garwood's (Biometrika 28, 1936), exact for a Poisson count and conservative.
-"""
+"""Statistics of chance: the confidence of a rate from few failures (Garwood's interval, Biometrika 28, 1936,
+exact for a Poisson count and conservative), and how uneven failures are among equal nodes."""
 
 from __future__ import annotations
 

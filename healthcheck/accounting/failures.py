@@ -1,8 +1,6 @@
-"""Makes failures from stored problems: periods in which a node had a problem that
-the policy isolates for. Pure.
-
-A failure has one cause, the most urgent fault present, and one component, so that counts by either add up.
-"""
+"""Makes failures from stored problems: periods in which a node had a problem that the policy isolates for,
+each with one cause, the most urgent fault present, and one component, so that counts by either add up.
+Pure."""
 
 from __future__ import annotations
 
@@ -41,8 +39,7 @@ class NodeFailure:
 
 @dataclass(frozen=True)
 class IncidentSpan:
-    """When these nodes were one incident, and of which symptoms (empty: of any); `ended` is None while they
-    are."""
+    """When these nodes were one incident, of which symptoms (empty: any); `ended` None while they are."""
 
     nodes: frozenset[str]
     began: float
@@ -94,8 +91,7 @@ def counted(problem: Problem, policy: TriagePolicy) -> FaultKind | None:
 
 
 def component(problem: Problem) -> str:
-    """What kind of part it is about: that with the serial number,
-    else what its subject or its rule is called by."""
+    """What kind of part it is about: that with the serial number, else by its subject or rule."""
     if problem.kind is not None:
         return problem.kind
     if problem.subject.startswith("GPU"):

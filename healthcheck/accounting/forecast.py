@@ -30,13 +30,11 @@ class CheckpointInterval:
 
 @dataclass(frozen=True)
 class InterruptionForecast:
-    """Interruptions a day of a job of `nodes`, from `failures` in `node_days`.
-
-    `per_day` is None where none was seen: `high` then is all that is known. All three are None where there
-    was no time. `low` and `high` are the exact 95% interval. `checkpoint_s` is what one checkpoint costs, in
-    seconds; `usual`, `shortest` (at `high`) and `longest` (at `low`, None where that is 0) are the intervals
-    that follow, None where its cost is not known.
-    """
+    """Interruptions a day of a job of `nodes`, from `failures` in `node_days`: `per_day` is None where none
+    was seen (`high` then is all that is known), all three are None without any time; `low` and `high` are the
+    exact 95% interval. `checkpoint_s` is what one checkpoint costs, in seconds; `usual`, `shortest` (at
+    `high`) and `longest` (at `low`, None where that is 0) are the intervals that follow, None where its cost
+    is not known."""
 
     nodes: int
     failures: int

@@ -1,8 +1,5 @@
-"""How long nodes were in service and monitored: the base of failure rates. Pure.
-
-The store has no past lifecycles: a node counts from its first to its newest snapshot, without time in which
-no sweep ran and without time in which the whole node was at the vendor's.
-"""
+"""How long nodes were in service and monitored: the base of failure rates. A node counts from its first to
+its newest snapshot, without time in which no sweep ran or the whole node was at the vendor's. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Summarises a fleet's history: failures per 100 nodes and week with confidence, times,
-and repeat offenders. Pure."""
+"""Summarises a fleet's history: failures per 100 nodes and week with confidence, times, repeat offenders."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ WORST = 0.10        # the share of nodes that count as the worst
 
 @dataclass(frozen=True)
 class Rate:
-    """So many failures in so much time: per 100 nodes and week, with an exact 95% interval;
-    all None where there was no time."""
+    """Failures in a time: per 100 nodes and week, with an exact 95% interval; None without any time."""
 
     failures: int
     node_weeks: float
@@ -124,8 +122,7 @@ BY_FAILURE: Mapping[str, Callable[[NodeFailure], str]] = {
 
 
 def summary(data: SummaryInput, since: float, now: float, by: Iterable[str]) -> Summary:
-    """The summary of what `data` holds, with a table for each of `by`: "cause", "component",
-    or one of `data.groups`."""
+    """The summary of `data`, with a table for each of `by`: "cause", "component", or of `data.groups`."""
     begun = [failure for failure in data.failures if since <= failure.began <= now
              and failure.node in data.service]
     shared = [failure for failure in begun if failure.shared]
@@ -172,8 +169,7 @@ def _table(
     name: str, found: Sequence[FailureTimeline], time: Mapping[str, float], weeks: float,
     group: Mapping[str, str],
 ) -> tuple[SummaryRow, ...]:
-    """A row for each group, those with most failures first;
-    the time of a rack or a SKU is that of its own nodes."""
+    """A row for each group, most failures first; the time of a rack or a SKU is that of its own nodes."""
     of = BY_FAILURE.get(name) or (lambda failure: group.get(failure.node, ""))
     there: dict[str, list[FailureTimeline]] = defaultdict(list)
     for course in found:

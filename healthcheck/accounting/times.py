@@ -80,12 +80,10 @@ def holds(
     failures: Iterable[NodeFailure], held: Mapping[str, Sequence[CordonSpan]], now: float,
     apart: float = _APART,
 ) -> dict[NodeFailure, FailureHolds]:
-    """What each failure was held for; `held` is by node and sorted by time.
-
-    A hold is of the failure in which it begins. Beyond the failure's end it is of it where it takes over from
-    one that is, or where triage holds the node again within `apart` seconds. What no failure began is, from
-    the beginning of the next one on, that one's.
-    """
+    """What each failure was held for; `held` is by node and sorted by time. A hold is of the failure in which
+    it begins; beyond its end it is of it where it takes over from one that is, or where triage holds the node
+    again within `apart` seconds. What no failure began is, from the beginning of the next one on, that
+    one's."""
     of_node: dict[str, list[NodeFailure]] = defaultdict(list)
     for failure in failures:
         of_node[failure.node].append(failure)

@@ -52,12 +52,9 @@ def short_id(template: str) -> str:
 def choose(
     baseline: Baseline, names: Sequence[str], rule: ApprovalRule, *, flagged: bool,
 ) -> ApprovalSelection:
-    """The proposals that `names` (ids, lines, or beginnings of templates) mean and that meet the rule.
-
-    Without names: all that meet the rule. The flags of `baseline` are freshly made. Raises UsageError for an
-    unknown name, for a known fault, and for a flagged one that is not named by itself with `flagged`: nothing
-    is approved.
-    """
+    """The proposals that `names` (ids, lines, or beginnings of templates) mean and that meet the rule;
+    without names all that do. The flags of `baseline` are freshly made. UsageError, and nothing approved, for
+    an unknown name, a known fault, and a flagged one not named by itself with `flagged`."""
     if not names and not rule.given:
         raise UsageError(
             "which ones? give ids or beginnings of templates from `muster baseline review`, or a rule: "

@@ -49,11 +49,9 @@ class CompiledEntry:
         return self.emitter(text) is not None
 
     def emitter(self, text: str) -> Emitter | None:
-        """The emitter of this line (users' parts blanked) if the entry knows it; else None.
-
-        A match that fits into the name of a process counts only if the line ends with it: unknown lines may
-        begin with a name.
-        """
+        """The emitter of this line (users' parts blanked) if the entry knows it; else None. A match that fits
+        into the name of a process counts only if the line ends with it: unknown lines may begin with a
+        name."""
         for emitter in self._emitters:
             prefix = emitter.prefix(text)
             end = self._match.begins(text, prefix.end()) if prefix is not None else -1
@@ -70,10 +68,8 @@ class Catalogue:
     entries: tuple[CatalogueEntry, ...]
 
     def find(self, text: str) -> CatalogueEntry | None:
-        """The entry that knows this line, or None. What a user chose in the line is ignored.
-
-        Of several: one that yields to none of the others, then the worst, then the first.
-        """
+        """The entry that knows this line (but for what a user chose in it), or None. Of several: one that
+        yields to none of the others, then the worst, then the first."""
         found = [entry for message in messages(text[:LONGEST_LINE])
                  if (entry := self._find(message)) is not None]
         return min(found, key=lambda entry: WORST_FIRST.index(entry.severity), default=None)

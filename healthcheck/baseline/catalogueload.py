@@ -52,11 +52,9 @@ _NO_EMITTER = (
 
 
 def load_catalogue(folders: Iterable[Path], *, proven: Path | None = None) -> Catalogue:
-    """The entries of all folders, a later folder's first, in the order of files; raises RulesError.
-
-    Entries of the folder `proven` that no other overrides are known to be linear and to match their examples:
-    they are not tested again.
-    """
+    """The entries of all folders, a later folder's first, in the order of files; raises RulesError. Those of
+    the folder `proven` that no other overrides are not tested again for being linear and for their
+    examples."""
     folders = tuple(folders)
     emitters = load_emitters(folders)
     found: dict[str, entries.Entry] = {}

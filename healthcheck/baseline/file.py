@@ -141,11 +141,8 @@ def stamp(path: Path) -> tuple[int, ...] | None:
 
 
 def write(baseline: Baseline, path: Path, since: tuple[int, ...] | None) -> None:
-    """Replaces the file as a whole: a reader finds the old one or the new one. Raises UsageError on failure.
-
-    `since` is the file's stamp when it was read. If someone else has changed the file since, the write is
-    refused.
-    """
+    """Replaces the file as a whole: a reader finds the old one or the new one. UsageError on failure, and
+    where someone has changed the file since it was read, with the stamp `since`."""
     data = dump(baseline).encode()
     if len(data) > MAX_BYTES:
         raise UsageError(

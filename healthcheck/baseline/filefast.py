@@ -1,8 +1,5 @@
-"""Reads the entries of a baseline's file exactly as `file.dump` writes them, ten times as fast as YAML.
-
-Anything that differs from that format or is wrong in any way gives None. The file is then read as YAML, which
-names the mistake and its place. A test compares both readings.
-"""
+"""Reads the entries of a baseline's file exactly as `file.dump` writes them, ten times as fast as YAML. What
+differs in any way gives None: the file is then read as YAML, which names the mistake and its place."""
 
 from __future__ import annotations
 

@@ -29,10 +29,8 @@ class KernelRules:
 
 
 class KernelCatalogue(Fact):
-    """The catalogue. All lines of a template match an entry or none does: each is looked up once.
-
-    Without that cache a log costs six times as much.
-    """
+    """The catalogue. All lines of a template match an entry or none does: each is looked up once (without
+    that cache a log costs six times as much)."""
 
     name: str
     catalogue: Catalogue
@@ -93,10 +91,8 @@ def _rank(entry: CatalogueEntry) -> int:
 
 
 class KernelBaseline(Fact):
-    """The baseline that fits a node; without one `there` is false and `baseline` unmeasured (ours).
-
-    `exact`: it is of this very kernel, driver and firmware. Otherwise `why` names what differs or is missing.
-    """
+    """The baseline that fits a node; without one `there` is false and `baseline` unmeasured (ours). `exact`:
+    it is of this very kernel, driver and firmware. Otherwise `why` names what differs or is missing."""
 
     name: str
     there: bool

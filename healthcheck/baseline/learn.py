@@ -140,10 +140,8 @@ def _known(text: str, seen: _Seen, bits: Mapping[str, int], day: str) -> KnownTe
 
 
 def merge(old: Baseline, new: Baseline) -> Baseline:
-    """Both together, as the older one's: first seen stays, last seen moves on, counts add up.
-
-    What either had approved is approved, with who did it and why; so is what had expired and is seen again.
-    """
+    """Both together, as the older one's: first seen stays, last seen moves on, counts add up. What either had
+    approved is approved, with who did it and why; so is what had expired and is seen again."""
     node_boots = dict(old.learned_boots)
     for node, boots in new.learned_boots.items():
         kept = node_boots.get(node, ())

@@ -1,9 +1,6 @@
-"""Chooses the baseline that nodes are judged by, the most exact that holds, and says what it leaves open.
-
-A field that a baseline leaves empty holds for any node, except for the SKU: other machines write other lines.
-A kernel of two numbers (6.5) is a series. The order is: all four, without firmware, without driver, kernel's
-series, SKU alone.
-"""
+"""Chooses the baseline that nodes are judged by, the most exact that holds (the order of `Scope`), and says
+what it leaves open. An empty field holds for any node, except for the SKU: other machines write other lines.
+A kernel of two numbers (6.5) is a series."""
 
 from __future__ import annotations
 

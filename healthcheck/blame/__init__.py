@@ -1,2 +1,1 @@
-"""Which node killed a job: evidence from the store, the scheduler and logs, ranked;
-reads and decides, changes nothing."""
+"""Which node killed a job: evidence from the store, the scheduler and logs, ranked; changes nothing."""

@@ -1,17 +1,18 @@
-"""The values of blame: a job's time and nodes, one piece of evidence, and what was not measured;
-plain and frozen."""
+"""The values of blame: a job's time and nodes, pieces of evidence, and what was not measured."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
 from healthcheck.model.outcome import Owner
+from inventory.model import Node
 
 
 class Weight(Enum):
-    """What a piece of evidence is, by how well it explains a job's end;
-    the order of the members is from best to least."""
+    """What a piece of evidence is, by how well it explains a job's end, from best to least."""
 
     ORDERED = "ordered"             # the scheduler was asked to end the job: preemption, a requeue
     DEVICE = "device"               # a GPU, its memory or links, or the host's hardware failed
@@ -31,11 +32,8 @@ class Weight(Enum):
 
 @dataclass(frozen=True)
 class JobWindow:
-    """A job's time: `start` to `end` in epoch seconds, and its nodes.
-    `known`: someone or something says when it was.
-
-    `whole`: these are all of its nodes, and not only those that its logs name.
-    """
+    """A job's time, `start` to `end` in epoch seconds, and its nodes. `known`: someone or something says when
+    it was; `whole`: these are all of its nodes, and not only those that its logs name."""
 
     start: float
     end: float
@@ -46,14 +44,11 @@ class JobWindow:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One thing that was seen of a node (empty: of the job).
-
-    It happened after `after` and not later than `by` (epoch seconds): both are the same where the time is
-    exact, None where nothing is known. `what` says it in our words, `said` is what was said, foreign and not
-    yet escaped. `source` says where from. `sure`: who says so saw it itself, and the words can mean nothing
-    else. `group` names the kind, so that the same of several nodes is known as such. `place`: which of what
-    the job's logs say it is, the likeliest first (0: of something else).
-    """
+    """One thing that was seen of a node (empty: of the job), after `after` and not later than `by` (epoch
+    seconds): the same where the time is exact, None where nothing is known. `what` says it in our words,
+    `said` is what was said, foreign and not yet escaped, `source` where. `sure`: who says so saw it itself,
+    and the words can mean nothing else. `group` names the kind, so that the same of several nodes is known as
+    such. `place`: which of what the job's logs say it is, the likeliest first (0: of something else)."""
 
     node: str
     weight: Weight
@@ -77,8 +72,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class SharedPlace:
-    """What several nodes have in common: a leaf, a rack, a power domain, or an incident of the store,
-    and the nodes behind it."""
+    """What several nodes share, and they: a leaf, a rack, a power domain, an incident of the store."""
 
     kind: str
     name: str
@@ -89,11 +83,8 @@ class SharedPlace:
 
 @dataclass(frozen=True)
 class Case:
-    """All that is known of a job's end. `failed` is when it began to fail, by the earliest word;
-    `ended` how it ended, in a sentence.
-
-    `unmeasured` says what could not be looked at, each in some words.
-    """
+    """All that is known of a job's end: when it began to fail (`failed`), by the earliest word, how it ended,
+    in a sentence, and in some words each what could not be looked at (`unmeasured`)."""
 
     title: str
     window: JobWindow
@@ -104,3 +95,21 @@ class Case:
     unmeasured: tuple[str, ...] = ()
     looked: tuple[str, ...] = ()
     fine: bool = False
+
+
+_OWNERS = {"leaf": Owner.NETWORK, "rack": Owner.DATACENTRE, "power domain": Owner.DATACENTRE,
+           "NVLink domain": Owner.OPERATOR}
+
+
+def shared(nodes: Iterable[Node], of_job: Collection[str]) -> tuple[SharedPlace, ...]:
+    """Each leaf, rack, power or NVLink domain, by the inventory, that two nodes of the job or more share."""
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for node in nodes:
+        if node.name in of_job:
+            for kind, names in (("leaf", node.leaf), ("rack", (node.rack,)), ("power domain", (node.power,)),
+                                ("NVLink domain", (node.nvlink_domain,))):
+                for name in names:
+                    if name:
+                        found[kind, name].add(node.name)
+    return tuple(SharedPlace(kind, name, frozenset(names), "", _OWNERS[kind])
+                 for (kind, name), names in sorted(found.items()) if len(names) > 1)

@@ -1,5 +1,4 @@
-"""What a job's own logs say, as evidence of nodes: the charges of
-`healthcheck.joblog.charges`, in the order that they have there."""
+"""What a job's own logs say, as evidence of nodes: the charges of `healthcheck.joblog.charges`, in order."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ _OFF = 3600.0       # seconds by which times of a log may lie outside the job's 
 
 
 def fitting(log: JobLog, window: JobWindow) -> JobLog:
-    """The log, without its times where none of them is of the job's time: they are of another zone,
-    or the log of another job."""
+    """The log, without times where none is of the job's time: of another zone, or another job's log."""
     times = [event.time for event in log.events if event.time is not None]
     if (not window.known or not times
         or any(window.start - _OFF <= time <= window.end + _OFF for time in times)):

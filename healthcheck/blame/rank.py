@@ -46,8 +46,7 @@ _BACKED_BY = (Weight.DEVICE, Weight.ACTION, Weight.LOST, Weight.NETWORK, Weight.
 
 @dataclass(frozen=True)
 class Suspect:
-    """One node, one thing that nodes share, or the job itself (both empty), with its evidence,
-    the telling one first."""
+    """One node, one shared thing, or the job itself (both empty), with its evidence, the best first."""
 
     node: str
     shared: SharedPlace | None
@@ -74,8 +73,7 @@ class Suspect:
 
 
 def suspects(case: Case) -> list[Suspect]:
-    """All that something speaks against, the most likely first;
-    those of a score under LEAST are what others show."""
+    """All that something speaks against, the likeliest first; below LEAST is what others show."""
     by_node: dict[str, list[Evidence]] = defaultdict(list)
     # What was said of the job, and of one of its nodes, too, is of that node, at that time.
     whose = {one.group: one.node for one in reversed(case.evidence) if one.node and one.group in _ALSO}
@@ -105,8 +103,7 @@ def score(one: Evidence, case: Case) -> float:
 
 
 def early(one: Evidence, case: Case) -> bool:
-    """Whether it was over before the job began, or, where no one says when the job was,
-    may have been at any time."""
+    """Whether it was over before the job began, or, where the job's time is unknown, may have been."""
     if one.by is None or one.place:
         return False        # the job's own log
     return not case.window.known or one.by < case.window.start - SKEW
@@ -150,8 +147,7 @@ def _file(one: Evidence) -> str:
 
 
 def _shared(alone: Sequence[Suspect], case: Case) -> list[Suspect]:
-    """One suspect for each thing that several nodes with the same kind of fault have in common;
-    the narrowest that holds them all."""
+    """One suspect for each thing that several nodes of one fault have in common; the narrowest of all."""
     groups: dict[tuple[Weight, str], dict[str, Evidence]] = defaultdict(dict)
     for suspect in alone:
         for one in suspect.evidence:

@@ -1,9 +1,5 @@
-"""The store's evidence on a job's nodes in its time: problems, boots, counters,
-muster's actions and incidents.
-
-A problem that a sweep was the first to see began between that sweep and the one before it; so did a boot,
-and a counter that rose.
-"""
+"""The store's evidence on a job's nodes in its time: problems, boots, counters, muster's actions and
+incidents. What a sweep was the first to see began between that sweep and the one before it."""
 
 from __future__ import annotations
 
@@ -25,6 +21,7 @@ from healthcheck.store.file import Store
 from healthcheck.store.history import problems
 from healthcheck.store.ledger import lines
 from healthcheck.store.watched import HANG, LIKELY, SLOWS, between
+from inventory.text import listed
 
 AFTER = 24 * 3600.0         # of a job: a sweep that came later says little of it
 BEFORE = 7 * 86400.0        # of a job's start: what a problem is looked for that was there before
@@ -86,7 +83,7 @@ def stored_evidence(store: Store, window: JobWindow) -> StoreEvidence:
     evidence += _watched(store, window)
     evidence += _fabric(store, window)
     unmeasured = [*_unlooked(sweeps, window),
-                  *(_blind(reason, names) for reason, names in sorted(blind.items()))]
+                  *(f"{listed(sorted(set(names)), 3)}: {reason}" for reason, names in sorted(blind.items()))]
     seen = sorted(node for node in window.nodes if sweeps.get(node))
     looked = (f"sweeps of {len(seen)} of {len(window.nodes)} nodes",) if seen else ()
     return StoreEvidence(tuple(evidence), tuple(unmeasured), tuple(_incidents(store, window)), looked)
@@ -222,15 +219,7 @@ def _unlooked(sweeps: Mapping[str, Sequence[float]], window: JobWindow) -> Itera
     """Nodes without a sweep during or after the job."""
     never = sorted(node for node in window.nodes if not sweeps.get(node))
     if never:
-        yield f"{_some(never)}: no stored sweep has looked there: muster check --store"
+        yield f"{listed(never, 3)}: no stored sweep has looked there: muster check --store"
     stale = sorted(node for node in window.nodes if sweeps.get(node) and sweeps[node][-1] < window.end)
     if stale:
-        yield f"{_some(stale)}: no sweep since the job's end: muster check --store"
-
-
-def _blind(reason: str, names: Sequence[str]) -> str:
-    return f"{_some(sorted(set(names)))}: {reason}"
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        yield f"{listed(stale, 3)}: no sweep since the job's end: muster check --store"

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 
 from healthcheck.burnin import faults, limits
-from healthcheck.burnin.listing import listed
 from healthcheck.burnin.model import Accusation, Object
 from healthcheck.burnin.posterior import Rival, WeighedEvidence
 from healthcheck.burnin.priors import ENOUGH
 from healthcheck.burnin.suspects import Suspects
 from healthcheck.burnin.weigh import CandidateCause, PairEvidence, PairOutcome, PairTest
+from inventory.text import listed
 
 _MOST_ODDS = 14.0       # larger odds (over a million to one) are beyond the model
 _UNLIKELY = -4.0        # odds of 1 to 55, beside the learned noise
@@ -213,10 +213,8 @@ def _unexplained(weighed: WeighedEvidence) -> list[Accusation]:
 
 
 def _is_noise(weighed: WeighedEvidence, at: int) -> bool:
-    """Whether the pair passed when it was run again, or nothing that it depends on is likely to be bad.
-
-    A failure that noise cannot cause needs no second time.
-    """
+    """Whether the pair passed when it was run again, or nothing that it depends on is likely to be bad; never
+    for a failure that noise cannot cause."""
     evidence, test = weighed.evidence, weighed.evidence.tests[at]
     path = CandidateCause("pair", *test.pair)
     again = len(evidence.passed(path)) >= len(evidence.failed(path))

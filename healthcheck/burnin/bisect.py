@@ -12,10 +12,10 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.listing import listed
 from healthcheck.burnin.model import Accusation, Object, Participant
 from healthcheck.burnin.rounds import Sites
 from healthcheck.burnin.weigh import PairOutcome
+from inventory.text import listed
 
 _PARTS = 4          # parts that are left out in turn at first, then two of what is left
 
@@ -30,10 +30,7 @@ class SuspectUnits:
 
 @dataclass(frozen=True)
 class BisectGroup:
-    """Nodes that run together: the suspected units, and `padding` of proven nodes.
-
-    `without` are the units left out of all, else ().
-    """
+    """Nodes that run together: the suspected units, and `padding` of proven nodes; or all but `without`."""
 
     suspects: tuple[str, ...]
     nodes: tuple[str, ...]
@@ -57,9 +54,7 @@ def units(places: Iterable[Participant]) -> SuspectUnits:
 
 class Bisection:
     """Run the parts that `next` gives, all at the same time, and add their outcomes, until `next` is None.
-
-    `failed` is the id of the test of all nodes that failed, `proven` are more nodes that may fill up.
-    """
+    `failed` is the id of the test of all nodes that failed, `proven` are more nodes that may fill up."""
 
     def __init__(self, of: SuspectUnits, failed: str, proven: Iterable[str] = (),
                  fault: str = faults.SLOW) -> None:
@@ -86,10 +81,7 @@ class Bisection:
         return self._current
 
     def add_results(self, outcomes: Sequence[tuple[str, PairOutcome]]) -> None:
-        """Adds the outcomes of the current parts, in their order: the test's id and its outcome.
-
-        Raises ValueError unless there is one for each.
-        """
+        """Adds (test's id, outcome) of each of the current parts, in order; ValueError for another number."""
         if self._current is None or len(outcomes) != len(self._current):
             raise ValueError("expected one outcome for each part of the current round")
         self._log += [(part, test, outcome)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from healthcheck.burnin import faults, limits
 from healthcheck.burnin.model import Accusation, Object, Seat, TaskKind, TaskResult
 from healthcheck.burnin.setting import DEVICE, backend_of
-from inventory.text import clean
+from inventory.text import clean, listed
 
 # Float products have the same bits only with equal chip, driver and libraries; integer products always.
 SAME_SETUP = (DEVICE, "capability", "driver", "cuda", "cublas", "torch")
@@ -18,11 +18,8 @@ _MUST_EQUAL = {TaskKind.RANDOM: SAME_SETUP, TaskKind.KNOWN: ()}
 
 @dataclass(frozen=True)
 class ChecksumJudgement:
-    """Who is accused by checksums, and what they leave open.
-
-    `doubtful` are by accusation the nodes in doubt where no result has a majority; `alone` is by node the
-    backend of a random product that had no equal, so that nothing says whether it is right.
-    """
+    """Who is accused by checksums; `doubtful`: by accusation the nodes in doubt where no result has a
+    majority; `alone`: by node the backend of a random product that had no equal, and so is not judged."""
 
     accusations: tuple[Accusation, ...]
     doubtful: Mapping[str, frozenset[str]]
@@ -62,7 +59,7 @@ def odd_ones(results: Iterable[TaskResult]) -> ChecksumJudgement:
                             for seat, (checksum, task) in of.items() if checksum != usual]
         else:
             seats = sorted(of)
-            name = f"{what} of {named(seats)}"
+            name = f"{what} of {listed(list(map(str, seats)), limits.NAMES)}"
             doubtful[name] = frozenset(seat.node for seat in seats)
             accusations.append(Accusation(
                 Object.UNEXPLAINED, name, faults.WRONG_DATA,
@@ -70,8 +67,3 @@ def odd_ones(results: Iterable[TaskResult]) -> ChecksumJudgement:
                 tuple(dict.fromkeys(task for _, task in of.values()))))
     remarks = (f"{alone} checksum{'s' * (alone != 1)} had no equal to compare with",) if alone else ()
     return ChecksumJudgement(tuple(accusations), doubtful, unjudged, remarks)
-
-
-def named(all_: Sequence[object]) -> str:
-    """The first of them, by commas."""
-    return ", ".join(map(str, all_[:limits.NAMES])) + (" ..." if len(all_) > limits.NAMES else "")

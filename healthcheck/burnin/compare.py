@@ -1,15 +1,14 @@
 """Compares two burn-ins of the same nodes: what a change made slower or faster, and on which nodes.
 
 Each GPU, node, rail or pair is compared with itself. The change of a figure is the median change of nodes (or
-pairs). GPUs of a node are no separate samples, as they share its air and its power. A change is larger than
+pairs): GPUs of a node are no separate samples, as they share its air and its power. A change is larger than
 noise when a 99 % confidence interval of that median excludes "no change", and when it is at least `least`: a
-room that is two degrees warmer moves all nodes together, which no number of them averages away.
+warmer room moves all nodes together, which no number of them averages away.
 
 The interval is of order statistics (Conover, Practical Nonparametric Statistics, section 3.2), which assume
-no distribution. Fewer than eight nodes have none at 99 %, so nothing is called a change. The sizes of one
-sweep share the remaining 1 %, so that a sweep is wrong no more often than one figure, and needs some more
-nodes: eleven for eleven sizes. One subject is named where it lost more than the others, by the rule for
-equals (`healthcheck.burnin.stats`).
+no distribution; fewer than eight nodes have none at 99 %. The sizes of one sweep share the remaining 1 %, and
+so need more nodes: eleven for eleven sizes. A subject that lost more than the others is named, by the rule
+for equals (`healthcheck.burnin.stats`).
 """
 
 from __future__ import annotations
@@ -54,13 +53,9 @@ class _Subject(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparedFigure:
-    """One figure under one setting, before and after.
-
-    `share` is the change of the median node or pair (-0.05: five per cent less), of `n`; `low` and `high` are
-    its interval, None where they are too few. `before` and `after` are medians over the same subjects, in the
-    figure's unit; `fell` are subjects (a GPU, a node, a rail, a pair) that lost more than the others did,
-    with their own change.
-    """
+    """One figure under one setting, before and after: medians over the same `n` subjects (nodes or pairs), in
+    the figure's unit. `share` is the change of the median one (-0.05: five per cent less); `low` and `high`
+    are its interval, None for too few; `fell` are subjects that lost more than others, with their change."""
 
     setting: Setting
     change: FigureChange
@@ -94,10 +89,7 @@ class OutcomeChange:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs beside each other.
-
-    `only` are settings that one of them alone measured (of the same subjects), with that run's id.
-    """
+    """Two runs beside each other; `only` are settings that one of them alone measured, with its id."""
 
     before: str
     after: str
@@ -137,11 +129,9 @@ def compare(before: Burnin, after: Burnin, least: float = LEAST) -> Comparison:
 
 
 def interval(values: Iterable[float], confidence: float = CONFIDENCE) -> tuple[float, float] | None:
-    """An interval that holds the median with at least this confidence; None where values are too few.
-
-    From the k-th smallest to the k-th largest, with the largest k for which a fair coin shows fewer than k
-    heads among n in at most half of the remaining cases.
-    """
+    """An interval that holds the median with at least this confidence; None where values are too few. From
+    the k-th smallest to the k-th largest, with the largest k for which a fair coin shows fewer than k heads
+    among n in at most half of the remaining cases."""
     known = sorted(values)
     n = len(known)
     below, k = 0.0, 0
@@ -179,11 +169,8 @@ def _compared(setting: Setting, values: Mapping[_Subject, tuple[float, float]], 
 
 
 def _by_subject(burnin: Burnin) -> dict[Setting, dict[_Subject, float]]:
-    """By setting and subject the median figure.
-
-    The power limit is a difference between the runs and splits no figure. Ring orders of a stage of all nodes
-    are samples of the same nodes.
-    """
+    """By setting and subject the median figure. The power limit is a difference between the runs and splits
+    no figure; ring orders of a stage of all nodes are samples of the same nodes."""
     places = {place.node: place for place in burnin.burnt.places}
     found: dict[Setting, dict[_Subject, list[float]]] = defaultdict(lambda: defaultdict(list))
     for one in measures(burnin.burnt.results, places, burnin.burnt.hardware):

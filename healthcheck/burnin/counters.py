@@ -21,11 +21,9 @@ TEST = "counters"       # the test's name in an accusation
 
 @dataclass(frozen=True)
 class CounterGrowth:
-    """One counter of one part of a node, before the first stage and after the last; None: could not be read.
-
-    `subject` is gpu0, gpu1 ... in the order of PCI addresses, rail0, rail1 ... by number, or any other word
-    for the node as a whole. `seconds` is how long was between the two.
-    """
+    """One counter of one part of a node, before the first stage and after the last (`seconds` later); None:
+    not read. `subject` is gpu0, gpu1 ... in the order of PCI addresses, rail0 ... by number, else the
+    node."""
 
     node: str
     subject: str
@@ -68,19 +66,18 @@ def counted(
         gbps = hardware.get(place.sku or "", SkuHardware()).gbps if place is not None else 0
         if limit.below_gbps is not None and not 0 < gbps < limit.below_gbps:
             continue        # normal on such links, and an unknown link may be one
-        reasons = f"{clean(one.subject, 40)}: {limit.id}"
+        lost = ""
         if one.before is None or one.after is None:
-            unknown.setdefault(one.node, []).append(f"{reasons}: not read "
-                                                    f"{'before' if one.before is None else 'after'}")
+            lost = f"not read {'before' if one.before is None else 'after'}"
         elif one.after < one.before:
-            unknown.setdefault(one.node, []).append(f"{reasons}: went back from {one.before} to {one.after}: "
-                                                    "it was reset")
+            lost = f"went back from {one.before} to {one.after}: it was reset"
         elif one.before == FULL.get(one.name):
-            unknown.setdefault(one.node, []).append(f"{reasons}: stands at {one.before}, its maximum: reset "
-                                                    "it")
+            lost = f"stands at {one.before}, its maximum: reset it"
         elif (rise := one.after - one.before) > (allowed := limit.allowed(one.seconds)):
             why = f"{limit.why}: {clean(one.name, 60)} rose by {rise}, allowed {allowed:g}"
             accusations.append(Accusation(*one.accused, faults.COUNTED, why, (TEST,)))
+        if lost:
+            unknown.setdefault(one.node, []).append(f"{clean(one.subject, 40)}: {limit.id}: {lost}")
     remarks = ((f"counters without a limit in the rules are not judged: {', '.join(sorted(unjudged)[:8])}",)
                if unjudged else ())
     return CounterJudgement(tuple(accusations), {node: tuple(reasons) for node, reasons in unknown.items()},

@@ -2,7 +2,6 @@
 
 Reports of ranks are stored in columns: a list in the order of the task's seats, or one value where all are
 equal. They hold figures, not raw samples. `odd` adds the rest for ranks that did not end well.
-`healthcheck.burnin.documentread` reads the document.
 """
 
 from __future__ import annotations
@@ -49,11 +48,8 @@ Option = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Burnin:
-    """One burn-in: its id, length, times (epoch seconds), the muster that ran it, and all results.
-
-    `floors` is the digest of the files that it was judged by; `options` are the head's, `environment` is what
-    was set for ranks.
-    """
+    """One burn-in: its id, length, times (epoch seconds), the muster that ran it, and all results. `floors`
+    is the digest of the files that judged it, `options` are the head's, `environment` was set for ranks."""
 
     run: str
     length: str
@@ -125,6 +121,21 @@ def kept(state: Path, *, screenings: bool = True) -> list[Path]:
     except OSError:
         return []
     return [path for *_, path in sorted(found, reverse=True)]
+
+
+def chosen(which: str | None, folder: Path) -> Path:
+    """The document of this run in the state folder, that file, or the newest run; raises UsageError."""
+    if which is not None and ("/" in which or Path(which).is_file()):
+        return Path(which)
+    if which is not None:
+        path = folder / FOLDER / f"{which}{SUFFIX}"
+        if not path.is_file():
+            raise UsageError(f"{which}: no such burn-in is stored; see: muster burnin show --list")
+        return path
+    found = kept(folder)
+    if not found:
+        raise UsageError(f"no burn-in is stored in {folder}: run `muster burnin run NODES` first")
+    return found[0]
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:

@@ -1,7 +1,4 @@
-"""Reads a muster.burnin/1 document.
-
-It may come from anywhere: its size is bounded, and a mistake is one line with its place.
-"""
+"""Reads a muster.burnin/1 document from anywhere: of bounded size, a mistake is one line with its place."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Whether an error is a rank's own or that of a connection, by its words. Pure.
 
-Words of gloo (third_party/gloo/transport/tcp), of NCCL (src/include/debug.h and ncclGetErrorString), of libc
-(strerror) and of CUDA (cudaGetErrorString). Both ends of a path fail the same way: the
-first to raise does not show which end, or what between them, is at fault.
+Words of gloo (third_party/gloo/transport/tcp), NCCL (src/include/debug.h, ncclGetErrorString), libc
+(strerror) and CUDA (cudaGetErrorString). Both ends of a path fail the same way: who raises first says little.
 """
 
 from __future__ import annotations

@@ -28,12 +28,9 @@ _STEPS = 4000       # limit of steps of the exact search; the best so far counts
 
 
 class CauseMode(NamedTuple):
-    """A cause that is bad in one way.
-
-    `owner` is the cause's number, `price` the cost of accusing it, `hits` the failed tests that it touches.
-    In a bad `lot` of nodes it costs `lot_price` instead. Parts of one `start` are all accused together at the
-    start of a search, as none of them may be the best one alone.
-    """
+    """A cause, by its number (`owner`), that is bad in one way: `price` is the cost of accusing it, in a bad
+    `lot` of nodes `lot_price`; `hits` are the failed tests that it touches. Parts of one `start` are accused
+    together at the start of a search, as none of them may be the best one alone."""
 
     owner: int
     strength: float
@@ -74,11 +71,8 @@ def fails(total: float) -> float:
 
 
 class CauseSearch:
-    """Failed tests that share causes.
-
-    `base` is the strength of noise in each, `times` how many tests it stands for, which the same parts touch;
-    `lots` is what each lot costs.
-    """
+    """Failed tests that share causes. `base` is the strength of noise in each, `times` how many tests it
+    stands for, which the same parts touch; `lots` is what each lot costs."""
 
     def __init__(self, parts: Sequence[CauseMode], base: Sequence[float], times: Sequence[int],
                  lots: Mapping[int, float]) -> None:
@@ -104,10 +98,8 @@ class CauseSearch:
         return self._searched(state, range(len(self.parts)), frozenset()).explanation()
 
     def rivals(self, best: Explanation) -> tuple[Explanation, dict[int, Explanation]]:
-        """For each accused owner the best explanation in which it is innocent, and the best of all.
-
-        Should a rival be better than what was taken for the best, the rival takes its place.
-        """
+        """For each accused owner the best explanation in which it is innocent, and the best of all: a rival
+        that is better than what was taken for the best takes its place."""
         rivals: dict[int, Explanation] = {}
         waiting = self._owners(best)
         while waiting:
@@ -122,10 +114,8 @@ class CauseSearch:
         return list(dict.fromkeys(self.parts[at].owner for at in sorted(of.parts)))
 
     def without(self, best: Explanation, owners: Iterable[int]) -> Explanation:
-        """The best explanation in which these owners are innocent, searched from the best one.
-
-        Where the search had to end early it is the best one itself, which is as good.
-        """
+        """The best explanation in which these owners are innocent, searched from the best one; that one
+        itself where the search had to end early, which is as good."""
         self._moves = most = min(_OF_RIVAL, self._left)
         if most <= 0:
             return best
@@ -265,10 +255,8 @@ class CauseSearch:
         return True
 
     def _filled(self, state: _State, parts: Iterable[int], banned: Collection[int]) -> set[int]:
-        """Adds the best of these parts repeatedly; returns the accused ones whose gain that changed.
-
-        Gains only fall as others are added, so an old gain is an upper bound.
-        """
+        """Adds the best of these parts repeatedly; returns the accused ones whose gain that changed. Gains
+        only fall as others are added, so an old gain is an upper bound."""
         heap = [(-gain, at) for at in parts if at not in state.parts and at not in banned
                 and self._most(state, at) > _LEAST and (gain := self.gain(state, at)) > _LEAST]
         heapq.heapify(heap)
@@ -358,10 +346,8 @@ class _Beside:
                 self._of_test.setdefault(test, []).append(at)
 
     def exchanged(self, new: int) -> float:
-        """The score with this part, without those that then gain nothing; very low where there are none.
-
-        The part must touch two accused ones: an exchange of one for one is found by removing that one.
-        """
+        """The score with this part, without those that then gain nothing; very low where these are not two
+        or more: an exchange of one for one is found by removing that one."""
         problem, total = self._problem, self._state.total
         part = problem.parts[new]
         left: dict[int, float] = {}

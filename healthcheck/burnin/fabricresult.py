@@ -1,7 +1,6 @@
-"""What the rates of a link burn say of each link: slow, proven to carry its share, or neither, and why.
+"""What the rates of a link burn say of each link: slow, proven to carry its share, or neither, and why. Pure.
 
-Pure. `healthcheck.subnet.burnresults` judges; here are its rows made of tasks' results, and accusations made
-of its verdict.
+Tasks' results become rows, which `healthcheck.subnet.burnresults` judges; its verdict becomes accusations.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from types import MappingProxyType
 from healthcheck.burnin import faults, limits
 from healthcheck.burnin.fabricwork import FabricMeans, FabricRound
 from healthcheck.burnin.figures import SUSTAINED, WRITE_RATE
-from healthcheck.burnin.listing import listed
 from healthcheck.burnin.merged import task_of
 from healthcheck.burnin.model import Accusation, BurnInStage, Object, TaskResult
 from healthcheck.burnin.setting import pair
@@ -24,7 +22,7 @@ from healthcheck.subnet.burnplanes import BurnPlane
 from healthcheck.subnet.burnresults import BurnResult, MeasuredPair
 from healthcheck.subnet.burnverdict import carried
 from healthcheck.subnet.model import FabricLink, PortCounters
-from inventory.text import clean
+from inventory.text import clean, listed
 
 NOT_READ = "no node that sees the fabric was named (--fabric-node): counters were not read"
 _GIGABITS = 8.0
@@ -62,8 +60,7 @@ class FabricCoverage:
 
 @dataclass(frozen=True)
 class FabricCounters:
-    """The counters of each subnet, by its name, before and after the link burn; `why` says why there are
-    none."""
+    """The counters of each subnet, by its name, before and after the link burn, or `why` there are none."""
 
     before: Mapping[str, PortCounters | None] = field(default_factory=lambda: MappingProxyType({}))
     after: Mapping[str, PortCounters | None] = field(default_factory=lambda: MappingProxyType({}))

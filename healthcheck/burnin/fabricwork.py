@@ -50,8 +50,7 @@ class FabricWork:
         self._planned: dict[frozenset[str], tuple[BurnPlane, ...]] = {}
 
     def planes(self, nodes: Collection[str]) -> tuple[BurnPlane, ...]:
-        """The burn of each subnet by the adapters of these nodes; planned once. Raises ValueError where there
-        are no routes."""
+        """The burn of each subnet by these nodes' adapters, planned once. ValueError without routes."""
         key = frozenset(nodes)
         if key not in self._planned:
             self._planned[key] = planes(self.subnets, self.joined, key, self.share, self.adaptive)
@@ -82,10 +81,8 @@ def rounds(made: Sequence[BurnPlane]) -> list[FabricRound]:
 def tasks(one: FabricRound, places: Mapping[str, Participant], ports: Mapping[str, Ports],
           params: Mapping[str, int | float | str], means: FabricMeans,
           environment: Mapping[str, str]) -> tuple[list[Task], list[str]]:
-    """The tasks of a round without their time, and why pairs of it cannot be run, a line each.
-
-    `ports` is by node what its ranks use, `environment` what all ranks have.
-    """
+    """The tasks of a round without their time, and why pairs of it cannot be run, a line each. `ports` is by
+    node what its ranks use, `environment` what all ranks have."""
     free = {node: list(range(place.gpus)) for node, place in places.items()}
     found, without = [], []
     for at, pair in enumerate(one.pairs):

@@ -66,8 +66,6 @@ FIGURES = {
 
 
 def known(name: str) -> bool:
-    """Whether a rank may report a figure of this name: one of FIGURES, or `latency_us_SIZE`.
-
-    The latter is the median time in microseconds of an all-reduce of so many bytes, launched and waited for.
-    """
+    """Whether a rank may report a figure of this name: one of FIGURES, or `latency_us_SIZE`, the median time
+    in microseconds of an all-reduce of so many bytes, launched and waited for."""
     return name in FIGURES or _LATENCY.fullmatch(name) is not None

@@ -20,7 +20,7 @@ from healthcheck.burnin.published import ALGOS, BUSBW, FILE, GLOO, NCCL, BurninR
 from healthcheck.burnin.publishedload import NODES, chosen, load_burnin
 from healthcheck.config.entry import kind_of, known_keys
 from healthcheck.config.files import make_folder, write_whole
-from healthcheck.config.valuetypes import FLAG, TEXT, ValueType, integer, list_of, number, parse_value
+from healthcheck.config.valuetypes import FLAG, TEXT, ValueType, integer, list_of, needed, number, parse_value
 from inventory.errors import Mark, RulesError, UsageError
 from inventory.located import LocatedList, LocatedMap, load_yaml, parse_yaml
 from inventory.text import clean
@@ -106,10 +106,8 @@ class Floors:
 
 
 def load_floors(folders: Iterable[Path]) -> Floors:
-    """`burnin.yaml` and the approved floors of all folders.
-
-    Raises RulesError, also for a floor that no one approved or that asks for too little (`refused`).
-    """
+    """`burnin.yaml` and the approved floors of all folders; raises RulesError, also for a floor that no one
+    approved or that is `refused`."""
     folders = tuple(folders)
     rules, digest = load_burnin(folders), hashlib.sha256()
     learned: list[LearnedFloor] = []
@@ -138,10 +136,8 @@ def refused(one: LearnedFloor, rules: BurninRules) -> str:
 
 
 def read(path: Path, *, approved: bool = False, rules: BurninRules | None = None) -> FloorProposal:
-    """A floors file; raises RulesError with file, line and column.
-
-    With `approved` each floor needs who approved it and when; with `rules` none may be `refused`.
-    """
+    """A floors file; with `approved` each floor needs who approved it and when; with `rules` none may be
+    `refused`. Raises RulesError with file, line and column."""
     return _proposal(load_yaml(path, error=RulesError), str(path), approved, rules)
 
 
@@ -176,9 +172,7 @@ def _learned(item: Any, where: str, mark: Mark, approved: bool) -> LearnedFloor:
     if not isinstance(item, LocatedMap):
         raise RulesError(f"{where}: expected a map of {', '.join(_FORMS)}; got {kind_of(item)}", mark)
     known_keys(item, list(_FORMS), f"{where}: ")
-    for key in _NEEDED:
-        if key not in item:
-            raise RulesError(f"{where}: {key} is missing: expected {_FORMS[key].phrase}", item.mark)
+    needed(item, _NEEDED, _FORMS, where, item.mark)
     held = {key: parse_value(f"{where}: {key}", item[key], item.value_marks[key], _FORMS[key])
             for key in item}
     by, at = _approval(item, where)
@@ -239,11 +233,8 @@ def as_yaml(proposal: FloorProposal) -> str:
 
 
 def approve(proposed: Path, folder: Path, by: str, at: str, rules: BurninRules) -> Path:
-    """Adds the proposed floors to those of the folder, each with who approved it and when (ISO time).
-
-    Returns the file. Raises RulesError for a file that cannot be read or a floor that is `refused`,
-    UsageError without a name or where it cannot be written.
-    """
+    """Adds the proposed floors to the folder's file, each with who approved it and when (ISO time). Raises
+    RulesError as `read` does, UsageError without a name or where the file cannot be written."""
     by = clean(" ".join(by.split()), 120)
     if not by:
         raise UsageError("--by: expected the name of the person who approves")

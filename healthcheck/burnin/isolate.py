@@ -16,12 +16,12 @@ from types import MappingProxyType
 
 from healthcheck.burnin import faults, limits
 from healthcheck.burnin.accuse import accusations, doubts, noise
-from healthcheck.burnin.listing import listed
 from healthcheck.burnin.model import Accusation, BurnInStage, Participant, TaskResult
 from healthcheck.burnin.posterior import Rival, WeighedEvidence
 from healthcheck.burnin.rounds import NodePair, Round, Sites, between, inside, pair, turns, with_proven
 from healthcheck.burnin.suspects import Suspects, clean_nodes
 from healthcheck.burnin.weigh import CandidateCause, PairEvidence, PairOutcome, PairTest
+from inventory.text import listed
 
 ACROSS = 4          # rounds across leaves
 TRIES = 12          # passed tests of one node with proven ones, at most
@@ -48,11 +48,8 @@ DEPTHS = MappingProxyType({"screen": Depth(1, 0, 4), "quick": Depth(1, 8, 16), "
 
 
 def pair_test(result: TaskResult, slow: bool | None) -> PairTest:
-    """The test that a pair's task is; `slow` is the judge's verdict, None where it has none.
-
-    Wrong data and every accusation by the watch is a failure. A task that is not whole and accuses no one is
-    unknown.
-    """
+    """The test that a pair's task is; `slow` is the judge's verdict, None where it has none. Wrong data and
+    every accusation by the watch is a failure; not whole without one is unknown."""
     one, two = result.task.nodes
     outcome, fault = PairOutcome.UNKNOWN, faults.SLOW
     if any(report.wrong_total or report.wrong for report in result.reports):
@@ -101,10 +98,7 @@ class PairSearch:
         return self._current
 
     def add_results(self, tests: Iterable[PairTest]) -> None:
-        """Adds the round's results; a pair without a result is unknown.
-
-        Raises ValueError for a pair that is not in the round.
-        """
+        """Adds the round's results; a pair without one is unknown. ValueError for a pair not in the round."""
         if self._current is None:
             raise ValueError("no round is under way")
         missing = dict.fromkeys(self._current.pairs)
@@ -167,17 +161,15 @@ class PairSearch:
                 yield from self._round(BurnInStage.CROSS_PAIRS,
                                        between(groups, turn, self._met) or between(groups, turn))
             else:
-                yield from self._round(BurnInStage.LEAF_PAIRS,
-                                       self._once_more(groups, 1 + self._repeats + turn))
+                # A single leaf: more turns of its nodes, from the first again when all have met.
+                more = 1 + self._repeats + turn
+                yield from self._round(BurnInStage.LEAF_PAIRS, [
+                    each for group in groups for each in inside([group], more % max(1, turns(len(group))))])
         if self._across:
             yield from self._confirm(self._tries)
 
     def _short(self) -> int:
         return min(self._tries, TRIES_BETWEEN) if self._across else self._tries
-
-    def _once_more(self, groups: Iterable[list[str]], turn: int) -> list[NodePair]:
-        """In a single leaf: more turns of its nodes, from the first turn again when all have met."""
-        return [each for group in groups for each in inside([group], turn % max(1, turns(len(group))))]
 
     def _round(self, stage: BurnInStage, pairs: list[NodePair]) -> Iterator[Round]:
         if pairs:

@@ -57,12 +57,9 @@ _ALONE = (BurnInStage.ALL.value, BurnInStage.BISECT.value, BurnInStage.SOAK.valu
 
 @dataclass(frozen=True)
 class BurnInResults:
-    """All that a burn-in measured.
-
-    `asked` is the work of each node; `missing` says by stage why it was not run. `found` are the accusations
-    of isolation and bisection, beside those in the results. `hardware` is by SKU. `counters` were read before
-    and after the run, `stage_counters` between the stages. `fabric` is what a link burn covered.
-    """
+    """All that a burn-in measured. `asked` is the work of each node; `missing` says by stage why it was not
+    run. `found` are the accusations of isolation and bisection, beside those in the results. `hardware` is by
+    SKU. `counters` are of the whole run, `stage_counters` of each stage; `fabric` is of a link burn."""
 
     places: tuple[Participant, ...]
     results: tuple[TaskResult, ...]
@@ -187,12 +184,9 @@ def _behind(of: JudgedFigure, group: Sequence[Measure], least: float | None) -> 
 
 
 def _comparable(setting: Setting) -> bool:
-    """Whether equals may accuse by it.
-
-    Not by what CPUs do within a node: it is not the subject of burn-in, and they do other work too. Not by
-    small sizes of a sweep, whose times scatter by more than the rule allows for. Not by storage: a full file
-    system or a disk of another make has another rate.
-    """
+    """Whether equals may accuse by it: not by what CPUs do within a node, as they do other work too; not by
+    small sizes of a sweep, whose times scatter by more than the rule allows for; not by storage, as a full
+    file system or a disk of another make has another rate."""
     return (setting.figure != BY_SIZE and not setting.mount
             and not (setting.backend == GLOO and setting.stage in _BY_EQUALS))
 

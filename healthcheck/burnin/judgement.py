@@ -66,8 +66,7 @@ class Judgement:
 
     @property
     def verdict(self) -> BurnInOutcome:
-        """Fail where anything is accused, even unexplained; pass where all nodes pass, there is one, and
-        all links are proven."""
+        """Fail where anything is accused; pass where all nodes pass, there is one, and links are proven."""
         if self.accusations or any(one.outcome is BurnInOutcome.FAIL for one in self.outcomes):
             return BurnInOutcome.FAIL
         return (BurnInOutcome.PASS if self.outcomes and self.links_proven
@@ -79,11 +78,9 @@ def doubted(
     judgement: Judgement, doubts: Mapping[str, str], withheld: Mapping[str, str],
     tasks: Mapping[str, Sequence[str]],
 ) -> Judgement:
-    """The judgement in which no node with a doubt passes.
-
-    Nothing about `withheld` nodes counts, faults included. What accuses no single node counts if a task
-    without them shows it; `tasks` are the nodes of each task.
-    """
+    """The judgement in which no node with a doubt passes, and nothing about `withheld` nodes counts, faults
+    included. What accuses no single node counts if one of the `tasks` (by id their nodes) without them shows
+    it."""
     outcomes = []
     for one in judgement.outcomes:
         why = doubts.get(one.node)

@@ -1,7 +1,6 @@
 """Learns floors from stored burn-ins: what sound machines of a site reach. A proposal only.
 
-What is sick must not become the norm: tasks that were not whole, and nodes that a burn-in accused, are left
-out.
+What is sick must not become the norm: tasks not whole, and accused nodes, are left out.
 """
 
 from __future__ import annotations

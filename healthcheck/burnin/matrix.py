@@ -1,7 +1,6 @@
 """The matrix of pairs: which two nodes were measured together, and how fast beside their equals.
 
-`healthcheck.burnin.svg` draws it as a picture. With more nodes than columns it is folded by leaf, and a cell
-is the worst of its pairs.
+With more nodes than columns it is folded by leaf, and a cell is the worst of its pairs.
 """
 
 from __future__ import annotations
@@ -60,11 +59,7 @@ class Cell:
 @dataclass(frozen=True)
 class Matrix:
     """`names` are both rows and columns, in the order of their `leaves`; `cells` are by (lower, higher)
-    number.
-
-    `medians` are by stage those of equals, in GB/s. `folded`: rows are leaves, and the diagonal is within one
-    leaf.
-    """
+    number; `medians` by stage, in GB/s. `folded`: rows are leaves, and the diagonal is within one leaf."""
 
     names: tuple[str, ...]
     leaves: tuple[str, ...]
@@ -156,10 +151,7 @@ def _worse(one: Cell, other: Cell) -> Cell:
 
 
 def draw(console: Console, whole: Matrix) -> None:
-    """Prints it: in colour two rows to a line, without colour a letter for each cell.
-
-    Folded by leaf where it would be too wide.
-    """
+    """Prints it, by leaf where too wide: in colour two rows to a line, else a letter for each cell."""
     from rich.text import Text
 
     if not whole.cells:
@@ -185,11 +177,8 @@ Piece = str | tuple[str, str]
 def _plain(of: Matrix, label: int) -> Iterator[list[Piece]]:
     for row, name in enumerate(of.names):
         yield [f"{clean(name, 24):<{label}} "
-               + "".join(_letter(of, row, column) for column in range(len(of.names)))]
-
-
-def _letter(of: Matrix, row: int, column: int) -> str:
-    return "\\" if row == column and not of.folded else of.at(row, column).state.value
+               + "".join("\\" if row == column and not of.folded else of.at(row, column).state.value
+                         for column in range(len(of.names)))]
 
 
 def _coloured(of: Matrix, label: int) -> Iterator[list[Piece]]:

@@ -53,11 +53,9 @@ def sharing(name: str, places: Mapping[str, Participant]) -> frozenset[str]:
 
 
 def merged(accusations: Iterable[Accusation], places: Mapping[str, Participant]) -> tuple[Accusation, ...]:
-    """Each object once, with all tests for and against; the gravest first.
-
-    A GPU or rail replaces its node and gets its tests. A node (or part of one) replaces the pairs with it,
-    and a leaf the pairs that cross it. Anything named for a task replaces that task as unexplained.
-    """
+    """Each object once, with all tests for and against; the gravest first. A GPU or rail replaces its node
+    and gets its tests; a node (or part of one) the pairs with it, a leaf the pairs that cross it, and
+    anything named for a task that task as unexplained."""
     one_each = _united(accusations)
     parts = [one for one in one_each if one.object in (Object.GPU, Object.RAIL)]
     kept = _into_parts(one_each, parts)

@@ -1,7 +1,4 @@
-"""The messages of agents, read: their JSON as values, bounded and clean.
-
-What is not understood is None, and never an error. Pure.
-"""
+"""Agents' messages, read: their JSON as bounded, clean values; what is not understood is None. Pure."""
 
 from __future__ import annotations
 
@@ -67,9 +64,8 @@ def ready(node: str, message: Mapping[str, Any]) -> AgentReady | None:
 
 def tasks(message: Mapping[str, Any]) -> set[str]:
     """The names of the tasks that a message speaks of."""
-    rows = message.get("ranks")
     parts = [message.get("joined"), message.get("report"), message.get("ended"),
-             *(rows[:limits.REPORT_RANKS] if isinstance(rows, list) else ())]
+             *_first(message.get("ranks"), limits.REPORT_RANKS)]
     return {each["task"] for each in parts if isinstance(each, dict) and isinstance(each.get("task"), str)}
 
 
@@ -80,17 +76,14 @@ def joined(message: Mapping[str, Any]) -> tuple[str, int] | None:
 
 def positions(message: Mapping[str, Any], at: float) -> list[Position]:
     """Where ranks are, of {"ranks": [...]} that came at `at`."""
-    value = message.get("ranks")
     found = []
-    for each in value[:limits.REPORT_RANKS] if isinstance(value, list) else ():
+    for each in _first(message.get("ranks"), limits.REPORT_RANKS):
         place = _place(each)
         if place is None:
             continue
         moved, tick, phase, state = (each.get(word) for word in ("moved", "tick", "phase", "state"))
-        iteration = _whole(each.get("iteration"), 1 << 40, least=-1)
         found.append(Position(*place, RankProgress(
-            -1 if iteration is None else iteration, phase if phase in PHASES else "", _before(at, moved),
-            _before(at, tick),
+            _iteration(each), phase if phase in PHASES else "", _before(at, moved), _before(at, tick),
             state if isinstance(state, str) and len(state) == 1 and state.isalpha() else "")))
     return found
 
@@ -118,8 +111,8 @@ def report(message: Mapping[str, Any], seat: Seat | None = None) -> tuple[str, i
     last = body.get("last")
     progress = RankProgress()
     if isinstance(last, dict):
-        phase, iteration = last.get("phase"), _whole(last.get("iteration"), 1 << 40, least=-1)
-        progress = RankProgress(-1 if iteration is None else iteration, phase if phase in PHASES else "")
+        phase = last.get("phase")
+        progress = RankProgress(_iteration(last), phase if phase in PHASES else "")
     end = body.get("end")
     return (*place, RankReport(
         seat or Seat("", 0), _ENDS.get(end, RankEnd.RAISED) if isinstance(end, str) else RankEnd.RAISED,
@@ -130,30 +123,26 @@ def report(message: Mapping[str, Any], seat: Seat | None = None) -> tuple[str, i
 
 def _wrongs(value: Any) -> tuple[WrongData, ...]:
     found = []
-    for each in value[:limits.REPORT_ITERATIONS] if isinstance(value, list) else ():
+    for each in _first(value, limits.REPORT_ITERATIONS):
         if not isinstance(each, dict):
             continue
-        owners = each.get("owners")
-        whole = ({_whole(owner, 1 << 24) for owner in owners[:limits.REPORT_OWNERS]}
-                 if isinstance(owners, list) else set())
-        iteration = _whole(each.get("iteration"), 1 << 40, least=-1)
-        found.append(WrongData(-1 if iteration is None else iteration, _whole(each.get("count"), 1 << 62)
-                               or 0, tuple(sorted(owner for owner in whole if owner is not None)),
+        owners = {_whole(owner, 1 << 24) for owner in _first(each.get("owners"), limits.REPORT_OWNERS)}
+        found.append(WrongData(_iteration(each), _whole(each.get("count"), 1 << 62) or 0,
+                               tuple(sorted(owner for owner in owners if owner is not None)),
                                each.get("own_input") is True, _text(each.get("check")),
                                _places(each.get("places")), _inputs(each.get("inputs"))))
     return tuple(found)
 
 
 def _places(value: Any) -> tuple[tuple[int, int], ...]:
-    pairs = ([each for each in value[:limits.REPORT_PLACES] if isinstance(each, list) and len(each) == 2]
-             if isinstance(value, list) else [])
+    pairs = [each for each in _first(value, limits.REPORT_PLACES)
+             if isinstance(each, list) and len(each) == 2]
     found = [(_whole(place, 1 << 62), _whole(owner, 1 << 24, least=-1)) for place, owner in pairs]
     return tuple((place, owner) for place, owner in found if place is not None and owner is not None)
 
 
 def _inputs(value: Any) -> tuple[int, ...]:
-    found = ([_whole(place, 1 << 62) for place in value[:limits.REPORT_PLACES]]
-             if isinstance(value, list) else [])
+    found = [_whole(place, 1 << 62) for place in _first(value, limits.REPORT_PLACES)]
     return tuple(place for place in found if place is not None)
 
 
@@ -174,6 +163,15 @@ def _before(at: float, age: Any) -> float | None:
 def _whole(value: Any, most: int, least: int = 0) -> int | None:
     return (value if isinstance(value, int) and not isinstance(value, bool)
             and least <= value <= most else None)
+
+
+def _iteration(held: Mapping[str, Any]) -> int:
+    number = _whole(held.get("iteration"), 1 << 40, least=-1)
+    return -1 if number is None else number
+
+
+def _first(value: Any, most: int) -> list[Any]:
+    return value[:most] if isinstance(value, list) else []
 
 
 def _items(value: Any) -> list[tuple[str, Any]]:

@@ -74,12 +74,9 @@ class Rail:
 
 @dataclass(frozen=True)
 class Participant:
-    """One node that takes part, by the inventory and its SKU. `gpus` is how many it must have.
-
-    `leaf` is the switch of its rails, or their switches joined by "+"; nodes with equal leaves are
-    neighbours. `domain` is its NVLink domain, `power` its power domain, `watts` its largest power draw (None:
-    unknown).
-    """
+    """One node that takes part, by the inventory and its SKU. `gpus` is how many it must have. `leaf` is the
+    switch of its rails, or their switches joined by "+"; nodes with equal leaves are neighbours. `domain` is
+    its NVLink domain, `power` its power domain, `watts` its largest power draw (None: unknown)."""
 
     node: str
     gpus: int
@@ -104,11 +101,9 @@ class Seat:
 
 @dataclass(frozen=True)
 class Task:
-    """One piece of work. Rank r sits on seats[r]; after `seconds` it is given up in any case.
-
-    `params` are those of its kind (see `healthcheck.burnin.params`). `environment` is set for its ranks after
-    scrubbing; `local` overrides it for the ranks of single nodes, as device names differ between nodes.
-    """
+    """One piece of work. Rank r sits on seats[r]; after `seconds` it is given up in any case. `params` are
+    those of its kind (`healthcheck.burnin.params`). `environment` is set for its ranks after scrubbing;
+    `local` overrides it for the ranks of single nodes, as device names differ between nodes."""
 
     id: str
     stage: BurnInStage
@@ -149,12 +144,9 @@ class RankEnd(Enum):
 
 @dataclass(frozen=True)
 class RankProgress:
-    """A rank's last known position in its main loop, and the state of its process.
-
-    `moved` is when (iteration, phase) last changed, `alive` when its helper thread last ticked, in seconds of
-    the head's clock, None for never. `state` is the letter of /proc/PID/stat (R S D T Z), "" where it could
-    not be read.
-    """
+    """A rank's last known position in its main loop, and the state of its process: the letter of
+    /proc/PID/stat (R S D T Z), "" where not read. `moved` is when (iteration, phase) last changed, `alive`
+    when its helper thread last ticked, in seconds of the head's clock, None for never."""
 
     iteration: int = -1
     phase: str = ""
@@ -165,13 +157,10 @@ class RankProgress:
 
 @dataclass(frozen=True)
 class WrongData:
-    """Wrong data as one rank saw it in one iteration: how many elements, and who owns them.
-
-    `owners` are ranks, sorted, at most 16 of them. `own_input` is whether the rank's own input was wrong,
-    right before or right after. `check` names the collective and its manner. `places` are the first wrong
-    elements of the result, each (place in the whole, owner's rank or -1); `inputs` are the wrong places of
-    the input.
-    """
+    """Wrong data as one rank saw it in one iteration: how many elements, and which ranks own them (sorted, at
+    most 16). `own_input`: whether its own input was wrong, right before or right after. `check` names the
+    collective and its manner. `places` are the first wrong elements of the result, each (place in the whole,
+    owner's rank or -1); `inputs` are the wrong places of the input."""
 
     iteration: int
     count: int
@@ -184,11 +173,9 @@ class WrongData:
 
 @dataclass(frozen=True)
 class RankReport:
-    """What one rank reports: how it ended, its figures (see `healthcheck.burnin.figures`), and wrong data.
-
-    `checksums` are exact results that equals must share, by name. `facts` are versions, device and serial,
-    and the proof of RDMA. `code` is the exit code or signal number; `error` is one cleaned line.
-    """
+    """What one rank reports: how it ended, its figures (`healthcheck.burnin.figures`), and wrong data.
+    `checksums` are exact results that equals must share, by name; `facts` are versions, device and serial,
+    and the proof of RDMA; `code` is the exit code or signal number; `error` is one cleaned line."""
 
     seat: Seat
     end: RankEnd
@@ -216,12 +203,9 @@ class Object(Enum):
 
 @dataclass(frozen=True)
 class Accusation:
-    """Who is guilty of what, by which tests.
-
-    `fault` is a word of `healthcheck.burnin.faults`; `why` is one line for people. `tests_for` and
-    `tests_against` are ids of tasks, with what each showed. `counted` is what the accused's own error
-    counters did in the stages of those tests, a line each.
-    """
+    """Who is guilty of what (a word of `healthcheck.burnin.faults`), and why in one line. `tests_for` and
+    `tests_against` are ids of tasks, with what each showed; `counted` is what the accused's own error
+    counters did in the stages of those tests, a line each."""
 
     object: Object
     name: str
@@ -236,10 +220,7 @@ class Accusation:
 @dataclass(frozen=True)
 class TaskResult:
     """The result of one task: a report of every seat, whom the watch accuses, and its times (head's clock).
-
-    `named_after` is how many seconds after the first sign of trouble the culprit was named; None where none
-    was.
-    """
+    `named_after` is how many seconds after the first sign of trouble the culprit was named, if one was."""
 
     task: Task
     reports: tuple[RankReport, ...]

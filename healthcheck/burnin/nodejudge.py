@@ -49,10 +49,8 @@ def outcomes(
     accusations: Sequence[Accusation], doubts: Mapping[str, Sequence[str]],
     doubtful: Mapping[str, frozenset[str]],
 ) -> tuple[NodeOutcome, ...]:
-    """The outcome of each place.
-
-    `doubts` are by node what was not measured, `doubtful` the nodes of accusations that no task's name shows.
-    """
+    """The outcome of each place. `doubts` are by node what was not measured, `doubtful` the nodes of
+    accusations that no task's name shows."""
     of_node = _parts(results)
     leaves = {place.node: place.leaf for place in places}
     guilty: dict[str, list[str]] = defaultdict(list)
@@ -118,11 +116,9 @@ def _parts(results: Iterable[TaskResult]) -> Mapping[str, list[_Part]]:
 
 def _stage(stage: BurnInStage, place: Participant, own: Sequence[_Part], kinds: Sequence[TaskKind],
            missing: Mapping[BurnInStage, str], leaves: Mapping[str, str | None]) -> StageDone:
-    """Whether a node did what a stage asks: each kind of work in a whole task, on each GPU if required.
-
-    One whole task is enough, as a node whose partner died in one round is measured in the next; but not where
-    each task is a test of its own (`_tests`).
-    """
+    """Whether a node did what a stage asks: each kind of work in a whole task, on each GPU if required. One
+    whole task is enough, as a node whose partner died in one round is measured in the next; but not where
+    each task is a test of its own (`_tests`)."""
     there = [part for part in own if part.task.stage is stage
              or (stage in _PAIRS and _stands_in(part.task, stage, leaves))]
     if not there:

@@ -13,13 +13,12 @@ from healthcheck.burnin import faults, limits, sizes
 from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.fabricresult import FabricCoverage
 from healthcheck.burnin.judgement import BurnInOutcome, JudgedFigure, NodeOutcome
-from healthcheck.burnin.listing import listed
 from healthcheck.burnin.merged import behind, node_of, task_of
 from healthcheck.burnin.model import Accusation, BurnInStage, Object, TaskResult
 from healthcheck.burnin.published import BY_SIZE, GLOO, Setting, bytes_of
 from healthcheck.burnin.setting import measures
 from inventory.reasons import fold_reasons
-from inventory.text import clean
+from inventory.text import clean, listed
 from inventory.times import millisecond
 
 if TYPE_CHECKING:
@@ -216,6 +215,10 @@ def _links(line: Line, covered: FabricCoverage | None) -> None:
               for test in covered.noise]
     lines += [f"  slow once, and fast when it was measured again: {clean(test, 200)}"
               for test in covered.chance]
+    _first(line, lines)
+
+
+def _first(line: Line, lines: Sequence[str]) -> None:
     for text in lines[:limits.REASONS]:
         line(text)
     if len(lines) > limits.REASONS:
@@ -241,14 +244,11 @@ def _table(line: Line, head: Sequence[str], rows: Sequence[Sequence[str]], left:
 
 def _not_measured(line: Line, burnin: Burnin, fold: Fold) -> None:
     """What no pass covers: why nodes are unknown, and what was not judged."""
-    lines = [f"{fold(each.nodes)}: {clean(each.text, 300)}" for each in fold_reasons(
+    lines = [f"  {fold(each.nodes)}: {clean(each.text, 300)}" for each in fold_reasons(
         (one.node, why) for one in burnin.judgement.outcomes
         for why in (one.why if one.outcome is BurnInOutcome.UNKNOWN else ()))]
-    lines += [clean(remark, 300) for remark in burnin.judgement.remarks]
+    lines += [f"  {clean(remark, 300)}" for remark in burnin.judgement.remarks]
     if lines:
         line("")
         line(("not measured, or not judged:", "bold"))
-    for one_line in lines[:limits.REASONS]:
-        line(f"  {one_line}")
-    if len(lines) > limits.REASONS:
-        line(f"  and {len(lines) - limits.REASONS} more; --format json has all")
+    _first(line, lines)

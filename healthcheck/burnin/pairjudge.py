@@ -15,10 +15,8 @@ from healthcheck.burnin.weigh import PairTest
 
 
 class PairJudge:
-    """Keeps the figures of planned rounds, so that the few pairs of a round of suspects have equals.
-
-    Repeated tests of a suspect are not kept: soon most figures would be as slow as it is.
-    """
+    """Keeps the figures of planned rounds, so that the few pairs of a round of suspects have equals; not
+    those of repeated tests of a suspect: soon most figures would be as slow as it is."""
 
     def __init__(self, places: Mapping[str, Participant], floors: Floors,
                  hardware: Mapping[str, SkuHardware]) -> None:

@@ -1,7 +1,6 @@
 """Parameters of each kind of task: names, defaults, and values for each length of burn-in.
 
-Pure data, and Python 3.8: the nodes are sent it, too, and fill in what a task leaves open, by whether they
-have GPUs or work on the CPU.
+Pure data, and Python 3.8: nodes are sent it, too, and fill in what a task leaves open, by GPU or CPU.
 """
 
 from __future__ import annotations
@@ -170,10 +169,7 @@ LENGTHS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def params_for(kind: str, length: str, **given: Any) -> dict[str, Any]:
-    """The parameters of a task of this kind and length, with `given` over them.
-
-    Raises ValueError for an unknown one.
-    """
+    """The parameters of a task of this kind and length, with `given` over them. Raises ValueError."""
     if length not in LENGTHS:
         raise ValueError(f"length {length!a}, expected one of {', '.join(LENGTHS)}")
     given = {**LENGTHS[length].get(kind, {}), **given}
@@ -203,10 +199,8 @@ def completed(kind: str, given: Any, gpu: bool) -> dict[str, Any]:
 
 
 def ladder(most: int, factor: int) -> list[int]:
-    """The sizes of a sweep in bytes, ascending: 8, times the factor repeatedly, and at last the largest.
-
-    Each is a buffer of whole 4-byte elements, of whole rows where it is larger than one.
-    """
+    """The sizes of a sweep in bytes, ascending: 8, times the factor repeatedly, and at last the largest. Each
+    is a buffer of whole 4-byte elements, of whole rows where it is larger than one."""
     most = most // ROW * ROW if most > ROW else most // 4 * 4
     found = []
     size = 8

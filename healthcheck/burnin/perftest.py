@@ -40,10 +40,7 @@ class WriteRate:
 def words(params: Mapping[str, int | float | str], side: str, number: int, address: str = "",
           limit_s: float = 60.0) -> tuple[str, ...]:
     """The command of a side, "a" or "b"; that with an `address` connects to it. `number` is the pair's in its
-    round. Raises ValueError for a device or an address that is none.
-
-    `timeout` ends it where no one else can.
-    """
+    round. Raises ValueError for a bad device or address. `timeout` ends it where no one else can."""
     full = {name: row[0] for name, row in PARAMS["write"].items()} | dict(params)
     device, port, gid = (full[f"{name}_{side}"] for name in ("device", "port", "gid"))
     if not isinstance(device, str) or not _DEVICE.fullmatch(device):

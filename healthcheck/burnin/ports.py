@@ -41,11 +41,9 @@ def ports(
     netdevs: Iterable[NetDev] = (),
     gids: Mapping[tuple[str, int], int] = MappingProxyType({}), env: Mapping[str, str] = MappingProxyType({}),
 ) -> Ports:
-    """The environment for a node with these compute rails.
-
-    `plans` say by PCI address what a port is for, `gids` which GID of a device's port is RoCE v2 and
-    routable. The site's settings (`env`) override what is found, but a single rail keeps its device.
-    """
+    """The environment for a node with these compute rails. `plans` say by PCI address what a port is for,
+    `gids` which GID of a device's port is RoCE v2 and routable. The site's settings (`env`) override what is
+    found, but a single rail keeps its device."""
     seen = [port for port in seen if isinstance(reading(port, "pci"), str)
             and isinstance(reading(port, "device"), str)]
     notes: list[str] = []

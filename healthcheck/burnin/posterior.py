@@ -30,11 +30,9 @@ class Rival(NamedTuple):
 
 
 class WeighedEvidence:
-    """`best` is the best explanation: causes with their failure rates; `rivals` the best ones without each.
-
-    `accused` are the named causes with their log odds; `doubtful` the causes on which good explanations
-    differ, each with the rival; `noise` is the rate at which sound tests fail.
-    """
+    """`best` is the best explanation: causes with their failure rates; `rivals` the best ones without each;
+    `accused` the named causes with their log odds; `doubtful` those on which good explanations differ, each
+    with the rival; `noise` the rate at which sound tests fail."""
 
     def __init__(self, evidence: PairEvidence) -> None:
         self.evidence = evidence

@@ -1,7 +1,6 @@
 """Prior beliefs, with their sources: how rare each kind of cause is, and how often its tests fail.
 
-A cause is bad in one of several ways: at a rate of its own, as hidden from us as the cause is. Each way has
-its own rarity.
+A cause is bad in one of several ways: at a hidden rate of its own. Each way has its own rarity.
 """
 
 from __future__ import annotations

@@ -28,10 +28,9 @@ def build(*, run: str, secret: str, nodes: Iterable[str], hosts: Sequence[str], 
           python: Sequence[str]) -> Program:
     """The program of one run for these nodes; each learns its name by the word node=NAME (`wire.NODE_WORD`).
 
-    `hosts` are addresses of the head's key server, the likeliest first. `python` are the words of a Python
-    with PyTorch, on the node or in a container; words python=WORD (`wire.PYTHON_WORD`) override them for a
-    node. Each node gets its own token on request (`wire.TOKEN`): it is not in the payload, the words or an
-    environment.
+    `hosts` are addresses of the head's key server, the likeliest first; `python` the words of a Python with
+    PyTorch, which words python=WORD (`wire.PYTHON_WORD`) override for a node. Each node gets its own token on
+    request (`wire.TOKEN`): it is not in the payload, the words or an environment.
     """
     document = {"run": run, "hosts": list(hosts), "port": port, "python": list(python),
                 "nursery": nursery_text()}

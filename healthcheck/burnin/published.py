@@ -1,7 +1,6 @@
 """Published figures of sound machines by GPU, NICs, nodes, size and algorithm; limits of `rules/burnin.yaml`.
 
-A published figure holds for the conditions under which it was measured, and there is none for most
-conditions. `healthcheck.burnin.publishedload` reads the file.
+A figure holds for the conditions under which it was measured; most conditions have none.
 """
 
 from __future__ import annotations
@@ -33,14 +32,11 @@ def learning_stage(stage: BurnInStage) -> BurnInStage:
 
 @dataclass(frozen=True, order=True)
 class Setting:
-    """The conditions under which a figure was measured.
-
-    `gpu` is the product's name ("": none), for host memory that of the processor. `gpus` are ranks a node,
-    `nics` the NICs of a node for it, of `gbps` each (0: unknown). `size` is in bytes, or of matrices in rows;
-    0 where there is none, or the usual one (`setting.unusual_size`).
-    `watts` is the power limit (0: unknown). `nvlink` is whether all of it is in one node or NVLink domain.
-    `mount` is the tested mount; `nodes` is then how many tested it at once, if they may share a file system.
-    """
+    """The conditions under which a figure was measured. `gpu` is the product's name ("": none), for host
+    memory that of the processor. `gpus` are ranks a node, `nics` the NICs of a node for it, of `gbps` each
+    (0: unknown). `size` is in bytes, or of matrices in rows; 0 where there is none, or the usual one
+    (`setting.unusual_size`). `watts` is the power limit (0: unknown). `nvlink`: whether all of it is in one
+    node or NVLink domain. `nodes` is how many tested a `mount` at once, if they may share a file system."""
 
     figure: str
     stage: str
@@ -136,11 +132,9 @@ class ScreenPolicy:
 
 @dataclass(frozen=True)
 class BurninRules:
-    """All of `burnin.yaml`. Ratios are by backend, None where that is not judged.
-
-    `accept` names by backend what may pass unjudged, as "busbw_gb_s in all"; a learned floor below
-    `least_share` is refused. `profiles` are NCCL settings by name.
-    """
+    """All of `burnin.yaml`. Ratios are by backend, None where that is not judged; `accept` names by backend
+    what may pass unjudged, as "busbw_gb_s in all"; a learned floor below `least_share` is refused; `profiles`
+    are NCCL settings by name."""
 
     published: tuple[PublishedFigure, ...]
     counters: tuple[CounterLimit, ...]

@@ -36,6 +36,7 @@ from healthcheck.config.valuetypes import (
     ValueType,
     integer,
     list_of,
+    needed,
     number,
     optional,
     parse_value,
@@ -187,11 +188,8 @@ def _items(top: LocatedMap, key: str) -> list[tuple[Any, Mark]]:
 
 
 def _section(draft: _Draft, name: str, mark: Mark) -> dict[str, Any]:
-    found = draft.sections[name]
-    for key, form in _SECTIONS[name].items():
-        if key not in found:
-            raise RulesError(f"{name}: {key} is missing: expected {form.phrase}", mark)
-    return found
+    needed(draft.sections[name], _SECTIONS[name], _SECTIONS[name], name, mark)
+    return draft.sections[name]
 
 
 def _there(draft: _Draft, section: str) -> list[Entry]:
@@ -200,9 +198,7 @@ def _there(draft: _Draft, section: str) -> list[Entry]:
 
 def _published(entry: Entry, sources: Mapping[str, str]) -> PublishedFigure:
     held, where = entry.values, f"published: {entry.name}"
-    for key in ("figure", "source"):
-        if key not in held:
-            raise RulesError(f"{where}: {key} is missing: expected {_PUBLISHED[key].phrase}", entry.mark)
+    needed(held, ("figure", "source"), _PUBLISHED, where, entry.mark)
     if "value" not in held and "peak" not in held:
         raise RulesError(f"{where}: value is missing: expected a value, a peak, or both", entry.mark)
     if held["source"] not in sources:
@@ -225,9 +221,7 @@ def _published(entry: Entry, sources: Mapping[str, str]) -> PublishedFigure:
 
 def _limit(entry: Entry) -> CounterLimit:
     held, where = entry.values, f"counters: {entry.name}"
-    for key in ("counters", "why", "source"):
-        if key not in held:
-            raise RulesError(f"{where}: {key} is missing: expected {_LIMIT[key].phrase}", entry.mark)
+    needed(held, ("counters", "why", "source"), _LIMIT, where, entry.mark)
     if ("allow" in held) == ("allow_per_hour" in held):
         raise RulesError(f"{where}: allow is missing: expected either allow or allow_per_hour",
                          entry.marks.get("allow", entry.mark))
@@ -236,10 +230,7 @@ def _limit(entry: Entry) -> CounterLimit:
 
 
 def _profile(entry: Entry) -> Mapping[str, str]:
-    for key in ("env", "source"):
-        if key not in entry.values:
-            raise RulesError(f"env_profiles: {entry.name}: {key} is missing: expected {_PROFILE[key].phrase}",
-                             entry.mark)
+    needed(entry.values, ("env", "source"), _PROFILE, f"env_profiles: {entry.name}", entry.mark)
     found: Mapping[str, str] = entry.values["env"]
     return found
 

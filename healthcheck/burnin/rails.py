@@ -50,11 +50,8 @@ class _RailFindings(NamedTuple):
 
 
 class RailSearch:
-    """Run the rounds that `next` gives and add their results until `next` is None.
-
-    `usable` are by node the rails that can be used alone. `accusations` narrows the given accusations where
-    possible.
-    """
+    """Run the rounds that `next` gives and add their results until `next` is None. `usable` are by node the
+    rails that can be used alone; `accusations` narrows the given ones where possible."""
 
     def __init__(self, accused: Iterable[Accusation], proven: Sequence[str],
                  places: Mapping[str, Participant], usable: Mapping[str, Collection[int]],
@@ -187,9 +184,9 @@ class RailSearch:
             yield one
             return
         for number, each in bad.items():
-            name, fault = f"{one.name}/rail{number}", _of_link(each.fault)
-            yield self._narrowed(one, replace(each, object=Object.RAIL, name=name, fault=fault), number,
-                                 clear)
+            fault = faults.SLOW_LINK if each.fault == faults.SLOW else each.fault
+            yield self._narrowed(one, replace(each, object=Object.RAIL, name=f"{one.name}/rail{number}",
+                                              fault=fault), number, clear)
 
     def _of_leaf(self, one: Accusation, found: Mapping[int, _RailFindings]) -> Iterator[Accusation]:
         there = behind(one.name, self._places)
@@ -240,10 +237,6 @@ class RailSearch:
         why = f"with rail {number} alone, from the GPU beside it, {each.why}; {passed}"
         return replace(each, why=why, tests_for=(*one.tests_for, *each.tests_for),
                        tests_against=(*one.tests_against, *each.tests_against))
-
-
-def _of_link(fault: str) -> str:
-    return faults.SLOW_LINK if fault == faults.SLOW else fault
 
 
 def _count(tests: Iterable[PairTest], outcome: PairOutcome) -> int:

@@ -104,11 +104,8 @@ def inside(groups: Iterable[Sequence[str]], turn: int) -> list[NodePair]:
 
 
 def between(groups: Sequence[Sequence[str]], turn: int, met: Iterable[NodePair] = ()) -> list[NodePair]:
-    """Pairs across groups: groups meet as wholes, node by node, and no pair meets twice.
-
-    Nodes that are left over, as groups differ in size or are odd in number, are paired among themselves as
-    far as possible.
-    """
+    """Pairs across groups: groups meet as wholes, node by node, and no pair meets twice. Nodes that are left
+    over, as groups differ in size or are odd in number, are paired among themselves as far as possible."""
     if len(groups) < 2:
         return []
     known = set(met)
@@ -176,13 +173,10 @@ def with_proven(suspects: Sequence[str], proven: Iterable[str], sites: Sites,
 
 
 def rings(places: Iterable[Participant], count: int) -> tuple[tuple[str, ...], ...]:
-    """Orders of all nodes for a ring, at most `count`, the first by leaf.
-
-    No two have a link between the same two units in common.
+    """Orders of all nodes for a ring, at most `count`, the first by leaf; no two share a link of two units.
 
     An all-reduce that passes proves the links of its ring and no others. These are Walecki's Hamiltonian
-    cycles (Lucas, "Récréations mathématiques" II, 1883): n units have (n - 1) // 2 of them without a common
-    edge, so fewer come back where there are no more.
+    cycles (Lucas, "Récréations mathématiques" II, 1883): n units have (n - 1) // 2 without a common edge.
     """
     sites = Sites(places)
     units: dict[tuple[NodeGroup, str], list[str]] = {}

@@ -46,10 +46,8 @@ _TOGETHER = (BurnInStage.ALL, BurnInStage.TRAIN, BurnInStage.SOAK)
 
 
 class RunState:
-    """`next` is the step to run now, or the state to go on with: itself where there is no step.
-
-    `after` is the state when that step is over with these results.
-    """
+    """`next` is the step to run now, or the state to go on with: itself where there is no step; `after` is
+    the state when that step is over with these results."""
 
     def next(self, run: BurninRun) -> StageStep | RunState:
         return self
@@ -130,10 +128,8 @@ class PairRounds(RunState):
 
 @dataclass(frozen=True)
 class RailRounds(RunState):
-    """Rounds of accused and proven nodes by single rails.
-
-    Round `number` has the pairs `by_rail`; `steps` are left of it, `results` are there.
-    """
+    """Rounds of accused and proven nodes by single rails: round `number` has the pairs `by_rail`, `steps` are
+    left of it, `results` are there."""
 
     pairs: PairRounds
     rails: RailSearch
@@ -252,10 +248,7 @@ class AllSizes(RunState):
 
 @dataclass(frozen=True)
 class PartsOfAll(RunState):
-    """A failure that only scale shows: halves of the leaves, filled up with good nodes.
-
-    `number` parts were run.
-    """
+    """A failure that only scale shows: halves of the leaves, filled up with good nodes; `number` were run."""
 
     stage: BurnInStage
     bisection: Bisection

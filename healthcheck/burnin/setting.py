@@ -63,10 +63,7 @@ def size_of(size: float) -> int:
 
 
 def algo_of(task: Task) -> str:
-    """The algorithm that the task's environment asks NCCL for; "auto" where it may choose.
-
-    Of a sweep: whether it may use NVLS.
-    """
+    """The algorithm that is asked of NCCL, "auto" for any; of a sweep whether it may use NVLS."""
     if task.kind is TaskKind.SIZES:
         return sizes.asked_for(task)
     asked = task.environment.get("NCCL_ALGO", "").strip().lower()
@@ -78,10 +75,8 @@ def algo_of(task: Task) -> str:
 def measures(
     results: Iterable[TaskResult], places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware],
 ) -> Iterator[Measure]:
-    """The figures of whole tasks; of a task that is not whole nothing counts. `hardware` is by SKU.
-
-    Those of a link burn are none: the plan says by pair what is expected, and `fabricresult` judges it.
-    """
+    """The figures of whole tasks; of a task that is not whole nothing counts. `hardware` is by SKU. Those of
+    a link burn are none: the plan says by pair what is expected, and `fabricresult` judges it."""
     for result in results:
         if result.whole and result.task.stage is not BurnInStage.FABRIC:
             of = {TaskKind.ALLREDUCE: _of_task, TaskKind.SIZES: _of_sizes, TaskKind.STORAGE: _of_storage,
@@ -103,10 +98,8 @@ def _of_ranks(result: TaskResult, places: Mapping[str, Participant],
 
 
 def unusual_size(task: Task) -> int:
-    """The size of a rank's own work, where a parameter gives another one than a GPU's default; else 0.
-
-    Rows of a matrix, or bytes: what another size reached is neither published nor learned for the default.
-    """
+    """The size of a rank's own work (rows of a matrix, or bytes), where a parameter gives another one than a
+    GPU's default, for which nothing is published or learned; else 0."""
     for name in ("n", "bytes"):
         if name in PARAMS[task.kind.value]:
             given = task.params.get(name, 0)
@@ -173,21 +166,25 @@ def setting_of(result: TaskResult, places: Mapping[str, Participant],
     """The conditions of a collective. What nodes differ in is that of the lesser one."""
     task, first = result.task, result.reports[0]
     nodes = task.nodes
-    there = [places[node] for node in nodes if node in places]
-    alone = rail_of(task) is not None
-    domains = {place.domain for place in there}
+    inside, nics, gbps = ways_of(task, [places[node] for node in nodes if node in places], hardware)
     gpus = (max(sum(seat.node == node for seat in task.seats) for node in nodes)
             if len(nodes) < 3 else round(len(task.seats) / len(nodes)))
-    inside = (task.stage is not BurnInStage.RAIL if len(nodes) == 1 else len(domains) == 1
-              and None not in domains)
     return Setting(
-        BUSBW, task.stage.value, _gpu(first, places, hardware), gpus, len(nodes),
-        0 if inside else 1 if alone else min((len(place.rails) for place in there), default=0),
-        0
-        if inside else min((hardware.get(place.sku or "", SkuHardware()).gbps for place in there), default=0),
+        BUSBW, task.stage.value, _gpu(first, places, hardware), gpus, len(nodes), nics, gbps,
         size_of(first.figures.get("size_bytes", 0)), algo_of(task),
-        min(_watts(report) for report in result.reports), inside,
-        backend_of(first))
+        min(_watts(report) for report in result.reports), inside, backend_of(first))
+
+
+def ways_of(task: Task, there: Sequence[Participant],
+            hardware: Mapping[str, SkuHardware]) -> tuple[bool, int, float]:
+    """Whether a collective stays within a node or NVLink domain; else by how many NICs of a node it leaves,
+    and their rate: the least of these nodes."""
+    domains = {place.domain for place in there}
+    if (task.stage is not BurnInStage.RAIL if len(task.nodes) == 1
+            else len(domains) == 1 and None not in domains):
+        return True, 0, 0
+    nics = 1 if rail_of(task) is not None else min((len(place.rails) for place in there), default=0)
+    return False, nics, min((hardware.get(place.sku or "", SkuHardware()).gbps for place in there), default=0)
 
 
 def subject(task: Task) -> tuple[Object, str]:

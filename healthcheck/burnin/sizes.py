@@ -1,7 +1,6 @@
 """Results of sweeps over sizes: how long each size took, and what NCCL chose. Pure.
 
-Only a site's learned floors judge such a figure. At small sizes it is the latency of launches, links and
-switches; nothing is published about it, and it scatters too much to compare equals.
+Only learned floors judge them: latencies are not published, and scatter too much to compare equals.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from statistics import median
 
 from healthcheck.burnin import limits
 from healthcheck.burnin.figures import LATENCY
-from healthcheck.burnin.listing import listed
 from healthcheck.burnin.model import Task, TaskKind, TaskResult
 from healthcheck.burnin.params import PARAMS, ladder
+from inventory.text import listed
 
 CHOSE = "nccl_chose"        # the fact: "8:RING/LL 64:RING/LL ..."
 NVLS = "NCCL_NVLS_ENABLE"

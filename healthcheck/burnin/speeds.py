@@ -1,7 +1,6 @@
 """How fast an all-reduce should be, and when to give it up: from its floor, else its ports' rate.
 
-A task slower than its floor is judged by its figures, so it must come to its end. Only a far slower one is
-given up.
+A task slower than its floor must come to its end, to be judged; only a far slower one is given up.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.model import BurnInStage, Participant, Task
 from healthcheck.burnin.params import PARAMS
 from healthcheck.burnin.published import BUSBW, Setting, learning_stage
-from healthcheck.burnin.setting import SkuHardware, algo_of, rail_of
+from healthcheck.burnin.setting import SkuHardware, algo_of, ways_of
 
 GB = 1e9
 SOUND = 0.8             # of the ports' rate, for a ring between nodes at large sizes
@@ -43,13 +42,8 @@ class Speeds:
         """That of a task's all-reduces."""
         there = [places[node] for node in task.nodes]
         first = self.hardware.get(there[0].sku or "", SkuHardware())
-        domains = {place.domain for place in there}
-        inside = (task.stage is not BurnInStage.RAIL if len(there) == 1 else len(domains) == 1
-                  and None not in domains)
-        gbps = 0.0 if inside else min(self.hardware.get(place.sku or "", SkuHardware()).gbps
-                                      for place in there)
-        nics = (0 if inside else 1 if rail_of(task) is not None
-                else min(max(1, len(place.rails)) for place in there))
+        inside, nics, gbps = ways_of(task, there, self.hardware)
+        nics = nics if inside else max(1, nics)
         size = int(task.params.get("bytes", PARAMS["allreduce"]["bytes"][0]))
         setting = Setting(BUSBW, task.stage.value, first.gpu, round(len(task.seats) / len(there)), len(there),
                           nics, gbps, size, algo_of(task), nvlink=inside)

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 
 from healthcheck.burnin import faults, limits
 from healthcheck.burnin.counters import FULL
-from healthcheck.burnin.listing import listed
 from healthcheck.burnin.merged import task_of
 from healthcheck.burnin.model import Accusation, BurnInStage, Object, TaskResult
-from inventory.text import clean
+from inventory.text import clean, listed
 
 Part = tuple[str, str]      # (subject, counter): ("gpu5", "pcie_replays")
 
@@ -41,12 +40,9 @@ NANOSECONDS = "_ns"
 
 @dataclass(frozen=True)
 class StageCounters:
-    """The counters of one node in one stage, read right before and right after it.
-
-    `read` is by subject how many were read both times. `grew` holds those that grew (subject, counter,
-    growth), `unknown` those that are unknown, and why; all others did not grow. `why` says why none of them
-    is known.
-    """
+    """The counters of one node in one stage, read right before and right after it: by subject how many were
+    `read` both times, those that `grew` (subject, counter, growth), those that are `unknown`, and why; all
+    others did not grow. `why` says why none of them is known."""
 
     stage: BurnInStage
     node: str

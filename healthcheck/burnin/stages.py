@@ -64,12 +64,10 @@ _LONG_S = 1800.0        # beyond that the factor of the time limit is smaller
 @dataclass(frozen=True)
 class BurnInWork:
     """What to run: a length, the site's parameters by "kind.name", and by node the environment for its ports.
-
     `speeds` are the expected speeds of all-reduces, `patience` the time limits; `env` is by node the site's
     NCCL settings, `nvls` are the nodes whose NVSwitches can reduce, and `storage` the mounts that every node
     tests. `fabric` is what a link burn is planned from (None: no one said). Another `seed` pairs other nodes:
-    a burn-in tests few of all paths, and the next one should test others.
-    """
+    a burn-in tests few of all paths, and the next one should test others."""
 
     length: str = "quick"
     params: Mapping[str, int | float | str] = field(default_factory=lambda: MappingProxyType({}))
@@ -85,10 +83,7 @@ class BurnInWork:
 
 @dataclass(frozen=True)
 class StageStep:
-    """Tasks of one stage that may run at the same time.
-
-    `seconds` is how long the longest is expected to take.
-    """
+    """Tasks of one stage that may run at once; `seconds` is how long the longest is expected to take."""
 
     stage: BurnInStage
     name: str
@@ -238,10 +233,7 @@ def pairs(round_: rounds.Round, places: Mapping[str, Participant], work: BurnInW
 
 def together(stage: BurnInStage, number: int, orders: Sequence[Sequence[str]],
              places: Mapping[str, Participant], work: BurnInWork) -> list[StageStep]:
-    """All-reduces of many nodes, or trainings, one for each order; `number` is the first one's.
-
-    The soak is one that lasts.
-    """
+    """All-reduces of many nodes, or trainings, one for each order; `number` is the first one's."""
     ramp_s = RAMP_TOGETHER_S[stage]
     kind = TaskKind.TRAIN if stage is BurnInStage.TRAIN else TaskKind.ALLREDUCE
     params = (_given(work, kind, "soak", {"ramp_s": ramp_s}) if stage is BurnInStage.SOAK
@@ -256,10 +248,8 @@ def together(stage: BurnInStage, number: int, orders: Sequence[Sequence[str]],
 
 def fabric(one: FabricRound, places: Mapping[str, Participant],
            work: BurnInWork) -> tuple[StageStep, list[str]]:
-    """One round of a link burn, and why pairs of it cannot be run, a line each.
-
-    Data is checked as it comes, but no other collective is tested: links would be idle.
-    """
+    """One round of a link burn, and why pairs of it cannot be run, a line each. Data is checked as it comes,
+    but no other collective is tested: links would be idle."""
     means = work.fabric.means if work.fabric is not None else FabricMeans.ALLREDUCE
     run_s = fabricwork.RUN_S[work.length]
     if means is FabricMeans.WRITE:
@@ -276,10 +266,7 @@ def fabric(one: FabricRound, places: Mapping[str, Participant],
 
 def planned(places: Sequence[Participant], work: BurnInWork,
             wanted: Collection[BurnInStage]) -> list[StageStep]:
-    """The steps of a burn-in in which no one is accused.
-
-    Pairs across leaves include those in a leaf, which come first.
-    """
+    """The steps of a burn-in in which no one is accused; pairs in a leaf come before those across."""
     by_name = {place.node: place for place in places}
     steps: list[StageStep] = []
     if BurnInStage.NODE in wanted:
@@ -366,11 +353,8 @@ def _step_s(params: Mapping[str, Any], bytes_a_second: float) -> float:
 
 
 def limit(task: Task, speed: Speed, patience: Patience) -> float:
-    """After how many seconds a task is given up.
-
-    That is time to begin, and three times what is expected, or what it takes at the least speed that may
-    finish; of the hours of a soak only the rest.
-    """
+    """After how many seconds a task is given up: time to begin, and three times what is expected, or what it
+    takes at the least speed that may finish; of the hours of a soak only the rest."""
     size = len(task.nodes), len(task.seats)
     whole, slowest = (expected(task.kind, task.params, *size, rate) for rate in (speed.usual, speed.least))
     return patience.start(len(task.seats)) + max(3 * min(whole, _LONG_S), 1.2 * whole, slowest)
@@ -389,10 +373,7 @@ def step(stage: BurnInStage, name: str, tasks: Sequence[Task], places: Iterable[
 
 
 def _params(work: BurnInWork, kind: TaskKind, **more: Any) -> dict[str, Any]:
-    """The parameters of a kind: by length, then `more`, then the site's.
-
-    In a soak only the last all-reduce is long.
-    """
+    """The parameters of a kind: by length, `more`, the site's; of a soak only the last all-reduce is long."""
     length = "standard" if work.length == "soak" and kind is TaskKind.ALLREDUCE else work.length
     return _given(work, kind, length, {"ramp_s": RAMP_S, **more})
 

@@ -38,12 +38,9 @@ _OF_PAIRS = (BurnInStage.LEAF_PAIRS, BurnInStage.LEAF_CONFIRM, BurnInStage.CROSS
 
 
 class BurninRun:
-    """A burn-in: `begin`, then run each step of `next`, `add` results, `step_over`; at last `end`.
-
-    `out` are the nodes that left, each with why; `found` the accusations by comparison of tasks; `missing`
-    why stages were not run; `doubts` why nodes cannot pass; `withheld` nodes whose results do not count, and
-    why.
-    """
+    """A burn-in: `begin`, then run each step of `next`, `add` results, `step_over`; at last `end`. `out` are
+    the nodes that left, each with why; `found` the accusations by comparison of tasks; `missing` why stages
+    were not run; `doubts` why nodes cannot pass; `withheld` nodes whose results do not count, and why."""
 
     def __init__(self, places: Sequence[Participant], work: BurnInWork, wanted: Collection[BurnInStage],
                  floors: Floors, hardware: Mapping[str, SkuHardware]) -> None:
@@ -193,21 +190,14 @@ class BurninRun:
             self.out.setdefault(node, why)
 
     def accuse_by_watching(self, results: Iterable[TaskResult]) -> None:
-        """The nodes that single tasks accuse leave.
-
-        Faults of mounts are left to the judge, who sees what all nodes share.
-        """
+        """The nodes that single tasks accuse leave; not for faults of mounts, which the judge compares."""
         self.accuse(one for result in results if result.task.kind is not TaskKind.STORAGE
                     for one in result.accusations)
 
     def drop_noise(self, tests: Collection[str]) -> None:
-        """Takes back what noise can cause: by these tests of pairs, and by tests of single rails that accuse
-        nodes which no pair named.
-
-        It is one task's word. A pair that passed when it was measured again speaks against it, unless other
-        tests said the same of the same part: noise does not choose. Tests of single rails narrow accusations,
-        but make none.
-        """
+        """Takes back what noise can cause: by these tests of pairs, and by tests of single rails (which only
+        narrow accusations) that accuse nodes which no pair named. A pair that passed when it was measured
+        again speaks against it, unless other tests said the same of the same part: noise does not choose."""
         named = {node for one in self.found for node in self._behind(one)}
         often = self._named_again()
 

@@ -45,11 +45,8 @@ _NONE = 1e-12
 
 @dataclass(frozen=True)
 class PeerComparison:
-    """One value beside its equals.
-
-    `off` is whether it is an outlier on the bad side, None where that is unknown (`why`). `z` is None where
-    the equals do not scatter; then the ratio decides alone.
-    """
+    """One value beside its equals. `off`: whether it is an outlier on the bad side, None where unknown
+    (`why`). `z` is None where the equals do not scatter; then the ratio decides alone."""
 
     value: float
     off: bool | None
@@ -61,10 +58,7 @@ class PeerComparison:
 
 
 def median(values: Iterable[float]) -> float:
-    """The middle value, or the mean of the two.
-
-    Raises ValueError where there is none, or where one is no number.
-    """
+    """The middle value, or the mean of the two; ValueError where there is none, or one is no number."""
     known = list(values)
     if not known or not all(map(math.isfinite, known)):
         raise ValueError("the median of nothing, or of what is no number")
@@ -100,10 +94,7 @@ def deviations(equals: int) -> float:
 def slow(values: Mapping[str, float], *, least: int = LEAST_EQUALS,
          ratio: float = LEAST_RATIO) -> dict[str, PeerComparison]:
     """Compares equals (same stage, power cap, hops, size) with their median; these are rates, more is better.
-
-    Values that are not positive and finite are not judged and do not count; with fewer than `least` of the
-    others none is judged.
-    """
+    Values that are not positive and finite do not count; with fewer than `least` others none is judged."""
     known = {name: value for name, value in values.items() if _measured(value)}
     found = {name: PeerComparison(value, None, why="not a figure that can be judged") for name,
              value in values.items() if name not in known}
@@ -126,10 +117,7 @@ def least_share(equals: int, deviation: float, ratio: float = LEAST_RATIO) -> fl
 
 
 def sound(values: Iterable[float], judged: int) -> float:
-    """The floor that so many more sound machines with such values all reach.
-
-    Few values are taken to scatter by at least `NOISE`.
-    """
+    """The floor that so many more sound machines with such values (scattered by `NOISE`) all reach."""
     known = list(values)
     middle, sigma = median(known), SIGMA * mad(known)
     sigma = sigma * (1 + 4 / math.sqrt(len(known))) if len(known) >= _MANY else max(sigma, NOISE * middle)

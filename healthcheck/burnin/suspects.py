@@ -45,11 +45,8 @@ def disputed(weighed: WeighedEvidence) -> dict[CandidateCause, None]:
 
 
 class Suspects:
-    """The state of the tests of suspects.
-
-    `tried` counts their passed tests, of at most `tries` for a node and `paths` for a path; `confirmed` are
-    the nodes that failed with a proven one.
-    """
+    """The state of the tests of suspects. `tried` counts their passed tests, of at most `tries` for a node
+    and `paths` for a path; `confirmed` are the nodes that failed with a proven one."""
 
     def __init__(self, weighed: WeighedEvidence, tried: Mapping[CandidateCause, int], tries: int = 1,
                  paths: int = 1, confirmed: Collection[str] = ()) -> None:
@@ -153,10 +150,8 @@ class Suspects:
         return best if best is not None and self._tells(best, rival) >= DECIDES else None
 
     def of_groups(self, cause: CandidateCause, rival: Rival, used: Collection[str]) -> list[NodePair]:
-        """Tests of leaves on which this explanation and the best one differ; [] where there are none.
-
-        They pair all nodes of two such leaves, or of one and another, where the explanations differ most.
-        """
+        """Tests of leaves on which this explanation and the best one differ, all nodes of two such leaves or
+        of one and another, where they differ most; [] where they do not."""
         sites, best = self._evidence.sites, self._weighed.best
         bad = {each.name for each in (*self._issue, *best) if each.kind in ("node", "out")} | set(used)
         by = (sites.near if cause.kind != "between" and cause.group is not None

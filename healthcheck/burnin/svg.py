@@ -8,10 +8,9 @@ from html import escape
 
 from healthcheck.burnin import matrix as matrices
 from healthcheck.burnin.document import Burnin
-from healthcheck.burnin.listing import listed
-from healthcheck.burnin.matrix import MEANING, SLOW, SLOWER, Cell, Matrix, PairState
+from healthcheck.burnin.matrix import MEANING, SLOW, SLOWER, Cell, Matrix
 from healthcheck.burnin.shares import NodeShares, Shares, ShareState, StageShare, shares
-from inventory.text import clean
+from inventory.text import clean, listed
 
 MOST_ROWS = 64      # of nodes; those accused or behind are all shown
 _MOST_LEAVES, _MOST_OF_LEAF = 4, 48
@@ -28,10 +27,6 @@ _COLOURS = {
     "good": ("#d6e6f4", "#14161a", "#24435f", "#e6edf3"),
     "untested": ("#eeeeee", "#6a6a6a", "#2b2f36", "#9aa4b2"),
 }
-_SHARE = {ShareState.FAILED: "failed", ShareState.SLOW: "slow", ShareState.SLOWER: "slower",
-          ShareState.GOOD: "good", ShareState.UNTESTED: "untested"}
-_PAIRS = {PairState.FAILED: "failed", PairState.SLOW: "slow", PairState.SLOWER: "slower",
-          PairState.GOOD: "good", PairState.UNTESTED: "untested"}
 _KEY = (("failed", "not done, or wrong data"), ("slow", f"below its floor, or {SLOW:.0%} of the median"),
         ("slower", f"below {SLOWER:.0%} of the median"), ("good", "well"),
         ("untested", "nothing to compare with, or not measured"))
@@ -105,7 +100,7 @@ def _table(found: Shares, shown: list[NodeShares], names: float, title: str) -> 
 
 
 def _cell(row: NodeShares, stage: str, cell: StageShare, x: float, y: float) -> Iterator[str]:
-    name = _SHARE[cell.state]
+    name = cell.state.name.lower()
     share = f"{cell.share:.0%}" if cell.share is not None else ""
     words = share or ("failed" if cell.state is ShareState.FAILED else "-")
     tip = _text(f"{row.node}, {stage}: {cell.words or words}", 400)
@@ -125,7 +120,7 @@ def _leaf(of: Matrix, leaf: str, top: float) -> Iterator[str]:
     for (row, column), one in of.cells.items():
         if column < len(names):
             for x, y in ((column, row), (row, column)):
-                yield (f'<rect class="{_PAIRS[one.state]}" x="{left + _PAIR * x:.1f}" '
+                yield (f'<rect class="{one.state.name.lower()}" x="{left + _PAIR * x:.1f}" '
                        f'y="{top + _PAIR * y:.1f}" width="{_PAIR - 1}" height="{_PAIR - 1}">'
                        f"<title>{_pair(of, row, column, one)}</title></rect>")
 

@@ -39,10 +39,8 @@ class TaskState(Enum):
 
 
 class TaskRun:
-    """A task from `sent` on. Messages about a rank count only from the rank's own node.
-
-    No rank enters a collective before all have joined, so that missing ranks are known by name.
-    """
+    """A task from `sent` on. Messages about a rank count only from the rank's own node. No rank enters a
+    collective before all have joined, so that missing ranks are known by name."""
 
     def __init__(self, task: Task, patience: Patience, sent: float) -> None:
         self.task = task
@@ -103,8 +101,7 @@ class TaskRun:
         return self.state is TaskState.JOINING and not self._joined() and not self._failed()
 
     def order(self, now: float, hold: bool = False) -> str | None:
-        """The order for all its agents now: "go", "stop" or None. With `hold` those that have joined wait
-        for other tasks."""
+        """The order for all its agents: "go", "stop" or None; with `hold` the joined wait for other tasks."""
         if self.state is TaskState.STOPPING or (
                 hold and self.state is TaskState.JOINING and self._joined() and not self._failed()):
             return None
@@ -138,10 +135,7 @@ class TaskRun:
         return self._ended() or passed > LEFT_S or (passed > NEWS_S and all_ended)
 
     def result(self, now: float) -> TaskResult:
-        """The task's result.
-
-        `named_after` counts from the beginning of the trouble; for what only reports show, from the go.
-        """
+        """The task's result. `named_after` counts from the beginning of the trouble, else from the go."""
         reports = tuple(self._report(rank, seen) for rank, seen in enumerate(self._seen))
         if self._trouble is not None:
             accusations = (*self._trouble.accusations, *wrong_data(self.task, reports))

@@ -20,10 +20,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from healthcheck.burnin.checksums import SAME_SETUP, ChecksumJudgement, named
+from healthcheck.burnin import limits
+from healthcheck.burnin.checksums import SAME_SETUP, ChecksumJudgement
 from healthcheck.burnin.faults import WRONG_DATA
 from healthcheck.burnin.model import Accusation, Object, RankReport, Task, TaskKind, TaskResult
 from healthcheck.burnin.setting import backend_of
+from inventory.text import listed
 
 _NAME = re.compile(r"train_(weights|grads|sum)_([0-9]{1,12})")
 _WEIGHTS, _GRADS, _SUM = "weights", "grads", "sum"
@@ -115,7 +117,8 @@ def _accusations(task: Task, evidence: _Evidence) -> Iterable[Accusation]:
     if not evidence.any_of:
         return
     seats = [task.seats[rank] for rank in sorted(evidence.any_of)]
-    why = f"{next(iter(evidence.any_of.values()))}; one of {named(seats)}, or the path between them"
+    who = listed(list(map(str, seats)), limits.NAMES)
+    why = f"{next(iter(evidence.any_of.values()))}; one of {who}, or the path between them"
     nodes = {seat.node for seat in seats}
     if len(nodes) == 1:
         yield Accusation(Object.NODE, nodes.pop(), WRONG_DATA, why, (task.id,))
@@ -126,10 +129,8 @@ def _accusations(task: Task, evidence: _Evidence) -> Iterable[Accusation]:
 
 
 def odd_nodes(results: Iterable[TaskResult]) -> ChecksumJudgement:
-    """Accuses nodes whose training alone had other weights than that of most equals; a tie names no one.
-
-    Nodes whose own ranks differ are left out.
-    """
+    """Accuses nodes whose training alone had other weights than that of most equals; a tie names no one, and
+    nodes whose own ranks differ are left out."""
     groups: dict[tuple[object, ...], dict[str, tuple[_Parts, Task, str]]] = defaultdict(dict)
     for result in results:
         if result.task.kind is not TaskKind.TRAIN or len(result.task.nodes) != 1 or not result.whole:
@@ -149,7 +150,7 @@ def odd_nodes(results: Iterable[TaskResult]) -> ChecksumJudgement:
             # Ranks of one node are each other's equals.
             alone.update((node, backend) for node, (_, task, backend) in of.items() if len(task.seats) == 1)
         elif usual is None:
-            name = f"training of {named(sorted(of))}"
+            name = f"training of {listed(sorted(of), limits.NAMES)}"
             doubtful[name] = frozenset(of)
             tests = tuple(task.id for _, task, _ in of.values())
             accusations.append(Accusation(Object.UNEXPLAINED, name, WRONG_DATA,

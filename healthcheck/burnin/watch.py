@@ -35,11 +35,8 @@ class Patience:
     """How long, in seconds, until something is a failure.
 
     A stall is `stall` seconds, or `iterations` of the task's own; of a mount `storage`, as a file system may
-    take that long to fail over.
-
-    `setup` is for a process group's start and first iteration, and `setup_each` is added to it for every
-    rank, because each makes connections to others through the one store at the head. An inventory sets
-    `setup` with `burnin: {setup_s: 300}`.
+    take that long to fail over. `setup` (of an inventory: `burnin: {setup_s: 300}`) is for a process group's
+    start and first iteration, `setup_each` more for every rank: each connects through the head's one store.
     """
 
     settle: float = 0.5
@@ -59,12 +56,9 @@ class Patience:
 
 @dataclass(frozen=True)
 class RankState:
-    """One rank as the head knows it.
-
-    `heard` is its agent's last message about it; `ended` when its process ended, with waitpid's `code` or
-    `signal`, and the `last_line` that it printed; `raised` is the error it reported, `done` whether it
-    reported success. `lost` is when its node's agent disconnected.
-    """
+    """One rank as the head knows it. `heard` is its agent's last message about it; `ended` when its process
+    ended, with waitpid's `code` or `signal`, and the `last_line` that it printed; `raised` is the error it
+    reported, `done` whether it reported success; `lost` is when its node's agent disconnected."""
 
     seat: Seat
     joined: float | None = None
@@ -126,10 +120,8 @@ def trouble(task: Task, ranks: Sequence[RankState], sent: float, went: float | N
 
 def overdue(task: Task, ranks: Sequence[RankState], over: float, went: float | None, now: float,
             patience: Patience) -> StopReason | None:
-    """The same for a task whose time was over at `over`; None while it may be slow or hung.
-
-    A move after that time shows that it is slow; without one, `trouble` names who hangs.
-    """
+    """The same for a task whose time was over at `over`; None while it may be slow or hung: a move after that
+    time shows that it is slow; without one, `trouble` names who hangs."""
     why = f"not done after the task's {task.seconds:.3g} s"
     if went is None:
         absent = {rank: (faults.ABSENT, why) for rank, seen in enumerate(ranks) if seen.joined is None}
@@ -209,10 +201,7 @@ def _ends(task: Task, ranks: Sequence[RankState], first: float) -> tuple[Accusat
 
 
 def _by_itself(seen: RankState, several: bool) -> bool:
-    """Whether the error that it reported is its own.
-
-    Connections are made in setup: what fails there is shared unless the error is certainly its own.
-    """
+    """Whether its error is its own: in setup, where connections are made, only if certain."""
     phase, error = seen.progress.phase, seen.raised or ""
     if not several or (phase not in _TOGETHER and not is_connection_error(error)):
         return phase not in _SHARED

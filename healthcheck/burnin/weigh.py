@@ -1,8 +1,5 @@
 """The evidence of pairs: tests, what each depends on, and which tests speak for or against a cause.
-
-A cause is a node, its way out, one pair's path, a whole leaf, its uplinks, or the path between two leaves.
-`explain` weighs sets of them.
-"""
+`explain` weighs sets of causes."""
 
 from __future__ import annotations
 
@@ -20,10 +17,7 @@ SOFT = (faults.SLOW, faults.SLOW_LINK, faults.SLOW_COMPUTE, faults.JITTER, fault
 
 
 class PairOutcome(Enum):
-    """The outcome of a pair's test.
-
-    UNKNOWN: it was not run, not whole, or could not be judged. It clears no one.
-    """
+    """The outcome of a pair's test. UNKNOWN (not run, not whole, not to be judged) clears no one."""
 
     PASS = "pass"  # noqa: S105
     FAIL = "fail"
@@ -32,10 +26,7 @@ class PairOutcome(Enum):
 
 @dataclass(frozen=True)
 class PairTest:
-    """One test of a pair: the task's id, outcome and fault.
-
-    `whole` is whether it was measured, even if it could not be judged.
-    """
+    """One test of a pair: the task's id, outcome and fault; whether it was measured, even if not judged."""
 
     pair: NodePair
     test: str
@@ -50,11 +41,8 @@ class PairTest:
 
 
 class CandidateCause(NamedTuple):
-    """What may be guilty, by kind.
-
-    A "node", its way "out" beyond its neighbours, the path of a "pair" of nodes or "between" two groups, a
-    group's "uplinks", or all "inside" it.
-    """
+    """What may be guilty, by kind: a "node", its way "out" beyond its neighbours, the path of a "pair" of
+    nodes or "between" two groups, a group's "uplinks", or all "inside" it."""
 
     kind: str
     name: str

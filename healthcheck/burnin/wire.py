@@ -61,20 +61,15 @@ def packed(message: dict[str, Any]) -> bytes:
 
 
 class Frames:
-    """Takes what arrives, in pieces of any size, and gives whole messages.
-
-    `most` bounds a frame, and may be changed on the way.
-    """
+    """Takes what arrives, in pieces of any size, and gives whole messages; `most` bounds a frame."""
 
     def __init__(self, most: int = MOST_FRAME) -> None:
         self.most = most
         self._have = bytearray()
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
-        """The messages that are whole now.
-
-        Raises Garbled at the first that is none; those before it are lost with it.
-        """
+        """The messages that are whole now. Raises Garbled at the first that is none; those before are
+        lost."""
         self._have += data
         found = []
         at = 0
@@ -127,11 +122,9 @@ def decoded(text: Any) -> bytes:
 
 
 class HeadConnection:
-    """A node's end of a connection.
-
-    One thread may `receive` while others `send`; `ask` is for connections without a receiving thread. After
-    OSError (EOFError: an orderly end) or Garbled it is of no further use.
-    """
+    """A node's end of a connection. One thread may `receive` while others `send`; `ask` is for connections
+    without a receiving thread. After OSError (EOFError: an orderly end) or Garbled it is of no further
+    use."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -147,10 +140,7 @@ class HeadConnection:
             self._sock.sendall(data)
 
     def receive(self, seconds: float | None = None) -> dict[str, Any]:
-        """The next message. Raises TimeoutError after `seconds` without one, EOFError at the end.
-
-        Raises TimeoutError when none has come after `seconds`, EOFError when the other side has hung up.
-        """
+        """The next message. Raises TimeoutError after `seconds` without one, EOFError at the end."""
         end = None if seconds is None else time.monotonic() + seconds
         while not self._found:
             # Not the socket's timeout: that would also interrupt what another thread sends.
@@ -163,10 +153,8 @@ class HeadConnection:
         return self._found.pop(0)
 
     def ask(self, message: dict[str, Any], seconds: float = 0.0) -> dict[str, Any]:
-        """Sends a request and returns the answer, waiting at most `seconds` and a margin.
-
-        Raises RequestRefused with the other side's reason.
-        """
+        """Sends a request and returns the answer, waiting at most `seconds` and a margin. Raises
+        RequestRefused with the other side's reason."""
         with self._asking:
             self.send(message)
             answer = self.receive(seconds + _SPARE_S)
@@ -192,10 +180,7 @@ def _readable(sock: socket.socket, seconds: float) -> bool:
 
 
 def connected(hosts: list[str], port: int, seconds: float = 10.0) -> socket.socket:
-    """A connection to the first of these hosts that takes one, each asked for at most its share of `seconds`.
-
-    Raises OSError.
-    """
+    """A connection to the first of these hosts that takes one, within its share of `seconds`, or OSError."""
     client = os.environ.get("SSH_CONNECTION", "").partition(" ")[0]
     hosts = [host for host in (client if host == SSH_CLIENT else host for host in hosts) if host]
     if not hosts:
@@ -217,10 +202,7 @@ def connected(hosts: list[str], port: int, seconds: float = 10.0) -> socket.sock
 
 def greeted(sock: socket.socket, role: str, node: str, run: str, token: str,
             seconds: float = 10.0) -> HeadConnection:
-    """The connection after both sides have proved that they know the token.
-
-    Raises OSError, EOFError, Garbled, Refused.
-    """
+    """The connection after both sides proved the token. Raises OSError, EOFError, Garbled, RequestRefused."""
     link = HeadConnection(sock)
     challenge = link.receive(seconds).get("challenge")
     if not isinstance(challenge, str):
@@ -257,10 +239,8 @@ class TaskKeys:
         return int(self._link.ask({"op": "add", "key": self._task + key, "amount": amount})["number"])
 
     def compare_set(self, key: str, expected: bytes, desired: bytes) -> bytes:
-        """Sets `desired` if the key's value is `expected`, which b"" also is for a key without one.
-
-        Returns the key's value afterwards; for a key without one, `expected`.
-        """
+        """Sets `desired` if the key's value is `expected`, which b"" also is for a key without one. Returns
+        the key's value afterwards; for a key without one, `expected`."""
         answer = self._link.ask({"op": "compare-set", "key": self._task + key, "expected": coded(expected),
                                  "value": coded(desired)})
         return decoded(answer.get("value"))

@@ -34,10 +34,10 @@ from math import comb
 
 from healthcheck.burnin import limits
 from healthcheck.burnin.faults import WRONG_DATA
-from healthcheck.burnin.listing import listed
 from healthcheck.burnin.model import Accusation, Object, RankEnd, RankReport, Task, TaskKind, WrongData
 from healthcheck.burnin.storagejudge import wrong_of_nodes
 from healthcheck.burnin.training import unequal
+from inventory.text import listed
 
 CHANCE = 1 / 1000
 # Least iterations of an accusation, and how many times as many it may also explain.
@@ -59,10 +59,8 @@ _ANYWHERE, _EVERYWHERE = -1, 1 << 62     # no reported place; beyond all places
 
 @dataclass
 class _Evidence:
-    """The evidence of all iterations: who is accused, why and when, and what is still to be weighed.
-
-    The receiver of a sum is _ALL, or one rank.
-    """
+    """The evidence of all iterations: who is accused, why and when, and what is still to be weighed. The
+    receiver of a sum is _ALL, or one rank."""
 
     named: dict[tuple[int, str], set[int]] = field(default_factory=lambda: defaultdict(set))
     owned: set[tuple[int, int, int]] = field(default_factory=set)       # iteration, owner, receiver
@@ -89,10 +87,7 @@ class _Evidence:
 
 
 def wrong_data(task: Task, reports: Sequence[RankReport]) -> tuple[Accusation, ...]:
-    """Accusations of wrong data: GPUs first, then nodes and what is unexplained.
-
-    `reports` are in the order of ranks, one of each.
-    """
+    """Accusations of wrong data: GPUs first, then nodes and what is unexplained; `reports` by rank."""
     if task.kind is TaskKind.TRAIN:
         return unequal(task, reports)
     seen = {rank: _seen(report) for rank, report in enumerate(reports) if report.wrong or report.wrong_total}
@@ -226,10 +221,8 @@ def _chance(times: int, of: int, world: int) -> float:
 
 def _explained(evidence: _Evidence) -> None:
     """Removes failures that a rank accused in several iterations explains: two faults are far less likely.
-
     For an owner these are wrong sums whose elements have no owner; for wrong input all failures. If another
-    rank caused them, it shows when the task runs again without the accused.
-    """
+    rank caused them, it shows when the task runs again without the accused."""
     for reason, left in ((_SENT, (*evidence.owned, *evidence.unowned)), (_OWNED, tuple(evidence.unowned))):
         times = max((len(when) for (_, why), when in evidence.named.items() if why == reason), default=0)
         if times >= LEAST_TIMES and len({event[0] for event in left}) <= MOST_AS_WELL * times:
@@ -238,10 +231,8 @@ def _explained(evidence: _Evidence) -> None:
 
 
 def _partners(evidence: _Evidence) -> None:
-    """Accuses a rank of exchanges that takes part in all failures of several others.
-
-    Failures are explained that involve a rank accused of what it received, or in several iterations.
-    """
+    """Accuses a rank of exchanges that takes part in all failures of several others; explained failures are
+    those of a rank accused of what it received, or in several iterations."""
     partners: dict[int, set[int]] = defaultdict(set)
     for _, sender, receiver in evidence.exchanged:
         partners[sender].add(receiver)

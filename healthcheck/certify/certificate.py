@@ -14,15 +14,13 @@ from healthcheck.model.hardware import Hardware
 SCHEMA = "muster.certificate/1"
 NAMESPACE = "muster-certificate"
 STAGES = ("quick", "standard", "soak")      # lengths of burn-in; each includes those before it
+NONE = "none"       # a policy's word for no stage
 _NONE: Mapping[str, Any] = MappingProxyType({})
-
-# By component ("gpu 0000:18:00.0"), its identity (serial, uuid) and firmware.
 
 
 @dataclass(frozen=True)
 class Passed:
-    """A node's pass of a burn-in. `at` is its end; `result` the digest of its document;
-    `boot` the node's boot."""
+    """A node's pass of a burn-in that ended `at`; its document's digest, and the node's boot."""
 
     node: str
     stage: str
@@ -36,11 +34,8 @@ class Passed:
 
 @dataclass(frozen=True)
 class Certificate:
-    """A node's certificate. It passed `stage` at `at`, in unix seconds;
-    `renewed` is when a shorter one last confirmed it, or None.
-
-    `boot` is the boot of the last confirmation. Equal certificates have equal ids.
-    """
+    """A node's certificate. It passed `stage` at `at`, in unix seconds; `renewed` is when a shorter one last
+    confirmed it, `boot` the boot of that. Equal certificates have equal ids."""
 
     stage: str
     at: int
@@ -86,9 +81,23 @@ class CertificateManifest:
         return next((one for one in self.revoked if held is not None and one.id == held.id), None)
 
 
+@dataclass(frozen=True)
+class CertificatePolicy:
+    """Required stages: after `days` (minus a per-node part of `jitter_days`), after a reboot, for a new
+    component, and for new firmware on the same one; `none` requires nothing. At most `at_once` nodes are due
+    by age."""
+
+    days: float
+    jitter_days: float
+    at_once: int
+    age: str
+    rebooted: str
+    component: str
+    firmware: str
+
+
 def canonical(document: Any) -> bytes:
-    """A document's canonical text: sorted keys, no spaces, UTF-8, final line feed.
-    Raises ValueError for non-JSON data."""
+    """Canonical text: sorted keys, no spaces, UTF-8, final line feed. ValueError for non-JSON data."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False,
                       allow_nan=False).encode() + b"\n"
 
@@ -113,8 +122,7 @@ def numbered(node: str, held: Certificate) -> Certificate:
 
 
 def from_document(document: Any) -> CertificateManifest:
-    """The manifest of a document; raises ValueError for a bad one,
-    and for a certificate that does not fit its id."""
+    """The manifest of a document; ValueError for a bad one, or a certificate that does not fit its id."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ValueError(f"it is not {SCHEMA}")
     try:

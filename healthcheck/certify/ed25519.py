@@ -18,10 +18,8 @@ _WIDTH = 5                              # of the windows of a factor
 
 
 def ed25519_holds(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether the signature (64 bytes) of the message was made with the key of `public` (32 bytes).
-
-    Refuses non-canonical encodings of points and numbers, and keys of low order, which would fit any message.
-    """
+    """Whether the signature (64 bytes) of the message was made with the key of `public` (32 bytes). Refuses
+    non-canonical encodings of points and numbers, and keys of low order, which would fit any message."""
     if len(public) != 32 or len(signature) != 64:
         return False
     key = _point(public)
@@ -86,8 +84,7 @@ def _low(point: tuple[int, int, int, int]) -> bool:
 def _sum(
     first: int, one: tuple[int, int, int, int], second: int, two: tuple[int, int, int, int],
 ) -> tuple[int, int, int, int]:
-    """first * one + second * two, doubling for both at once (Straus),
-    with the factors in windows of odd digits (w-NAF)."""
+    """first * one + second * two, doubling for both at once (Straus), by windows of odd digits (w-NAF)."""
     terms = [(_digits(factor), _odd(point)) for factor, point in ((first, one), (second, two))]
     found = (0, 1, 1, 0)
     for at in range(max(len(digits) for digits, _ in terms) - 1, -1, -1):

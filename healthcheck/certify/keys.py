@@ -93,8 +93,7 @@ def load_keys(state: Path) -> KeyRing:
 
 
 def new_key(state: Path, cluster: str | None, who: str, now: float) -> Key:
-    """Makes a key; the first one signs at once. `cluster` names the cluster, only with the first key.
-    Raises CertificateError."""
+    """Makes a key; the first one signs at once, and names the `cluster`. Raises CertificateError."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
@@ -150,8 +149,7 @@ def retire_key(state: Path, name: str, now: float) -> Key:
 
 
 def signer_of(state: Path, keys: KeyRing) -> Signer:
-    """The current signer; raises CertificateError for a private key that others can read,
-    or that does not fit the public one."""
+    """The current signer; CertificateError for a private key that others can read or that does not fit."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_private_key

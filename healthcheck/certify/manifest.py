@@ -31,8 +31,7 @@ FOLDER, NAME = "certificates", "certificates.json"
 
 
 def load_manifest(state: Path, keys: KeyRing | None = None) -> CertificateManifest:
-    """The manifest in this state folder; an empty one if there is none yet.
-    Raises CertificateError for an invalid one."""
+    """This state folder's manifest, empty if there is none yet. CertificateError for an invalid one."""
     keys = keys if keys is not None else load_keys(state)
     folder = state / FOLDER
     try:
@@ -70,12 +69,9 @@ _AHEAD_S = 300
 def issue(
     state: Path, passed: Iterable[Passed], hardware: Mapping[str, Hardware], now: float,
 ) -> dict[str, Certificate]:
-    """Certifies nodes for what they passed on their hardware; returns the new certificates.
-    Raises CertificateError.
-
-    A shorter burn-in on the same hardware keeps the longer stage: a node with a soak that passes quick after
-    a reboot keeps its soak. This does not restore a revoked one.
-    """
+    """Certifies nodes for what they passed on their hardware; returns the new certificates. Raises
+    CertificateError. A shorter burn-in on the same hardware (quick, after a reboot) keeps the longer stage,
+    but does not restore a revoked one."""
     made: dict[str, Certificate] = {}
 
     def change(held: CertificateManifest) -> CertificateManifest:
@@ -107,8 +103,7 @@ def issue(
 
 
 def revoke(state: Path, nodes: Iterable[str], why: str, who: str, now: float) -> tuple[Revoked, ...]:
-    """Revokes the certificates of these nodes; returns the new revocations.
-    Raises CertificateError for a node without one."""
+    """Revokes these nodes' certificates; the new revocations. CertificateError for a node without one."""
     made: list[Revoked] = []
 
     def change(held: CertificateManifest) -> CertificateManifest:

@@ -57,10 +57,7 @@ def _read_in(place: int, name: str, most: int) -> bytes:
 
 
 def write_pair(folder: str, name: str, serial: int, data: bytes, signature: bytes, mode: int = 0o644) -> None:
-    """Writes this pair durably; raises OSError, and then the previous pair stays.
-
-    The caller holds `lock_folder`.
-    """
+    """Writes this pair durably, under the caller's `lock_folder`; on OSError the previous pair stays."""
     import shutil  # not for readers: it loads three compressors
 
 

@@ -1,5 +1,4 @@
-"""Whether a certificate is still valid for its node, what it requires if not,
-and which nodes are due. Pure."""
+"""Whether a certificate is still valid for its node, what it requires if not, which nodes are due. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from healthcheck.certify.certificate import STAGES, Certificate, CertificateManifest
-from healthcheck.certify.policy import NONE, CertificatePolicy
+from healthcheck.certify.certificate import NONE, STAGES, Certificate, CertificateManifest, CertificatePolicy
 from healthcheck.model.hardware import Hardware, Now
 from inventory.text import clean
 from inventory.times import day
@@ -60,12 +58,10 @@ def stand(
     node: str, held: Certificate, manifest: CertificateManifest, seen: Now | None, policy: CertificatePolicy,
     now: float, accused: str = "",
 ) -> CertificateStatus:
-    """The status of a node's certificate at `now`. Unmeasured hardware is no change;
-    the node's state covers that.
-
-    `accused` is a burn-in's finding that no later one has cleared, or "": until then no certificate is valid,
-    revoked or not. A certificate is void for another machine, whatever the policy says of a component.
-    """
+    """The status of a node's certificate at `now`; unmeasured hardware is no change, as the node's state
+    covers it. `accused` is a burn-in's finding that no later one has cleared, or "": until then none is
+    valid, revoked or not. A certificate is void for another machine, whatever the policy says of a
+    component."""
     if (revoked := manifest.revocation(node)) is not None:
         return CertificateStatus(CertificateState.REVOKED,
                                  why=f"{clean(revoked.why, 200)} ({clean(revoked.who, 60)}, "
@@ -117,9 +113,8 @@ def differences(
     proven: Hardware, there: Hardware, keys: Iterable[str] = (*_IDENTITY, *_SOFTWARE),
     whole: Iterable[str] = (),
 ) -> list[str]:
-    """The differences from the certified hardware, as text. Unread values are not differences; a missing
-    component is reported if all of its kind (the word before its address) were read.
-    """
+    """The differences from the certified hardware, as text. Unread values are none; a missing component is
+    one if all of its kind (the word before its address) were read."""
     keys, whole = tuple(keys), frozenset(whole)
     found = []
     for name in sorted({*proven, *there}):
@@ -148,10 +143,8 @@ def queue(
     stands: Mapping[str, tuple[Certificate, CertificateStatus]], idle: Iterable[str] | None,
     policy: CertificatePolicy,
 ) -> list[Due]:
-    """The nodes that are due, gravest cause and oldest first; at most the policy's number by age.
-
-    `idle` are the nodes without jobs; None: all count as idle, and the lease decides.
-    """
+    """The nodes that are due, gravest cause and oldest first; at most the policy's number by age. `idle` are
+    the nodes without jobs; None: all count as idle, and the lease decides."""
     free = None if idle is None else frozenset(idle)
     order = list(RequalifyReason)
     found = [(order.index(one.cause), -STAGES.index(one.asks), held.confirmed,

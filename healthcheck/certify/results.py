@@ -73,10 +73,8 @@ def load_passed(path: Path, only: Collection[str] | None = None) -> tuple[list[P
 
 
 def seen_of(store: Store, passed: list[Passed]) -> tuple[list[Passed], dict[str, Hardware], dict[str, str]]:
-    """The passes with the store's versions, boot and hardware; and why some have none.
-
-    The boot is that at the end of the burn-in, as far as sweeps know. Raises StoreError.
-    """
+    """The passes with the store's versions, boot (at the end of the burn-in, as far as sweeps know) and
+    hardware; and why some have none. Raises StoreError."""
     known = newest_hardware(store)
     ready, hardware, missing = [], {}, {}
     for one in passed:

@@ -13,11 +13,9 @@ _MOST = 1 << 53         # exact in every JSON reader
 
 
 def next_serial(folder: Path, now: float, least: int = 0) -> int:
-    """A new unique number; the caller holds the folder's lock. Raises CertificateError, OSError.
-
-    It is at least the time in seconds and `least` + 1, so a head with a lost or restored state folder
-    continues above what nodes have seen.
-    """
+    """A new unique number; the caller holds the folder's lock. Raises CertificateError, OSError. At least the
+    time in seconds and `least` + 1, so that a lost or restored state folder continues above what nodes have
+    seen."""
     reserved, written = _read(folder)
     serial = max(reserved + 1, least + 1, int(now))
     if serial >= _MOST:
@@ -33,8 +31,7 @@ def written_serial(folder: Path, serial: int) -> None:
 
 
 def newest_written(folder: Path) -> int:
-    """The highest number written to the folder, 0 for none; an older document was restored.
-    Raises CertificateError."""
+    """The highest number written to the folder, 0 for none; raises CertificateError."""
     return _read(folder)[1]
 
 

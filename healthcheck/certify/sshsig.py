@@ -67,8 +67,7 @@ def public_key(text: str) -> PublicKey:
 
 
 def trusted_keys(data: bytes, namespace: str) -> list[PublicKey]:
-    """The keys that these allowed_signers lines trust for us in a namespace;
-    a line with unknown options trusts none."""
+    """The keys that allowed_signers lines trust for us in a namespace; none of lines with unknown options."""
     found = []
     for line in data[:MOST_KEYS].decode("utf-8", "replace").split("\n"):
         try:

@@ -1,7 +1,4 @@
-"""Names an open change as a possible cause of what triage found on its nodes since it began. Pure.
-
-It explains, and decides nothing: isolations, repairs, owners and steps stay as they are.
-"""
+"""Names an open change as a possible cause of what triage found on its nodes since; decides nothing. Pure."""
 
 from __future__ import annotations
 

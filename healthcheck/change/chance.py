@@ -19,10 +19,8 @@ _MOST_FREE = 400
 
 
 def t_inside(t: float, free: int) -> float:
-    """The probability that |T| < t, for so many degrees of freedom.
-
-    Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
-    """
+    """The probability that |T| < t, for so many degrees of freedom (Abramowitz and Stegun, Handbook of
+    Mathematical Functions, 26.7.3 and 26.7.4)."""
     angle = math.atan(t / math.sqrt(free))
     cosine, sine = math.cos(angle), math.sin(angle)
     total, term = 0.0, cosine if free % 2 else 1.0
@@ -34,8 +32,7 @@ def t_inside(t: float, free: int) -> float:
 
 @cache
 def t_bound(beyond: float, free: int) -> float:
-    """The t that chance exceeds on one side with this probability, for so many degrees of freedom (1 or
-    more)."""
+    """The t that chance exceeds on one side with this probability, for `free` degrees of freedom."""
     free = min(free, _MOST_FREE)
     low, high = 0.0, 1.0
     while (1 - t_inside(high, free)) / 2 > beyond:

@@ -14,12 +14,9 @@ LEAST_CONTROLS = 8
 
 
 def controls(name: str, canary: Sequence[Node], among: Iterable[Node]) -> tuple[Node, ...]:
-    """As many nodes in service as the canary has (at least `LEAST_CONTROLS`, where there are), SKU by SKU and
-    with the canary's mix of racks as far as racks have nodes; fewer where there are no more.
-
-    Within a rack the order is that of a hash of the change's name and the node's, so that no one prefers a
-    node, and anyone can check the choice.
-    """
+    """As many nodes in service as the canary has (at least `LEAST_CONTROLS`), SKU by SKU and with the
+    canary's mix of racks, as far as there are such. Within a rack the order is that of a hash of the change's
+    name and the node's, so that no one prefers a node, and anyone can check the choice."""
     taken = {node.name for node in canary}
     wanted = Counter((node.sku, node.rack) for node in canary)
     of_sku = Counter(node.sku for node in canary)

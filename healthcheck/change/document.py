@@ -1,7 +1,4 @@
-"""The document muster.change/1: a change with all that stood before it, and its judgements.
-
-`healthcheck.change.documentread` reads it.
-"""
+"""The document muster.change/1: a change with all that stood before it, and its judgements."""
 
 from __future__ import annotations
 

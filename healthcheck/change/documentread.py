@@ -1,7 +1,4 @@
-"""Reads a muster.change/1 document.
-
-A person may have edited it: its size is bounded, and a mistake is one line with its place.
-"""
+"""Reads a muster.change/1 document, which people may have edited: bounded, and a mistake is one line."""
 
 from __future__ import annotations
 

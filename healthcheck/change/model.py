@@ -46,8 +46,7 @@ class LogForm:
 
     @property
     def warns(self) -> bool:
-        """Whether the kernel means a person to read it: a warning (4) or worse, a report, or of no known
-        priority."""
+        """Whether the kernel means a person to read it: a warning (4) or worse, a report, or unknown."""
         return self.report or self.priority is None or self.priority <= 4
 
 
@@ -63,13 +62,10 @@ class LoggedForms:
 
 @dataclass(frozen=True)
 class NodeStanding:
-    """What one snapshot of a node shows. `time` is epoch seconds, 0 where there is none.
-
-    `failing`, `unmeasured` and `skipped` are warning and critical rules; of the others none failed. `skips`
-    is how many rules were left out, which is all that the store says of them. They mean nothing where
-    `missing`, which says why there are no results. `unlogged` says why there is no kernel log. `versions` are
-    by name, those that were not read are absent.
-    """
+    """What one snapshot of a node shows; `time` is epoch seconds, 0 where there is none. `failing`,
+    `unmeasured` and `skipped` are warning and critical rules, `skips` how many were left out (all that the
+    store says); they mean nothing where `missing` says why there are no results. `unlogged` says why there is
+    no kernel log. `versions` are by name, without those that were not read."""
 
     time: float
     failing: frozenset[str] = frozenset()
@@ -120,10 +116,8 @@ class Compared:
 
 @dataclass(frozen=True)
 class ChangeJudgement:
-    """What a judgement found; `time` is epoch seconds, and `after` the snapshots' source and burn-ins.
-
-    `remarks` are what a person should know beside.
-    """
+    """What a judgement found; `time` is epoch seconds, `after` the snapshots' source and burn-ins, `remarks`
+    what a person should know beside."""
 
     time: float
     who: str

@@ -55,7 +55,7 @@ def began(change: SiteChange, fold: Fold) -> Iterator[str]:
 
 def unmeasured(change: SiteChange, fold: Fold) -> Iterator[str]:
     """What was not measured before, without which the change cannot pass; a line for each reason."""
-    for key, reason in ((RESULTS, _no_results), (LOG, _no_log)):
+    for key, reason in ((RESULTS, lambda one: one.missing), (LOG, _no_log)):
         if not change.leaves_out(key):
             yield from _reasons(key, change, reason, fold)
     burnt = {node for one in change.before.figures for node in one.nodes}
@@ -68,10 +68,6 @@ def unmeasured(change: SiteChange, fold: Fold) -> Iterator[str]:
         for name, why, nodes in lacking_figures(wanted, frozenset(change.canary) - set(lacking)):
             yield (f"figures of {_names(nodes, fold)}: {clean(name, 100)} {why}; or leave it out: --without "
                    f"{shlex.quote(clean(f'{FIGURES}/{name}', 150))}")
-
-
-def _no_results(one: NodeStanding) -> str:
-    return one.missing
 
 
 def _no_log(one: NodeStanding) -> str:

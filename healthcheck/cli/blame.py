@@ -85,10 +85,9 @@ def _case(
     inventory: str | None, rules: str | None, state: str | None,
 ) -> Case:
     from healthcheck.blame import jobevidence
-    from healthcheck.blame.evidence import Case
+    from healthcheck.blame.evidence import Case, shared
     from healthcheck.blame.logevidence import evidence as of_logs
     from healthcheck.blame.logevidence import failed
-    from healthcheck.blame.place import shared
     from healthcheck.cli.blamelogs import of_files, of_kernel
 
     record = _record(job, nodes, since, until, logs)

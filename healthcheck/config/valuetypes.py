@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -26,6 +26,14 @@ class ValueType:
     read: Callable[[Any], Any]
     known: tuple[str, ...] = ()
     item: ValueType | None = None
+
+
+def needed(held: Container[str], keys: Iterable[str], forms: Mapping[str, ValueType], where: str,
+           mark: Mark) -> None:
+    """Raises RulesError for the first of the keys that is missing."""
+    for key in keys:
+        if key not in held:
+            raise RulesError(f"{where}: {key} is missing: expected {forms[key].phrase}", mark)
 
 
 def parse_value(where: str, given: Any, mark: Mark, form: ValueType) -> Any:

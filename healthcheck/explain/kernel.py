@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from healthcheck.baseline.formats.gaps import ORDINARY_GAPS
+from healthcheck.baseline.formats.parsedlog import ORDINARY_GAPS
 from healthcheck.baseline.kernelrules import KERNEL_BASELINE
 from healthcheck.explain import judging
 from healthcheck.explain.model import Cause

@@ -14,11 +14,9 @@ def allocate(
     snapshot: GateSnapshot, said: GateDecision, wanted: Sequence[str], spares: Sequence[str], need: int,
     now: float, look: Callable[[Sequence[str]], GateDecision] | None = None,
 ) -> tuple[GateDecision, Filled]:
-    """`need` nodes for which the gate opens as a whole, with the nearest spares; or why there are not enough.
-
-    `said` is the gate's answer for the wanted ones. A spare that is open alone but unequal to the others is
-    left out, and so is one that `look` finds closed, where the nodes themselves are to be asked, too.
-    """
+    """`need` nodes for which the gate opens as a whole (`said` of the wanted ones), with the nearest spares;
+    or why there are not enough. A spare is left out that is open alone but unequal to the others, or that
+    `look` finds closed, where the nodes themselves are to be asked, too."""
     closed = {why.node: why.why for why in reversed(said.whys) if why.node}
     open_ = [name for name in dict.fromkeys(spares) if name not in wanted
              and answer(snapshot, [name], now).gate is Gate.OPEN]

@@ -56,8 +56,7 @@ class GateDecision(NamedTuple):
 
 
 class _Of(NamedTuple):
-    """One node's part: reasons and notes, which are folded over nodes.
-    `fresh` tells whether its result is fresh."""
+    """One node's part: reasons and notes, folded over nodes; whether its result is fresh."""
 
     known: GateNode | None
     whys: tuple[Why, ...]
@@ -66,8 +65,7 @@ class _Of(NamedTuple):
 
 
 def answer(snapshot: GateSnapshot, names: Sequence[str], now: float) -> GateDecision:
-    """Whether jobs may start on all these nodes at once. Raises nothing:
-    unreadable input does not open the gate."""
+    """Whether jobs may start on all these nodes at once. Never raises: unreadable input opens no gate."""
     try:
         policy = read_policy(snapshot.policy)
     except ValueError as trouble:
@@ -224,8 +222,7 @@ def _lacking(
     snapshot: GateSnapshot, policy: GatePolicy, lacking: Sequence[tuple[GateNode, str]], number: int,
     notices: list[Notice],
 ) -> Iterator[Why]:
-    """Nodes without a fresh result: muster's own fault if all sweeps have stopped;
-    else a share of them is allowed."""
+    """Nodes without a fresh result: muster's fault if all sweeps have stopped; else a share is allowed."""
     if not lacking:
         return
     names = tuple(node.name for node, _ in lacking)

@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from healthcheck.certify.certificate import CertificateManifest, digest
-from healthcheck.certify.policy import CertificatePolicy
+from healthcheck.certify.certificate import CertificateManifest, CertificatePolicy, digest
 from healthcheck.certify.requalify import CertificateStatus, stand
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState, Origin, Severity, Status, not_its_fault
@@ -94,8 +93,7 @@ class SnapshotEntries:
 def stands(
     store: Store | None, manifest: CertificateManifest, policy: CertificatePolicy, now: float,
 ) -> dict[str, CertificateStatus]:
-    """The status of each certificate, by the store's data of its node, if there is a store; raises
-    StoreError."""
+    """The status of each certificate, by the store's data of its node, if any; raises StoreError."""
     known = {name: seen for name, (_, seen) in newest_hardware(store).items()} if store is not None else {}
     accused = accused_nodes(store) if store is not None else {}
     return {name: stand(name, held, manifest, known.get(name), policy, now, accused.get(name, ""))

@@ -35,8 +35,7 @@ _MOST_KEYS = 16
 
 
 def fetch(source: str, folder: str = FOLDER, trusted: str = TRUSTED) -> str:
-    """Keeps the source's snapshot and returns a message; raises SnapshotRefused,
-    and OSError for the folder."""
+    """Keeps the source's snapshot and returns a message. SnapshotRefused, or OSError for the folder."""
     if not source.startswith(("http://", "https://")):
         try:
             return keep(*read_pair(source, NAME), folder, trusted)
@@ -72,11 +71,8 @@ def parted(body: bytes) -> tuple[bytes, bytes]:
 
 
 def keep(data: bytes, signature: bytes, folder: str = FOLDER, trusted: str = TRUSTED) -> str:
-    """Keeps this snapshot if it is newer and returns a message; raises SnapshotRefused,
-    and OSError for the folder.
-
-    If killed, the old or the new one stays, with keys that trust it.
-    """
+    """Keeps this snapshot if it is newer and returns a message; raises SnapshotRefused, and OSError for the
+    folder. If killed, the old or the new one stays, with keys that trust it."""
     make_gate_folder(folder)
     with lock_folder(folder):
         snapshot, signer = checked(data, signature, keys_in(trusted))

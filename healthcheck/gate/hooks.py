@@ -97,8 +97,7 @@ HOOKS = {"slurm": _SLURM, "kubernetes": _KUBERNETES}
 
 
 def hook(kind: str, muster: str, slurm_conf: str = "") -> str:
-    """The text of one of HOOKS, with the path of this `muster`, and of slurm.conf if
-    not in its usual place."""
+    """The text of one of HOOKS, with this `muster`'s path, and slurm.conf's if not the usual one."""
     from shlex import quote
 
     conf = f"\nSLURM_CONF={quote(slurm_conf)}\nexport SLURM_CONF" if slurm_conf else ""

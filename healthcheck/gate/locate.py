@@ -26,8 +26,7 @@ class Missing(Exception):
 
 
 class Forged(Exception):
-    """The snapshot is not what the head signed (altered, cut, by a foreign key),
-    or an older one was restored."""
+    """The snapshot is not what the head signed (altered, cut, foreign key), or an older one restored."""
 
 
 def folder(option: str | None) -> str:

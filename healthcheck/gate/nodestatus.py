@@ -9,8 +9,7 @@ _KINDS = ("ok", "requalify", "revoked")
 
 
 class GateCertificate(NamedTuple):
-    """A node's certificate and its status: `kind` is ok, revoked, or requalify (`cause`: age,
-    rebooted, changed)."""
+    """A node's certificate; `kind` is ok, revoked, or requalify (`cause`: age, rebooted, changed)."""
 
     id: str
     stage: str

@@ -1,5 +1,4 @@
-"""`muster.pyz gate`: decides for this node with only the agent installed. Standard library only,
-Python 3.8."""
+"""`muster.pyz gate`: decides for this node with the agent alone. Standard library only, Python 3.8."""
 
 from __future__ import annotations
 

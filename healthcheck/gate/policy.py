@@ -1,8 +1,5 @@
-"""The gate's policy as a value: what a node must fulfil before a job starts there.
-
-`rules/gate.yaml` sets it on the head (healthcheck.gate.policyload); nodes get it with the signed snapshot.
-Imports nothing heavy: a launch script waits for it.
-"""
+"""The gate's policy as a value: what a node must fulfil before a job starts there, by `rules/gate.yaml` on
+the head, or the signed snapshot on nodes. Imports nothing heavy: a launch script waits for it."""
 
 from __future__ import annotations
 
@@ -14,8 +11,7 @@ ALLOW, BLOCK = "allow", "block"
 
 
 class GatePolicy(NamedTuple):
-    """Spans are in seconds. `rules` are globs over the ids of rules, with allow or block,
-    the first that matches."""
+    """Spans are in seconds; `rules` are globs over rules' ids, allow or block, the first match counts."""
 
     stage: str
     rebooted: str

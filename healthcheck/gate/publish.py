@@ -34,10 +34,8 @@ def publish(
     state: Path, nodes: Mapping[str, Mapping[str, Any]], policy: Mapping[str, Any], now: float,
     shared: Iterable[Path] = (),
 ) -> SignedSnapshot:
-    """Writes a snapshot with these entries and this policy to the state folder and the shared folders.
-
-    If killed, the old or the new one stays. Raises CertificateError.
-    """
+    """Writes a snapshot with these entries and this policy to the state folder and the shared folders; if
+    killed, the old or the new one stays. Raises CertificateError."""
     folder = state / OURS
     make_folder(folder, "the state folder (--state, MUSTER_STATE)")
     at = folder

@@ -27,8 +27,7 @@ class NoSnapshot(SnapshotRefused):
 
 
 def keys_in(trusted: str) -> list[PublicKey]:
-    """The keys trusted for snapshots; raises SnapshotRefused if there are none,
-    or others can write the file."""
+    """The keys trusted for snapshots; raises SnapshotRefused without any, or if others can write them."""
     try:
         with open(trusted, "rb") as file:
             found = os.fstat(file.fileno())

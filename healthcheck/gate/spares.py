@@ -1,5 +1,4 @@
-"""Fills an allocation with nodes that may start jobs: closed ones are replaced by open spares,
-the nearest first. Pure."""
+"""Fills an allocation with nodes that may start jobs: open spares replace closed ones, the nearest first."""
 
 from __future__ import annotations
 

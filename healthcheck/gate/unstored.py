@@ -1,5 +1,4 @@
-"""The snapshot's entries while the store cannot be opened: those of the newest snapshot, with what is known
-beside the store."""
+"""The snapshot's entries while the store cannot be opened: the newest snapshot's, and what else is known."""
 
 from __future__ import annotations
 

@@ -1,2 +1,1 @@
-"""Reads a job's logs and finds the culprit: `read.read` makes one JobLog of its files,
-`charges.charges` interprets it."""
+"""Reads a job's logs and finds the culprit: `read.read` makes a JobLog, `charges.charges` interprets it."""

@@ -25,11 +25,9 @@ _PAIRS = ("SEND", "RECV", "RECVANYSOURCE", "UNKNOWN", "COALESCED")
 
 @dataclass(frozen=True)
 class AbsentRank:
-    """One missing rank, or one node (`rank` None) without any output; `node` is "" if unknown.
-
-    `waited` is how many did, `time` when the first said so, `why` says it in words. It is not `sure` where
-    its log may merely not have been given.
-    """
+    """One missing rank, or one node (`rank` None) without any output; `node` is "" if unknown. `waited` is
+    how many did, `time` when the first said so, `why` says it in words; not `sure` where its log may not have
+    been given."""
 
     rank: int | None
     node: str
@@ -44,11 +42,8 @@ class AbsentRank:
 
 
 def absent(log: JobLog, nodes: Collection[str] = ()) -> list[AbsentRank]:
-    """The missing ranks, furthest behind first; empty if unknown.
-
-    `nodes` are those that the job is known to have had: where some never joined,
-    the one that nothing is heard of is it.
-    """
+    """The missing ranks, furthest behind first; empty if unknown. Of the job's `nodes`, where some never
+    joined, the one that nothing is heard of is it."""
     waits: dict[str, dict[int, JobEvent]] = defaultdict(dict)
     entered: dict[str, dict[int, JobEvent]] = defaultdict(dict)
     # Whose dump is there and cannot be read may have waited, too.
@@ -80,8 +75,7 @@ def _name(
     unnamed: dict[int, JobEvent], waits: dict[str, dict[int, JobEvent]],
     entered: dict[str, dict[int, JobEvent]],
 ) -> None:
-    """Watchdogs before PyTorch 2.6 do not name the group in the line of the timeout;
-    the same rank's next line does."""
+    """Watchdogs before PyTorch 2.6 do not name the group in the timeout's line; the rank's next line does."""
     for rank, event in unnamed.items():
         groups = [group for group, of in entered.items() if rank in of]
         waits[groups[0] if len(groups) == 1 else "0"].setdefault(rank, event)
@@ -111,8 +105,7 @@ def _of_group(
 
 
 def _fewest(waits: dict[int, JobEvent], entered: dict[int, JobEvent]) -> dict[int, str]:
-    """Where all had begun the same: the few that had finished fewer collectives than the others,
-    all of which had finished as many."""
+    """Where all had begun the same: the few that finished fewer than the others, all of equally many."""
     done = {rank: event.work - 1 for rank, event in waits.items() if event.work is not None}
     done |= {rank: event.done for rank, event in entered.items() if event.done is not None}
     if not done:
@@ -161,8 +154,7 @@ def _silent(log: JobLog) -> Iterator[AbsentRank]:
 def _quiet(
     log: JobLog, waits: Mapping[str, Mapping[int, JobEvent]], nodes: Collection[str],
 ) -> Iterator[AbsentRank]:
-    """The few nodes of which no rank waited, where those of all others did;
-    less sure of one of which there is no line at all."""
+    """The few nodes of which no rank waited, where those of all others did; less sure without any line."""
     group, by_rank = max(waits.items(), key=lambda item: len(item[1]), default=("", {}))
     of = {rank: event.node or log.hosts.get(rank, "") for rank, event in by_rank.items()}
     if not of or not all(of.values()):

@@ -21,11 +21,8 @@ _NUMBERED = re.compile(r"[A-Za-z][\w.-]{0,200}\d[\w.-]{0,50}")
 
 
 def blocks(rows: Sequence[str], nodes: Collection[str] = ()) -> dict[int, str]:
-    """By number of a line, from 1, the node whose block it stands in; none before the first,
-    and of several nodes.
-
-    `nodes` are those that the job is known to have had; another name is one only if it holds a digit.
-    """
+    """By number of a line, from 1, the node whose block it stands in; none before the first, and of several
+    nodes. A name that is none of the job's `nodes` is one only if it holds a digit."""
     if not any(rule in rows for rule in _RULES):
         return {}
     known = {short(node) for node in nodes}

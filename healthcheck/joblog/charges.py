@@ -1,11 +1,11 @@
-"""What the logs of a job say, put together: who is accused of what, by whom,
-and what only follows from something else.
+"""What the logs of a job say, put together: who is accused of what, by whom, and what only follows from
+something else. `muster blame` and `muster explain` both go by this.
 
 Each line is identified by a known message (rules/joblog), else by the event that the parsers make of it. Who
 says that a peer is gone is no culprit: its peer is accused, and of several the one whom most nodes name; but
 where one node says so of several peers, and no other node says anything, it is that node. A program's own
 exception is a cause only where no error of NCCL or CUDA came before it. Of processes that ended the first is
-a lead, where nothing else says why. `muster blame` and `muster explain` both go by this.
+a lead, where nothing else says why.
 """
 
 from __future__ import annotations
@@ -36,12 +36,10 @@ _SURE = tuple(Sure)
 
 @dataclass(frozen=True)
 class Charge:
-    """One thing that the logs say: of whom, what it means, and in which lines.
-
-    `sure`, `severity`, `symptom` and `job` are those of the meaning, as far as the rest of the logs leaves it
-    so. `words` adds to the meaning; `why` is what an absent rank did. `events` are at most 1000, the first
-    one first; `count` is how many there were. `by` are those who say so.
-    """
+    """One thing that the logs say: of whom, what it means, and in which lines. `sure`, `severity`, `symptom`
+    and `job` are those of the meaning, as the rest of the logs leaves it; `words` adds to it; `why` is what
+    an absent rank did. `events` are at most 1000, the first one first, of `count`; `by` are those who say
+    so."""
 
     meaning: Meaning
     who: JobParty
@@ -103,11 +101,9 @@ class _Group:
 def charges(
     log: JobLog, nodes: Collection[str] = (), addresses: Mapping[str, str] = {}, *, ordered: bool = False,
 ) -> list[Charge]:
-    """All that the logs say, the likeliest cause first, what follows from others last.
-
-    `nodes` are those that the job is known to have had, `addresses` the nodes of names and addresses (an
-    inventory's). `ordered`: the scheduler says that it ended the job itself.
-    """
+    """All that the logs say, the likeliest cause first, what follows from others last. `nodes` are the job's,
+    `addresses` the nodes of names and addresses (an inventory's). `ordered`: the scheduler says that it ended
+    the job itself."""
     names = NodeNames(log, nodes, addresses)
     groups: dict[tuple[str, object], _Group] = {}
     for event in log.events:
@@ -253,11 +249,8 @@ def _late(one: AbsentRank, names: NodeNames, log: JobLog) -> Charge:
 
 
 def _exits(log: JobLog, names: NodeNames, *, ordered: bool) -> Iterator[Charge]:
-    """The processes that ended, the one that leads to the cause first; what came after,
-    by a launcher's or Slurm's hand, is a symptom.
-
-    So is the end of a rank that waited for others, or lost one.
-    """
+    """The processes that ended, the one that leads to the cause first; what came after, by a launcher's or
+    Slurm's hand, is a symptom, as is the end of a rank that waited for others, or lost one."""
     exits = [event for event in log.events if event.kind is JobEventKind.EXIT and event.code not in (0, None)]
     ordered = ordered or any(event.kind in _ENDS_ALL for event in log.events)
     # What the scheduler ended, it ends by SIGTERM and SIGKILL.
@@ -295,18 +288,14 @@ def _order(event: JobEvent) -> tuple[bool, float, bool, int]:
 
 
 def _mark_symptoms(made: list[Charge], exits: list[Charge]) -> list[Charge]:
-    """The charges, those marked as symptoms that another one explains.
-
-    A peer stops answering when its process ends for whatever reason,
-    and a process that was killed was mostly killed for one.
-    """
+    """The charges, those marked as symptoms that another one explains: a peer stops answering when its
+    process ends for whatever reason, and a process that was killed was mostly killed for one."""
     known = {event.rank for charge in made if charge.cause and charge.meaning is not ABSENT
              for event in charge.events}
     lead = next((charge for charge in exits if not charge.symptom), None)
 
     def explained(charge: Charge) -> bool:
-        """Whether it is known why a rank did not come: an error of its own,
-        or its end before the others ran out of time."""
+        """Whether it is known why a rank did not come: its own error, or its end before others gave up."""
         ended = (lead is not None and lead.who.rank == charge.who.rank
                  and None not in (lead.time, charge.time) and (lead.time or 0.0) < (charge.time or 0.0))
         return charge.who.rank is not None and (charge.who.rank in known or ended)
@@ -342,8 +331,7 @@ def _mark_symptoms(made: list[Charge], exits: list[Charge]) -> list[Charge]:
 
 
 def _first_lost(made: list[Charge]) -> list[Charge]:
-    """Where nothing else is known: the first peer that was lost is a lead,
-    for it went before those who say so."""
+    """Where nothing else is known: the first lost peer is a lead, as it went before those who say so."""
     lost = [charge for charge in made if charge.kind is JobEventKind.PEER
             and (charge.who.node or charge.who.address) and charge.events
             and (charge.who.node or charge.who.address) not in {who.node for who in charge.by}]

@@ -1,8 +1,5 @@
-"""Sorts the errors of CUDA calls, as programs and NCCL print them: the GPU's own failure,
-want of GPU memory, or the program's.
-
-The words are those of cudaGetErrorString (CUDA Runtime API, 'Error handling'; NVIDIA, cudaError_t).
-"""
+"""Sorts the errors of CUDA calls, as programs and NCCL print them: the GPU's own failure, want of GPU memory,
+or the program's. Words of cudaGetErrorString (CUDA Runtime API, 'Error handling'; NVIDIA, cudaError_t)."""
 
 from __future__ import annotations
 

@@ -15,12 +15,13 @@ written by torch 2.13.
 
 from __future__ import annotations
 
+import io
 import json
+import pickle
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
-from healthcheck.joblog import plain
 from healthcheck.joblog.model import JobEvent, JobEventKind
 
 _RANK = re.compile(r"(\d{1,7})(?:\.(?:json|pickle|pkl))?$")
@@ -41,11 +42,8 @@ def looks_like(data: bytes) -> bool:
 
 
 def events(data: bytes, name: str) -> list[JobEvent]:
-    """How far the rank had come that wrote this dump: ENTERED for each process group,
-    TIMEOUT for what it still waited in.
-
-    `name` is that of the file, which tells the rank. Raises NoDump.
-    """
+    """How far the rank had come that wrote this dump (the end of its file's `name` tells which): ENTERED for
+    each process group, TIMEOUT for what it still waited in. Raises NoDump."""
     dump = _loaded(data)
     return list(_events(dump, rank_of(name)))
 
@@ -66,11 +64,36 @@ def ranks(data: bytes) -> set[int]:
     return found
 
 
+class _NotPlain(ValueError):
+    """A pickle that is broken, or holds more than plain values."""
+
+
+class _PlainPickle(pickle.Unpickler):
+    """Dictionaries, lists, texts and numbers need no class to be looked up; what would run code does."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise _NotPlain(f"the pickle names {module}.{name}: it is not read")
+
+    def persistent_load(self, pid: Any) -> NoReturn:
+        raise _NotPlain("the pickle refers to something outside it: it is not read")
+
+
+def _unpickled(data: bytes) -> Any:
+    """The value of a pickle; raises _NotPlain for anything but plain values, and for what is none: whatever
+    names code is refused, so that a stranger's file runs nothing."""
+    try:
+        return _PlainPickle(io.BytesIO(data)).load()
+    except _NotPlain:
+        raise
+    except Exception as error:  # noqa: BLE001  (a broken pickle raises whatever it likes)
+        raise _NotPlain(f"it cannot be read: {type(error).__name__}") from None
+
+
 def _loaded(data: bytes) -> Mapping[str, Any]:
     try:
-        value = json.loads(data) if data.lstrip()[:1] == b"{" else plain.loads(data)
+        value = json.loads(data) if data.lstrip()[:1] == b"{" else _unpickled(data)
     except (ValueError, RecursionError) as error:
-        raise NoDump(str(error) if isinstance(error, plain.NotPlain) else "it is cut, or no JSON") from None
+        raise NoDump(str(error) if isinstance(error, _NotPlain) else "it is cut, or no JSON") from None
     if not isinstance(value, dict):
         raise NoDump("it holds no dictionary")
     return value
@@ -115,8 +138,7 @@ def _events(dump: Mapping[str, Any], rank: int | None) -> Iterator[JobEvent]:
 
 
 def _waits_in(waiting: Mapping[int, object], ended: int | None) -> int:
-    """The first collective that did not end. gloo completes none in the recorder's eyes:
-    of its works the last one is meant."""
+    """The first collective that did not end; gloo completes none in the recorder's eyes: its last one."""
     behind = [work for work in waiting if ended is not None and work > ended]
     return min(behind) if behind else max(waiting)
 

@@ -41,12 +41,9 @@ class FaultDomain(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Meaning:
-    """What one kind of line, or of event, means.
-
-    `brief` says it after a rank's or a node's name. `symptom` marks what follows from something else, such as
-    a rank that waited; `job` what is no fault of a machine, and yet why a job ended. `least` is how often it
-    must be said to count as a fault.
-    """
+    """What one kind of line, or of event, means. `brief` says it after a rank's or a node's name. `symptom`
+    marks what follows from something else, such as a rank that waited; `job` what is no fault of a machine,
+    and yet why a job ended. `least` is how often it must be said to count as a fault."""
 
     id: str
     meaning: str

@@ -44,8 +44,7 @@ KEYS = ("id", "match", "sure", "severity", "accuses", "fault", "least", "symptom
 
 
 def load_messages(folders: Iterable[Path]) -> tuple[KnownMessage, ...]:
-    """The messages of all folders; raises RulesError. Those of later folders come first,
-    else in file order."""
+    """The messages of all folders; raises RulesError. Later folders come first, else in file order."""
     found: dict[str, entries.Entry] = {}
     places: dict[str, int] = {}
     for place, folder in enumerate(folders):

@@ -17,11 +17,8 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 @dataclass(frozen=True, kw_only=True)
 class KnownMessage(Meaning):
-    """One kind of line; `needs` are groups of words in lower case,
-    of each of which one stands in every line that it matches.
-
-    `file` and `line` say where it is from.
-    """
+    """One kind of line, from `line` of `file`; of each group of words in `needs`, in lower case, one stands
+    in every line that it matches."""
 
     match: str
     source: str
@@ -56,12 +53,9 @@ class MessageMatch:
 
 
 def find(text: str, messages: Sequence[KnownMessage]) -> Iterator[MessageMatch]:
-    """All known lines, each by the first message that matches;
-    in the order of the messages, then of the lines.
-
-    What each message needs is looked for in the whole text,
-    so that an unknown line costs next to nothing.
-    """
+    """All known lines, each by the first message that matches; in the order of the messages, then of the
+    lines. What each message needs is looked for in the whole text, so that an unknown line costs next to
+    nothing."""
     lower = (text if text.isascii() else _NOT_ASCII.sub("?", text)).lower()
     taken: set[int] = set()
     for message in messages:
@@ -81,8 +75,7 @@ def find(text: str, messages: Sequence[KnownMessage]) -> Iterator[MessageMatch]:
 
 
 def _lines(lower: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Start and end of each line that holds one of these words; of a line without end,
-    the part around the word."""
+    """Start and end of each line with one of these words; without line ends, of the part around it."""
     for word in words:
         at = lower.find(word)
         while at >= 0:

@@ -50,17 +50,16 @@ class JobEventKind(Enum):
 
 @dataclass(frozen=True)
 class JobEvent:
-    """One event of a log.
+    """One event of a log: what `line` (from 1) of `file` says of a node, a rank or a process.
 
-    `text` is what was said, without time and prefix, as foreign as it came. `line` of `file` counts from 1.
-    `node` is the host that said it or that it was said of, empty where the line does not tell; `rank` is the
-    rank in the whole job. `time` is in epoch seconds. `device` is the CUDA device of the process. `peer` is
-    the host or address of the other end. `group` names the process group and `work` the collective in it
-    (TIMEOUT: the one that did not end; ENTERED: the last one that was begun), `op` its type. `code` is the
-    exit code of an EXIT (negative: minus the signal). `first`: the launcher says that it saw this failure
-    first. `done` is the last collective that had ended for the rank (ENTERED). `awaited` are the ranks that
-    the line says did not come, `joined` how many of how many did. `part` is the network adapter that it
-    names. `message` is what rules/joblog says of the line.
+    `text` is what was said, without time and prefix, as foreign as it came. `node` is the host that said it
+    or that it was said of, empty if unknown; `rank` is the rank in the whole job, `time` in epoch seconds,
+    `device` the CUDA device of the process, `peer` the host or address of the other end. `group` names the
+    process group and `work` the collective in it (TIMEOUT: the one that did not end; ENTERED: the last one
+    that was begun), `op` its type, `done` the last that had ended (ENTERED). `code` is the exit code of an
+    EXIT (negative: minus the signal). `first`: the launcher says that it saw this failure first. `awaited`
+    are the ranks that did not come, `joined` how many of how many did. `part` is the network adapter,
+    `message` what rules/joblog says.
     """
 
     kind: JobEventKind
@@ -86,13 +85,10 @@ class JobEvent:
 
 @dataclass(frozen=True)
 class JobLog:
-    """The merged logs of one job. `hosts` gives the node of a rank, as far as known;
-    `world` how many ranks there are.
-
-    `addresses` gives the node of an IP address or of an RDMA GID, as far as lines tell. `heard` are the nodes
-    of which there is a line. `span` is the first and the last time in it, in epoch seconds. `forms` are what
-    was recognised. `caveats` say what could not be read, `unread` are the ranks whose dumps could not.
-    """
+    """The merged logs of one job. `hosts` gives the node of a rank, as far as known; `world` how many ranks
+    there are; `addresses` the node of an IP address or RDMA GID. `heard` are the nodes with a line, `span` is
+    the first and the last time, in epoch seconds. `forms` are what was recognised; `caveats` say what could
+    not be read, `unread` are the ranks whose dumps could not."""
 
     events: tuple[JobEvent, ...] = ()
     hosts: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -114,8 +110,7 @@ class LogClock:
     zone: dt.tzinfo | None = None
 
     def at(self, year: int | None, month: int, day: int, clock: str) -> float | None:
-        """Epoch seconds of a date and an HH:MM:SS with or without a fraction;
-        None where there is no such time."""
+        """Epoch seconds of a date and an HH:MM:SS, perhaps with a fraction; None for no such time."""
         hours, minutes, seconds = clock.split(":")
         whole, _, fraction = seconds.partition(".")
         around = dt.datetime.fromtimestamp(self.near, self.zone)

@@ -15,8 +15,7 @@ _BY_ADDRESS = re.compile(r"^\d{1,3}(?:\.\d{1,3}){3}$")
 
 @dataclass(frozen=True)
 class JobParty:
-    """An accused or reporting party: a node, a rank on it, an adapter of it;
-    `address` is its name in a line."""
+    """An accused or reporting party: a node, a rank or an adapter of it; `address`: its name in a line."""
 
     node: str = ""
     rank: int | None = None

@@ -110,8 +110,7 @@ class Nccl:
 
 
 def far_end(text: str) -> str:
-    """The address or GID of the peer that NCCL names in these words, which PyTorch and JAX repeat;
-    empty where it names none."""
+    """The peer's address or GID in NCCL's words, which PyTorch and JAX repeat; empty where not named."""
     gids = _GIDS.search(text)
     return _address(text) or (gids[2] if gids is not None else "")
 

@@ -1,8 +1,8 @@
-"""Reads what the client of NCCL's RAS subsystem prints: `ncclras` (text, since 2.24) and `ncclras -f json`
-(since 2.28.7). All numbers and names in it are foreign.
+"""Reads what the client of NCCL's RAS subsystem prints: `ncclras` (text, since 2.24; it names who does not
+answer by number alone) and `ncclras -f json` (since 2.28.7).
 
 Forms: github.com/NVIDIA/nccl docs/userguide/source/troubleshooting/ras.rst, and src/ras/client_support.cc
-(rasClientRunComms, rasDumpCommsToJSON). The short text names who does not answer by number alone.
+(rasClientRunComms, rasDumpCommsToJSON).
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Reads files that a job left behind, whatever of the known forms each is, into one JobLog; bounded,
-and never raising for content.
-
-This is the one way in which logs of jobs are read, for both `muster blame` and `muster explain`: lines are
-freed of what launchers put before them, the parsers make events of them, and each line that a known
-message of rules/joblog matches has its meaning.
-"""
+"""Reads files that a job left behind, of any known form, into one JobLog, for `muster blame` and `muster
+explain`: launchers' prefixes are taken off, the parsers make events of lines, and a known message of
+rules/joblog gives its meaning. Bounded, and never raising for content."""
 
 from __future__ import annotations
 
@@ -53,11 +49,8 @@ def read(
     files: Iterable[tuple[str, bytes]], clock: LogClock, messages: Sequence[KnownMessage] = (),
     nodes: Collection[str] = (),
 ) -> JobLog:
-    """What the files, each a name and its content, say together; `caveats` say what could not be read,
-    and of which.
-
-    `nodes` are those that the job is known to have had: their names before a line are known as such.
-    """
+    """What the files, each a name and its content, say together; `caveats` say what could not be read, and of
+    which. The job's `nodes` are known as such before a line."""
     return merged(read_one(name, data, clock, messages, nodes) for name, data in files)
 
 
@@ -156,8 +149,7 @@ def _message_events(
     lines: Sequence[str], messages: Sequence[KnownMessage], events: Sequence[JobEvent], nccl: Nccl,
     clock: LogClock,
 ) -> list[JobEvent]:
-    """The events, each with the known message of its line,
-    and one for each further line that a known message matches."""
+    """The events, each with the known message of its line, and one for each other line of such a message."""
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
     known = {bisect_right(starts, found.place): found.message for found in find("\n".join(lines), messages)}
     made = [replace(event, message=known.get(event.line)) if event.line in known

@@ -28,10 +28,8 @@ _LARGEST = 2 ** 63          # the store keeps a record's number in so many bits
 
 @dataclass(frozen=True)
 class RepairStatement:
-    """A person reported, in one boot, that something was repaired.
-
-    `subjects` gives, by rule and subject, the number of the newest record that the report covers.
-    """
+    """A person reported, in one boot, that something was repaired: by rule and subject the number of the
+    newest record that the report covers."""
 
     boot: str
     subjects: Mapping[tuple[str, str], int]
@@ -44,12 +42,9 @@ class RepairStatement:
 
 @dataclass(frozen=True)
 class CarriedRecords:
-    """What earlier snapshots of one boot hand on.
-
-    `records` are the raw records, oldest first. `records_by_rule` gives the numbers of those on which a
-    rule's findings rest. `newest` is the last record that was seen. From the record `since` on, at `seconds`
-    since boot, none was lost. `repairs` are what people reported.
-    """
+    """What earlier snapshots of one boot hand on: the raw `records`, oldest first, and the numbers of those
+    on which each rule's findings rest. `newest` is the last record that was seen; from `since` on, at
+    `seconds` since boot, none was lost. `repairs` are what people reported."""
 
     records: str = ""
     records_by_rule: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
@@ -104,10 +99,8 @@ def _repair(
 
 def before_log(carried: CarriedRecords, log: str, *, torn: bool = False) -> CarriedRecords:
     """What to judge in front of this log of the same boot: the carried records that the log no longer holds.
-
-    `torn`: some records were lost while the log was read. After a gap, in the log or before its first record,
-    `since` counts from there on.
-    """
+    After a gap, in the log (`torn`: some records were lost while it was read) or before its first record,
+    `since` counts from there on."""
     bounds = _bounds(log)
     if bounds is None:
         return carried
@@ -125,10 +118,8 @@ def carry_over(
     carried: CarriedRecords, log: str, records_by_rule: Mapping[str, Collection[int] | None],
 ) -> CarriedRecords:
     """What to hand on to the next snapshot, of what stood in front of the log and of the log itself.
-
     `records_by_rule` are the records on which each rule's findings rest now, the most important of each
-    finding first. None stands for a rule that was not wholly judged: its earlier ones stay.
-    """
+    finding first; None: the rule was not wholly judged, and its earlier ones stay."""
     earlier = carried.records_by_rule
     now = {rule: tuple(numbers) for rule, numbers in records_by_rule.items() if numbers is not None}
     kept = {rule: numbers[:_MOST_OF_RULE] for rule, numbers in sorted({**earlier, **now}.items()) if numbers}

@@ -12,10 +12,7 @@ CORE = "kernel"     # the emitter of what the kernel writes without a prefix
 @dataclass(frozen=True)
 class Emitter:
     """One emitter. `begins` is a regular expression for the prefix of its messages; entries do not repeat it.
-
-    `subsystems` are the values of SUBSYSTEM= that the kernel attaches to its records in /dev/kmsg. Empty:
-    none or any.
-    """
+    `subsystems` are the values of SUBSYSTEM= that the kernel attaches in /dev/kmsg. Empty: none or any."""
 
     id: str
     begins: str

@@ -61,19 +61,14 @@ _TRAITS: dict[str, _Traits] = {}
 
 def fold(lines: Sequence[LogLine], *, texts: Sequence[str] | None = None, node: str = "", boot: str = "",
          caveats: Sequence[str] = ()) -> Digest:
-    """The digest of one boot's lines, oldest first.
-
-    `texts` are the lines' texts, if the caller has them: most lines are then never read.
-    """
+    """The digest of one boot's lines, oldest first; with their `texts`, most lines are never read."""
     lazy = LazyDigest(lines, [line.text for line in lines] if texts is None else texts)
     return replace(lazy.complete, node=node, boot=boot, caveats=tuple(caveats))
 
 
 class LazyDigest:
-    """A boot's log on its way to its digest: only what is cheap is known before it is used.
-
-    `templates` are those of the lines. `single_lines` is true if none of them can belong to a report.
-    """
+    """A boot's log on its way to its digest: only what is cheap is known before it is used, the `templates`
+    of the lines, and whether none can belong to a report (`single_lines`)."""
 
     def __init__(self, lines: Sequence[LogLine], texts: Sequence[str]) -> None:
         """`texts` are the lines' own."""
@@ -247,8 +242,7 @@ def _phases(
 
 
 def _still_in_initrd(texts: Sequence[str], markers: Sequence[int], index: int) -> bool:
-    """Whether systemd shows, a few lines on, that it is the initial RAM disk's:
-    it begins the same way in both."""
+    """Whether systemd shows, a few lines on, that it is the initial RAM disk's: both begin the same way."""
     return any(index < other < index + 40 and _IN_INITRD.search(texts[other]) for other in markers)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from healthcheck.kernellog.carried import RepairStatement, interleaved
 from healthcheck.model.outcome import Finding, Origin, Result, Status
-from inventory.text import clean
+from inventory.text import clean, listed
 
 _JUDGED = (Status.PASS, Status.FAIL)
 
@@ -15,10 +15,8 @@ _JUDGED = (Status.PASS, Status.FAIL)
 def finding_records(
     results: Iterable[Result], carried: Mapping[str, tuple[int, ...]], *, whole: bool,
 ) -> dict[str, tuple[int, ...] | None]:
-    """By rule the numbers of the records on which its findings rest, for `carried.carry_over`.
-
-    The `carried` ones of a rule stay if it was not judged, or if the log was not read whole (`whole`).
-    """
+    """By rule the numbers of the records on which its findings rest, for `carried.carry_over`: the `carried`
+    ones if it was not judged, or if the log was not read `whole`."""
     found: dict[str, tuple[int, ...] | None] = {}
     for result in results:
         if result.status not in _JUDGED:
@@ -39,8 +37,7 @@ def without_repaired(result: Result, repairs: Sequence[RepairStatement], *, unre
     if len(left) == len(result.findings):
         return result
     over = list(dict.fromkeys(one.subject for one in result.findings if one not in left))
-    more = f" and {len(over) - 3} more" if len(over) > 3 else ""
-    note = f"over, by a person's word: {', '.join(over[:3])}{more}"
+    note = f"over, by a person's word: {listed(over, 3)}"
     reason = clean("; ".join(filter(None, (result.reason, note))), 1000)
     if left:
         return replace(result, findings=left, reason=reason)

@@ -14,7 +14,7 @@ can a hex number. A list is one `<*>` however long, so 8 CPUs and 224 give one t
 more than what is masked never share a template: `*>` in a text becomes `**>`, and the characters that stand
 for hidden digits are escaped. A template need not be its own template, but it comes back from a text that
 `fill` makes of it. Most lines that differ in their digits alone share a template: one of them is masked for
-all (`_holds_for_shape`). Without that cache a fleet's log costs forty times as much. Runs on nodes too:
+all (`_resolve`). Without that cache a fleet's log costs forty times as much. Runs on nodes too:
 Python 3.8, `re` alone, ASCII classes, linear patterns.
 """
 
@@ -207,7 +207,9 @@ def _resolve(new: Sequence[str], shapes: Sequence[str]) -> dict[str, str]:
         if shape not in by_shape:
             first.setdefault(shape, text)
     found = _all_masked(list(first.values()))
-    general = {shape: found[text] for shape, text in first.items() if _holds_for_shape(shape, found[text])}
+    # One text's template is that of all of its shape where no digit stays, and none mattered.
+    general = {shape: found[text] for shape, text in first.items()
+               if _DIGIT.search(found[text]) is None and _DIGIT_MATTERS.search(shape) is None}
     by_shape.update(general)
     found.update(_all_masked([text for text, shape in zip(new, shapes)
                               if text not in found and shape not in by_shape]))
@@ -230,11 +232,6 @@ def zeroed(texts: Sequence[str]) -> list[str]:
     shapes = block.split("\n")
     return (shapes if len(shapes) == len(texts)
             else [shape for text in texts for shape in ["\n".join(zeroed(text.split("\n")))]])
-
-
-def _holds_for_shape(shape: str, made: str) -> bool:
-    """Whether `made`, one text's template, is that of all of its shape: no digit stays, and none mattered."""
-    return _DIGIT.search(made) is None and _DIGIT_MATTERS.search(shape) is None
 
 
 def _all_masked(texts: Sequence[str]) -> dict[str, str]:

@@ -23,15 +23,11 @@ MOST_DISTINCT = 20      # lines kept of many events that are folded into one
 
 @dataclass(frozen=True)
 class LogLine:
-    """One record of a kernel log.
-
-    `text` has neither time nor priority. `seconds` are since boot, None if unknown. `priority` is 0
-    (emergency) to 7 (debug), None if unknown. `sequence` is the record's number in /dev/kmsg, and in a saved
-    file the line number from 1. `facility` is 0 for the kernel itself; records of root or systemd carry
-    another. `caller` is the thread (T123) or CPU (C4) that wrote it, if the kernel was built to record it.
-    `subsystem` is the SUBSYSTEM= that the kernel attached, or empty. If a process wrote the record, `text`
-    shows it (`healthcheck.kernellog.provenance`).
-    """
+    """One record of a kernel log. `text` has neither time nor priority, and shows it if a process wrote the
+    record (`healthcheck.kernellog.provenance`). `seconds` are since boot; `priority` is 0 (emergency) to 7
+    (debug); None if unknown. `sequence` is the record's number in /dev/kmsg, in a saved file the line number
+    from 1. `facility` is 0 for the kernel itself, another for root or systemd. `caller` is the thread (T123)
+    or CPU (C4) that wrote it, `subsystem` the SUBSYSTEM=, if the kernel records them."""
 
     text: str
     seconds: float | None = None
@@ -63,14 +59,11 @@ class Phase(Enum):
 
 @dataclass(frozen=True)
 class KernelMessage:
-    """All events of one log that share a template.
-
-    `template` is that of `head`, the line that names it. `lines` are those of the event, at most MOST_LINES.
-    Of several events they are all lines of the first, then differing lines of the others up to MOST_DISTINCT.
-    `first` and `last` are seconds since boot of the first and the last event, None if unknown. `busiest` is
-    the count in the busiest hour; if no line has a time, the count of all. `latest` are the numbers of the
-    last event's records.
-    """
+    """All events of one log that share a template, that of `head`, the line that names it. `lines` are those
+    of the event, at most MOST_LINES; of several all of the first, then differing ones of the others up to
+    MOST_DISTINCT. `first` and `last` are seconds since boot of the events, None if unknown. `busiest` is the
+    count in the busiest hour; if no line has a time, of all. `latest` are the numbers of the last event's
+    records."""
 
     template: str
     kind: KernelEventKind
@@ -88,14 +81,13 @@ class KernelMessage:
 class CatalogueEntry:
     """One kind of known fault.
 
-    `match` and `unless` are regular expressions over a message, behind the prefix of one of its `emitters`:
-    `match` holds from there, `unless` anywhere after it. An entry without emitters is the core kernel's: its
-    messages have no prefix. Neither depends on what masks hide: all lines of a template match, or none does.
-    `group` is its class (the stem of its file). `examples` are lines that it matches. `xid` names the table
-    (`xid` or `sxid`) that judges the line by its number instead. Of each group in `needs` one word (in lower
-    case) stands in every matching line. `disabled` names the file that switched it off. `ordinary`: healthy
-    machines write it, too; a saved log's report mentions it, and in a sweep it is like any other line.
-    `ending` is how the fault ends. `yields` are the ids of more specific entries for the same lines.
+    `match` and `unless` are regular expressions over a message, behind the prefix of one of its `emitters`
+    (without emitters: of the core kernel, without prefix): `match` holds from there, `unless` anywhere after
+    it. Neither depends on what masks hide: all lines of a template match, or none does. `group` is its class
+    (the stem of its file). `examples` are lines that it matches. `xid` names the table (`xid` or `sxid`) that
+    judges the line by its number instead. Of each group in `needs` one word (in lower case) stands in every
+    matching line. `disabled` names the file that switched it off. `ordinary`: healthy machines write it, too;
+    a saved log's report mentions it, a sweep does not. `yields` are the ids of more specific entries.
     """
 
     id: str
@@ -123,11 +115,8 @@ class CatalogueEntry:
 
 @dataclass(frozen=True)
 class Scope:
-    """For which nodes a baseline holds; an empty field means any.
-
-    From exact to general: all four, without firmware, without driver, SKU and the kernel's series (6.5), SKU
-    alone.
-    """
+    """For which nodes a baseline holds; an empty field means any. From exact to general: all four, without
+    firmware, without driver, SKU and the kernel's series (6.5), SKU alone."""
 
     sku: str = ""
     kernel: str = ""
@@ -137,14 +126,11 @@ class Scope:
 
 @dataclass(frozen=True)
 class KnownTemplate:
-    """One template that healthy nodes write.
-
-    `nodes` and `boots` count where it was seen, of the baseline's own `nodes` and `boots`. `least` and `most`
-    are counts per boot that has it, `busiest` is the most in one hour. `first_seen` and `last_seen` are dates
-    (ISO 8601). `by` and `why` are who approved it, and the reason. `priority` is the worst one. `on` is the
-    node set, empty if all nodes have it. `unseen` counts the boots that were learned since one had it.
-    `flags` are reasons to look before approval.
-    """
+    """One template that healthy nodes write. `nodes` and `boots` count where it was seen, of the baseline's
+    own. `least` and `most` are counts per boot that has it, `busiest` is the most in one hour. `first_seen`
+    and `last_seen` are dates (ISO 8601). `by` and `why` are who approved it, and the reason. `priority` is
+    the worst one. `on` is the node set, empty if all nodes have it. `unseen` counts the boots that were
+    learned since one had it. `flags` are reasons to look before approval."""
 
     template: str
     phases: tuple[Phase, ...]
@@ -167,13 +153,11 @@ class KnownTemplate:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What healthy nodes of one scope write: `known` by template, learned from so many `nodes` and `boots`.
-
-    `phases` gives the earliest and the latest second since boot at which one of those boots entered a phase.
-    `proposed` was seen and awaits approval. `expired` was approved and has not been seen for `expires_days`,
-    or in the last `expires_boots` learned boots. Neither is accepted. `first` and `last` are the dates of
-    learning; `learned_boots` are the boots that were learned, by node.
-    """
+    """What healthy nodes of one scope write: `known` by template, learned from so many `nodes` and `boots`
+    (`learned_boots`, by node), on dates from `first` to `last`. `phases` gives the earliest and the latest
+    second since boot at which one of those boots entered a phase. `proposed` awaits approval, `expired` was
+    approved and not seen for `expires_days`, or in the last `expires_boots` learned boots: neither is
+    accepted."""
 
     name: str
     scope: Scope
@@ -193,11 +177,9 @@ class Baseline:
 
 @dataclass(frozen=True)
 class BootLog:
-    """One boot's log as a source gave it: `raw[i]` is the line that `lines[i]` was read from.
-
-    `format` names the source's format. `caveats` name what could not be seen: overwritten records, cut lines.
-    `notes` name what was left out on purpose: lines of other programs.
-    """
+    """One boot's log as a source of some `format` gave it: `raw[i]` is the line that `lines[i]` was read
+    from. `caveats` name what could not be seen (overwritten records, cut lines), `notes` what was left out on
+    purpose."""
 
     lines: tuple[LogLine, ...]
     raw: tuple[str, ...]
@@ -209,11 +191,9 @@ class BootLog:
 
 @dataclass(frozen=True)
 class Digest:
-    """One boot's log, folded, for learning and judging. Templates bound its size, not lines.
-
-    `scope` holds kernel, driver and firmware as the log names them (the SKU is the node's). `began` gives the
-    second since boot at which each phase began. `newest` is the time of the newest line.
-    """
+    """One boot's log, folded, for learning and judging: bounded by templates, not lines. `scope` holds
+    kernel, driver and firmware as the log names them (the SKU is the node's). `began` gives the second since
+    boot at which each phase began; `newest` is the time of the newest line."""
 
     node: str
     boot: str

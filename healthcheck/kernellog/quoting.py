@@ -56,11 +56,9 @@ def blanked_all(texts: Sequence[str]) -> Sequence[str]:
 
 
 def messages(text: str) -> list[str]:
-    """The messages of a record, with what users chose in them blanked.
-
-    There are several if a driver wrote line feeds between them and begins each with its own prefix. A line
-    feed before anything else may be a user's: what follows it is no message.
-    """
+    """The messages of a record, with what users chose in them blanked: several if a driver wrote line feeds
+    between them and begins each with its own prefix. What follows any other line feed may be a user's, and is
+    none."""
     parts = blanked(text).split("\n")
     return [parts[0], *(part for part in parts[1:] if same_emitter(parts[0], part))]
 

@@ -36,13 +36,10 @@ class ReportFamily(Enum):
 
 @dataclass(frozen=True)
 class ReportPart:
-    """What a line is in its report.
-
-    `lane` separates simultaneous reports of one family. `stall` marks reports that other CPUs answer with
-    their traces, `elsewhere` those answers, `may_need_head` a trace that the line before may have announced,
-    `code` the bytes that were being executed (only they continue a program's fault), `ends` the rule that is
-    drawn above and below a report.
-    """
+    """What a line is in its report. `lane` separates simultaneous reports of one family. `stall` marks
+    reports that other CPUs answer with their traces, `elsewhere` those answers, `may_need_head` a trace that
+    the line before may have announced, `code` the bytes that were being executed (only they continue a
+    program's fault), `ends` the rule that is drawn above and below a report."""
 
     family: ReportFamily
     role: Role

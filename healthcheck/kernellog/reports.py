@@ -76,11 +76,9 @@ def report_kind(text: str) -> KernelEventKind | None:
 
 
 def reports(lines: Sequence[LogLine], suspects: Sequence[int]) -> list[LogReport]:
-    """The reports among the lines, in the order of their first lines.
-
-    `suspects` are the ascending indices of lines for which `report_kind` is not None. Lines are separated by
-    their `caller`, those about a PCI device by its address.
-    """
+    """The reports among the lines, in the order of their first lines. `suspects` are the ascending indices of
+    lines for which `report_kind` is not None. Lines are separated by their `caller`, those about a PCI device
+    by its address."""
     gathering = _ReportBuilder(lines)
     for index in suspects:
         part = part_of(lines[index].text)
@@ -93,11 +91,6 @@ def reports(lines: Sequence[LogLine], suspects: Sequence[int]) -> list[LogReport
         ),
         key=lambda report: report.indices[0],
     )
-
-
-def _lane(family: ReportFamily, line: LogLine) -> str:
-    """The caller; but an out-of-memory report's reaper is another thread, and there is one at a time."""
-    return "" if family is ReportFamily.OOM else line.caller
 
 
 def _continues(report: _OpenReport, part: ReportPart, line: LogLine) -> bool:
@@ -117,7 +110,8 @@ class _ReportBuilder:
 
     def add_part(self, index: int, part: ReportPart) -> None:
         line = self._lines[index]
-        lane = part.lane or _lane(part.family, line)
+        # An out-of-memory report's reaper is another thread, and there is one at a time.
+        lane = part.lane or ("" if part.family is ReportFamily.OOM else line.caller)
         report = self._open.get((part.family, lane))
         if part.ends and report is not None and report.rank > Role.OPEN.value and report.accepts(index, line):
             report.add(index, line, Role.MORE.value)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.burnin.listing import listed
 from healthcheck.model.faultkind import Isolation
 from healthcheck.report.nodes import HEALTHY, NodeRow
 from healthcheck.statuspage.findings import Findings
@@ -15,7 +14,7 @@ from healthcheck.statuspage.nextstep import typed
 from healthcheck.statuspage.read import FleetRead
 from healthcheck.store.history import Spell
 from healthcheck.store.ledger import LedgerEntry
-from inventory.text import clean
+from inventory.text import clean, listed
 
 _MOST_SPELLS, _MOST_ACTIONS = 8, 8
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from healthcheck.certify.certificate import CertificateManifest
+from healthcheck.certify.certificate import CertificateManifest, CertificatePolicy
 from healthcheck.certify.keys import load_keys
 from healthcheck.certify.manifest import load_manifest
-from healthcheck.certify.policy import CertificatePolicy
 from healthcheck.certify.policyload import load_certificate_policy
 from healthcheck.config.rulesfolder import folders
 from healthcheck.gate.decide import Gate, Why

@@ -1,12 +1,11 @@
 """Which cable is to serve which planned link, so that as few ends as possible change ports; pure.
 
 The cost of a repair is the number of ends that are plugged in: an end that changes its port is one, a cable
-that is newly laid two; to pull an end out costs nothing, as a hand can hold it. Cables that fit a link are
-exchangeable. A cable has two ends and a link two ports, so cables and links that meet at ports form chains
-and circles only; in each, a best assignment is found end by end (dynamic programming), in linear time. What
-shares no port costs two plugs whether it is an old cable or a new one, so nothing outside a chain can make it
-cheaper. Among equally few plugs those win, in this order: few links that need a new cable, cables where their
-serial numbers are planned, ends that stay at their device, ends that stay in their rack.
+that is newly laid two. Cables that fit a link are exchangeable. A cable has two ends and a link two ports, so
+those that meet at ports form chains and circles only; in each, a best assignment is found end by end (dynamic
+programming), in linear time. What shares no port costs two plugs whether it is an old cable or a new one, so
+nothing outside a chain can make it cheaper. Among equally few plugs those win, in this order: few links that
+need a new cable, cables where their serial numbers are planned, ends that stay at their device, or rack.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ _PLUG, _NEW, _SERIAL = 10**12, 10**9, 10**6  # one of each outweighs all below i
 
 @dataclass(frozen=True)
 class CableChain:
-    """Planned links and cables that meet at ports, as far as these lead. `pairs` says which cable serves
-    which link; links without one need another cable, cables without one are left over. A circle has as many
-    of both and leads back to its beginning."""
+    """Planned links and cables that meet at ports, as far as these lead; `pairs` says which cable serves
+    which link. The others need another cable, or are left over. A circle leads back to its beginning."""
 
     links: tuple[PlannedCable, ...]
     cables: tuple[SeenCable, ...]
@@ -47,12 +45,8 @@ class CableChain:
 Rack = Callable[[str], object]
 
 
-def chains(
-    links: Sequence[PlannedCable],
-    cables: Sequence[SeenCable],
-    rack: Rack,
-    wanted: Callable[[PlannedCable], bool],
-) -> Iterator[CableChain]:
+def chains(links: Sequence[PlannedCable], cables: Sequence[SeenCable], rack: Rack,
+           wanted: Callable[[PlannedCable], bool]) -> Iterator[CableChain]:
     """Every chain and circle, those of one link with its own fitting cable too. `rack` gives a device's
     rack; `wanted` says whether a link that is left without a cable is known to have none."""
     at_link = {end: link for link in links for end in (link.a, link.b)}
@@ -70,9 +64,8 @@ def chains(
 Item = PlannedCable | SeenCable
 
 
-def _walk(
-    start: PlannedCable, at_link: Mapping[PlannedEnd, PlannedCable], at_cable: Mapping[PlannedEnd, SeenCable]
-) -> tuple[list[Item], bool]:
+def _walk(start: PlannedCable, at_link: Mapping[PlannedEnd, PlannedCable],
+          at_cable: Mapping[PlannedEnd, SeenCable]) -> tuple[list[Item], bool]:
     """The links and cables of a chain in order, from one end of it to the other; of a circle from `start`."""
     forth = [*_from(start, start.b, at_link, at_cable)]
     if forth and forth[-1] is start:
@@ -81,12 +74,8 @@ def _walk(
     return [*reversed(back), start, *forth], False
 
 
-def _from(
-    start: PlannedCable,
-    end: PlannedEnd,
-    at_link: Mapping[PlannedEnd, PlannedCable],
-    at_cable: Mapping[PlannedEnd, SeenCable],
-) -> Iterator[Item]:
+def _from(start: PlannedCable, end: PlannedEnd, at_link: Mapping[PlannedEnd, PlannedCable],
+          at_cable: Mapping[PlannedEnd, SeenCable]) -> Iterator[Item]:
     """What follows at a port of `start`, up to the chain's end, or to `start` itself."""
     while (cable := at_cable.get(end)) is not None:
         yield cable
@@ -100,9 +89,8 @@ def _from(
         end = link.b if end == link.a else link.a
 
 
-def _solved(
-    walked: tuple[list[Item], bool], done: set[int], rack: Rack, wanted: Callable[[PlannedCable], bool]
-) -> CableChain:
+def _solved(walked: tuple[list[Item], bool], done: set[int], rack: Rack,
+            wanted: Callable[[PlannedCable], bool]) -> CableChain:
     items, circle = walked
     done.update(map(id, items))
     links = tuple(item for item in items if isinstance(item, PlannedCable))
@@ -117,9 +105,8 @@ def _solved(
         inner, value = _chosen(gains[1:-2], losses[1:-1])
         if value + last > best:
             chosen = [len(items) - 1, *(at + 1 for at in inner)]
-    return CableChain(
-        links, cables, tuple(_pair(items[at], items[(at + 1) % len(items)]) for at in sorted(chosen)), circle
-    )
+    return CableChain(links, cables, tuple(_pair(items[at], items[(at + 1) % len(items)])
+                                           for at in sorted(chosen)), circle)
 
 
 def _chosen(gains: Sequence[int | None], losses: Sequence[int]) -> tuple[list[int], int]:
@@ -159,11 +146,9 @@ def _gain(one: Item, other: Item, rack: Rack) -> int | None:
     if joins(cable, link):
         return 2 * _PLUG
     source, target = moved(cable, link)
-    if source.device == target.device:
-        far = 0
-    else:
-        here = rack(source.device)
-        far = 1 if here is not None and here == rack(target.device) else 2
+    here = rack(source.device)
+    far = (0 if source.device == target.device
+           else 1 if here is not None and here == rack(target.device) else 2)
     other_serial = link.serial is not None and cable.serial is not None and link.serial != cable.serial
     longer = cable.metres is not None and link.metres is not None and cable.metres > link.metres
     return _PLUG - other_serial * _SERIAL - far * 2 - longer

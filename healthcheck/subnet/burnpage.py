@@ -1,5 +1,4 @@
-"""A link burn as lines for people, as a table for a launch script, and as a document
-(`muster.fabric.burn/1`)."""
+"""A link burn as lines for people, as a table for a launch script, and as muster.fabric.burn/1."""
 
 from __future__ import annotations
 

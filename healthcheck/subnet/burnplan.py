@@ -65,11 +65,9 @@ class LinkBurnPlan:
 
 def plan(ways: BurnWays, share: float = SHARE, tries: int = TRIES, seed: int = 0,
          together: int | None = None, swap: bool = True) -> LinkBurnPlan:
-    """The plan with the fewest rounds of these tries, then with the fewest pairs.
-
-    `together` is how many pairs may run at the same time (None: any number), `swap` whether pairs may be
-    taken back. Raises ValueError for a share that is none.
-    """
+    """The plan with the fewest rounds of these tries, then with the fewest pairs. `together` is how many
+    pairs may run at the same time (None: any number), `swap` whether pairs may be taken back. ValueError for
+    a bad share."""
     if not 0 < share <= 1:
         raise ValueError(f"share {share}: expected more than 0 and at most 1")
     found: list[_Search] = []
@@ -99,9 +97,9 @@ class _Search:
         self.users: list[set[int]] = []
 
     def run(self, first_pairs: Sequence[tuple[int, int]]) -> None:
-        """Rounds until no channel is open that a round could cover; each begins with those of `first_pairs`
-        that load nothing twice."""
-        self._drop_hopeless()
+        """Rounds until none could cover an open channel; each begins with `first_pairs` that fit."""
+        # Channels that even all pairs which reach them do not load enough are no aim.
+        self.open = {at for at in self.open if self.ways.most(at) + _ODD >= self.need[at]}
         while self.open:
             self.load, self.value = [0.0] * len(self.need), 0.0
             self.users = [set() for _ in self.need]
@@ -123,12 +121,6 @@ class _Search:
             gain, possible = self._gain(a, b)
             if gain >= possible * (1 - _ODD) and self._fits(a, b):
                 self._put(a, b)
-
-    def _drop_hopeless(self) -> None:
-        """Channels that even all pairs which reach them do not load enough are no aim."""
-        for channel in list(self.open):
-            if self.ways.most(channel) + _ODD < self.need[channel]:
-                self.open.discard(channel)
 
     def _order(self) -> list[Channel]:
         """Open channels, those first that fewest ways reach; equals in a random order."""

@@ -1,7 +1,5 @@
-"""The link burn of a whole fabric: who takes part by name, and the plan of each of its subnets.
-
-Rounds are numbered through all subnets: those of one follow those of the other.
-"""
+"""The link burn of a whole fabric: who takes part by name, and the plan of each of its subnets, with rounds
+numbered through all of them."""
 
 from __future__ import annotations
 
@@ -31,8 +29,7 @@ class BurnName:
 
 @dataclass(frozen=True)
 class BurnPlane:
-    """The burn of one subnet. `first` is the number of its first round, `names` are the ports that take
-    part."""
+    """The burn of one subnet: the number of its `first` round, and the ports that take part, by name."""
 
     subnet: Subnet
     ways: BurnWays

@@ -114,10 +114,8 @@ def judge(planes: Sequence[BurnPlane], rows: Sequence[MeasuredPair], source: str
           after: Mapping[str, PortCounters | None] | None = None,
           hint: str = ": give --since") -> tuple[BurnResult, ...]:
     """What the rates say of each subnet. `after` are its counters after the burn, where those that the plan's
-    outputs hold are from before; `hint` says how they would come.
-
-    Raises UsageError with the line for a pair that cannot be one.
-    """
+    outputs hold are from before; `hint` says how they would come. UsageError, with the line, for a pair that
+    cannot be one."""
     ports = {name.text: (plane, port) for plane in planes for port, name in plane.names.items()}
     rated: dict[int, list[tuple[MeasuredPair, BurnPort, BurnPort]]] = defaultdict(list)
     seen: set[tuple[int, str]] = set()
@@ -180,12 +178,9 @@ def _rounds(rows: Sequence[tuple[MeasuredPair, BurnPort, BurnPort]]) -> Mapping[
 
 def _unproven(plane: BurnPlane, rows: Sequence[tuple[MeasuredPair, BurnPort, BurnPort]],
               after: PortCounters | None, compared: bool, hint: str) -> list[tuple[FabricLink, str]]:
-    """The links that are not proven to have carried the share each way, and why.
-
-    By tables, the measured rates say what each channel carried at its best round; counters may contradict.
-    With a model only counters say it: what was sent, spread over all rounds that use the channel, which no
-    round can have been below in all of them.
-    """
+    """The links that are not proven to have carried the share each way, and why. By tables, the measured
+    rates say what each channel carried at its best round; counters may contradict. With a model only counters
+    say it: what was sent, over all rounds that use the channel: not all of them can have been below that."""
     best: dict[FabricEnd, float] = {}
     bits: dict[FabricEnd, float] = defaultdict(float)
     spans: dict[FabricEnd, float] = defaultdict(float)

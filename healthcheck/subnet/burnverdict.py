@@ -157,8 +157,7 @@ class LinkSuspects:
 
 
 def _only(left: Mapping[str, frozenset[FabricLink]]) -> list[FabricLink]:
-    """Links without which a slow pair has no explanation, or which alone explain all slow pairs that share
-    their suspects."""
+    """Links without which a slow pair is not explained, or which alone explain all that share suspects."""
     alone = sorted({link for links in left.values() if len(links) == 1 for link in links})
     if alone:
         return alone

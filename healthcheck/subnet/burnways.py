@@ -25,11 +25,8 @@ class BurnPort:
 
 class BurnWays:
     """Ways between these host ports. Ports are numbers in the order of `ports`, channels those of `channels`.
-
-    `reach` has by channel who loads it: (switch, port), what that port is sent from hosts of that switch. The
-    channels of a host's own link have ("", port): whatever it sends or is sent. A port without link, or
-    without a way to any other, is no candidate.
-    """
+    `reach` has by channel who loads it: (switch, port), what that port is sent from hosts of that switch; of
+    a host's own link ("", port): whatever it sends or is sent. A port without link or way is no candidate."""
 
     def __init__(self, subnet: Subnet, routes: RouteModel, ports: Iterable[BurnPort]) -> None:
         self.subnet, self.routes = subnet, routes
@@ -179,15 +176,11 @@ class BurnWays:
     def lacking(self, channel: FabricEnd, expected: Mapping[FabricEnd, float]) -> str:
         """Why a channel is not covered."""
         at = self.channels[channel]
-        if not any(self._pairs_over(at)):
+        if not any(self.may(source, target) for switch, target in self.reach[at]
+                   for source in (self._on[switch] if switch else self._at)):
             return f"no way of any pair leads through {self.name(channel)}"
         return (f"all pairs through {self.name(channel)} load it to "
                 f"{100 * expected.get(channel, 0.0):.0f} % at most")
-
-    def _pairs_over(self, channel: Channel) -> Iterator[bool]:
-        for switch, target in self.reach[channel]:
-            sources = self._on[switch] if switch else self._at
-            yield any(self.may(source, target) for source in sources)
 
     def _is_host(self, end: FabricEnd) -> bool:
         device = self.subnet.devices.get(end.guid)

@@ -1,9 +1,8 @@
 """Which planned device stands where, of those that do not say so; pure.
 
-A new switch calls itself as it was delivered, an adapter without rdma-ndd what its firmware says, a host that
-was renamed something else; and a plan that names adapters by PCI address says nothing of "gpu001 mlx5_0"
-where no snapshot states both. What such a device is joined to still tells whose place it stands in. That is
-no proof of who it is, so that those who use it say so.
+A new switch calls itself as it was delivered, an adapter without rdma-ndd what its firmware says; and a plan
+that names adapters by PCI address says nothing of "gpu001 mlx5_0" where no snapshot states both. What such a
+device is joined to still tells whose place it stands in. That is no proof of who it is, and users say so.
 """
 
 from __future__ import annotations
@@ -18,11 +17,9 @@ from healthcheck.subnet.model import DeviceKind, FabricDevice, FabricEnd, Subnet
 
 @dataclass
 class ByPlace:
-    """The names that ports of one subnet have, to which `placed` adds those that their place gives.
-
-    `names` are known otherwise; `hosts` by port of an adapter whose planned name is not known, its host where
-    that is known. `port_names` gives the ports of a switch their names as a planned device's.
-    """
+    """The names that ports of one subnet have, to which `placed` adds those that their place gives. `names`
+    are known otherwise; `hosts` by port of an adapter without a planned name, its host where known;
+    `port_names` gives the ports of a switch their names as a planned device's."""
 
     plan: CablingPlan
     subnet: Subnet

@@ -12,10 +12,8 @@ from healthcheck.subnet.cabling import PlannedCable, PlannedEnd
 @dataclass(frozen=True)
 class SeenCable:
     """A cable that a subnet shows: its two ends, and what its modules state of it where they were read.
-
     `degraded`: it is at its planned ends, and its link is not active, narrower or slower than planned, or one
-    that the subnet manager leaves out.
-    """
+    that the subnet manager leaves out."""
 
     a: PlannedEnd
     b: PlannedEnd
@@ -33,9 +31,8 @@ class SeenCable:
 @dataclass(frozen=True)
 class CabledFabric:
     """What is there. `devices` are those of which anything was seen: a port of theirs without a cable has no
-    link. Of a device that is not among them nothing is known, and in the planes of `partial` nothing is known
-    to be absent (None stands for every plane). `assumed` are ports of hosts that only their place
-    names, with why nothing else does."""
+    link. In the planes of `partial` nothing is known to be absent (None: in every plane). `assumed` are ports
+    of hosts that only their place names, with why nothing else does."""
 
     cables: tuple[SeenCable, ...]
     devices: frozenset[str]
@@ -49,8 +46,7 @@ class CabledFabric:
 
 
 def fits(cable: SeenCable, planned: PlannedCable) -> bool:
-    """Whether a cable can serve a planned link: the same part where both are known, and long enough where
-    both lengths are."""
+    """Whether a cable can serve a link: the same part and long enough, as far as both are known."""
     if cable.part is not None and planned.part is not None and cable.part.lower() != planned.part.lower():
         return False
     return cable.metres is None or planned.metres is None or cable.metres >= planned.metres

@@ -1,9 +1,5 @@
 """The cabling as it is planned: which port of which device is joined to which other, by the names that
-people use.
-
-A plan knows devices by name (a switch by its description, a host by its inventory name) and ports by what
-is printed beside them; `join` of the same package finds the GUIDs.
-"""
+people use: a switch's description, a host's inventory name, and what is printed beside a port."""
 
 from __future__ import annotations
 
@@ -50,8 +46,7 @@ class PlannedCable:
 
 @dataclass(frozen=True)
 class PlannedDevice:
-    """A device of the plan. `rack` is where it stands and `unit` its height unit there; `guid` where it is
-    known already."""
+    """A device of the plan: its rack, the height unit in it, and its GUID where that is known already."""
 
     name: str
     tier: Tier

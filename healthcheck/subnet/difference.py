@@ -1,15 +1,15 @@
-"""How the cabling that is there differs from the plan: what went wrong, in words of whoever plugs cables, and
-the steps that repair it; pure.
+"""How the cabling that is there differs from the plan, in words of whoever plugs cables, and the steps that
+repair it; pure.
 
-What is not seen is not missing: a link is missing where both its devices were seen without one, in a subnet
-that was read to its end. A link that is down looks the same as one without a cable, and is named so.
+A link is missing where both its devices were seen without one, in a subnet that was read to its end. A link
+that is down looks the same as one without a cable, and is named so.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from healthcheck.subnet.assign import CableChain, chains
@@ -86,10 +86,8 @@ def compare(plan: CablingPlan, there: CabledFabric) -> CablingComparison:
     for chain in odd:
         found += _of_chain(chain, plan, state, reuse, reused)
     order = {kind: at for at, kind in enumerate(DifferenceKind)}
-    merged = [
-        *_unknown([one for one in found if one.kind is DifferenceKind.UNKNOWN]),
-        *_shifted([one for one in found if one.kind is not DifferenceKind.UNKNOWN]),
-    ]
+    merged = [*_unknown([one for one in found if one.kind is DifferenceKind.UNKNOWN]),
+              *_shifted([one for one in found if one.kind is not DifferenceKind.UNKNOWN])]
     merged.sort(key=lambda one: (order[one.kind], natural(one.what)))
     return CablingComparison(tuple(merged), same, len(plan.cables), there.notes,
                              exchanged(plan, there.cables))
@@ -122,11 +120,8 @@ class _States:
 
     def why_unknown(self, link: PlannedCable) -> str:
         """Why nothing is known of a link."""
-        unseen = [
-            end.device
-            for end in (link.a, link.b)
-            if end not in self._used and end.device not in self._there.devices
-        ]
+        unseen = [end.device for end in (link.a, link.b)
+                  if end not in self._used and end.device not in self._there.devices]
         return f"{' and '.join(unseen)} not seen" if unseen else "the subnet was not read to its end"
 
 
@@ -145,23 +140,13 @@ def _reuse(odd: Sequence[CableChain], state: _States) -> Mapping[int, SeenCable]
         for link in wanting:
             if id(link) in found:
                 continue
-            near: Sequence[SeenCable]
             if exact:
-                named_one = by_serial.get(link.serial) if link.serial is not None else None
-                near = [named_one] if named_one is not None else []
+                near = [by_serial[link.serial]] if link.serial in by_serial else []
             else:
-                near = sorted(
-                    (*by_device.get(link.a.device, ()), *by_device.get(link.b.device, ())),
-                    key=lambda cable: -_devices(cable, link),
-                )
-            match = next(
-                (
-                    cable
-                    for cable in near
-                    if id(cable) in spare and known_to_fit(cable, link) and not joins(cable, link)
-                ),
-                None,
-            )
+                near = sorted((*by_device.get(link.a.device, ()), *by_device.get(link.b.device, ())),
+                              key=lambda cable: -_devices(cable, link))
+            match = next((cable for cable in near if id(cable) in spare and known_to_fit(cable, link)
+                          and not joins(cable, link)), None)
             if match is not None:
                 found[id(link)] = match
                 del spare[id(match)]
@@ -173,13 +158,8 @@ def _devices(cable: SeenCable, link: PlannedCable) -> int:
     return len({cable.a.device, cable.b.device} & {link.a.device, link.b.device})
 
 
-def _of_chain(
-    chain: CableChain,
-    plan: CablingPlan,
-    state: _States,
-    reuse: Mapping[int, SeenCable],
-    reused: frozenset[int],
-) -> list[CablingDifference]:
+def _of_chain(chain: CableChain, plan: CablingPlan, state: _States, reuse: Mapping[int, SeenCable],
+              reused: frozenset[int]) -> list[CablingDifference]:
     unserved = chain.unserved
     wanted = [link for link in unserved if state.missing(link) and id(link) not in reuse]
     unknown = [link for link in unserved if not state.missing(link)]
@@ -195,54 +175,26 @@ def _of_chain(
     for link in unserved:
         if id(link) in reuse:
             cable = reuse[id(link)]
-            found.append(
-                CablingDifference(
-                    DifferenceKind.MISPLACED,
-                    f"the cable of {named(link.a)} and {named(link.b)} joins {named(cable.a)} and "
-                    f"{named(cable.b)}",
-                    (link,),
-                    (cable,),
-                    laid(cable, link),
-                )
-            )
+            what = (f"the cable of {named(link.a)} and {named(link.b)} joins {named(cable.a)} and "
+                    f"{named(cable.b)}")
+            found.append(CablingDifference(DifferenceKind.MISPLACED, what, (link,), (cable,),
+                                           laid(cable, link)))
     found += [_missing(link, state) for link in wanted]
-    found += [
-        CablingDifference(
-            DifferenceKind.EXTRA,
-            f"{named(cable.a)} to {named(cable.b)} is not planned",
-            (),
-            (cable,),
-            (CableStep(CableAction.PULL, cable),),
-        )
-        for cable in chain.left
-        if id(cable) not in reused
-    ]
+    found += [CablingDifference(DifferenceKind.EXTRA, f"{named(cable.a)} to {named(cable.b)} is not planned",
+                                (), (cable,), (CableStep(CableAction.PULL, cable),))
+              for cable in chain.left if id(cable) not in reused]
     return found
 
 
-_KINDS = {
-    Misplugged.CROSSED: DifferenceKind.CROSSED,
-    Misplugged.SWAPPED: DifferenceKind.SWAPPED,
-    Misplugged.SHIFTED: DifferenceKind.SHIFTED,
-    Misplugged.CIRCLE: DifferenceKind.CIRCLE,
-    Misplugged.MISPLACED: DifferenceKind.MISPLACED,
-}
+_KINDS = {form: DifferenceKind[form.name] for form in Misplugged}
 
 
 def _missing(link: PlannedCable, state: _States) -> CablingDifference:
     taken = [end for end in (link.a, link.b) if not state.empty(end, link.plane)]
-    why = (
-        f", {' and '.join(map(named, taken))} has another cable"
-        if taken
-        else " is seen: no cable, an end unplugged, or down"
-    )
-    return CablingDifference(
-        DifferenceKind.MISSING,
-        f"{named(link.a)} to {named(link.b)}: no link{why}",
-        (link,),
-        (),
-        (CableStep(CableAction.CONNECT, planned=link),),
-    )
+    why = (f", {' and '.join(map(named, taken))} has another cable" if taken
+           else " is seen: no cable, an end unplugged, or down")
+    return CablingDifference(DifferenceKind.MISSING, f"{named(link.a)} to {named(link.b)}: no link{why}",
+                             (link,), (), (CableStep(CableAction.CONNECT, planned=link),))
 
 
 def _wrong_cable(chain: CableChain) -> CablingDifference:
@@ -253,12 +205,8 @@ def _wrong_cable(chain: CableChain) -> CablingDifference:
     if cable.metres is not None and link.metres is not None and cable.metres < link.metres:
         said.append(f"{cable.metres:g} m, planned {link.metres:g} m")
     return CablingDifference(
-        DifferenceKind.WRONG_CABLE,
-        f"{named(link.a)} to {named(link.b)}: {' and '.join(said)}",
-        (link,),
-        (cable,),
-        (CableStep(CableAction.REPLACE, cable, planned=link),),
-    )
+        DifferenceKind.WRONG_CABLE, f"{named(link.a)} to {named(link.b)}: {' and '.join(said)}", (link,),
+        (cable,), (CableStep(CableAction.REPLACE, cable, planned=link),))
 
 
 def _unknown(found: Sequence[CablingDifference]) -> list[CablingDifference]:
@@ -266,37 +214,23 @@ def _unknown(found: Sequence[CablingDifference]) -> list[CablingDifference]:
     by_reason: dict[str, list[PlannedCable]] = defaultdict(list)
     for one in found:
         by_reason[one.what] += one.planned
-    return [
-        CablingDifference(DifferenceKind.UNKNOWN, reason, tuple(links)) for reason, links in by_reason.items()
-    ]
-
-
-@dataclass
-class _Shift:
-    """Chains of one device that are shifted equally far."""
-
-    parts: list[CablingDifference] = field(default_factory=list)
+    return [CablingDifference(DifferenceKind.UNKNOWN, reason, tuple(links))
+            for reason, links in by_reason.items()]
 
 
 def _shifted(found: Sequence[CablingDifference]) -> list[CablingDifference]:
     """Shifts of one device by the same number of ports become one: by two ports, it is two chains."""
-    shifts: dict[str, _Shift] = defaultdict(_Shift)
+    shifts: dict[str, list[CablingDifference]] = defaultdict(list)
     others = []
     for one in found:
         if one.kind is DifferenceKind.SHIFTED:
-            shifts[one.what].parts.append(one)
+            shifts[one.what].append(one)
         else:
             others.append(one)
-    for what, shift in shifts.items():
-        parts = shift.parts
+    for what, parts in shifts.items():
         planned = tuple(link for part in parts for link in part.planned)
-        others.append(
-            replace(
-                parts[0],
-                what=f"{what} ({len(planned)} cables)",
-                planned=planned,
-                seen=tuple(cable for part in parts for cable in part.seen),
-                steps=tuple(step for part in parts for step in part.steps),
-            )
-        )
+        others.append(replace(
+            parts[0], what=f"{what} ({len(planned)} cables)", planned=planned,
+            seen=tuple(cable for part in parts for cable in part.seen),
+            steps=tuple(step for part in parts for step in part.steps)))
     return others

@@ -15,13 +15,8 @@ from healthcheck.subnet.worklist import WorkItem, cable_of, ends_of, main_rack, 
 from inventory.text import clean, many
 
 SCHEMA = "muster.fabric.diff/1"
-_VERBS = {
-    CableAction.PULL: "pull",
-    CableAction.HOLD: "pull and hold",
-    CableAction.MOVE: "plug",
-    CableAction.CONNECT: "connect",
-    CableAction.REPLACE: "replace the cable of",
-}
+_VERBS = {CableAction.PULL: "pull", CableAction.HOLD: "pull and hold", CableAction.MOVE: "plug",
+          CableAction.CONNECT: "connect", CableAction.REPLACE: "replace the cable of"}
 
 
 def exit_code(comparison: CablingComparison) -> int:
@@ -77,17 +72,11 @@ def _words(item: WorkItem) -> str:
             what = f"the loose cable -> {named(stop)}"
     else:
         what = f"{_VERBS[step.action]} {named(start)}" if start is not None else _VERBS[step.action]
-    beyond = (
-        f", the cable to {named(other)}"
-        if other is not None and step.action in (CableAction.MOVE, CableAction.PULL, CableAction.HOLD)
-        else ""
-    )
+    held = step.action in (CableAction.MOVE, CableAction.PULL, CableAction.HOLD)
+    beyond = f", the cable to {named(other)}" if other is not None and held else ""
     serial, part, metres = cable_of(step)
-    known = [
-        f"serial {serial}" if serial else "",
-        f"part {part}" if part else "",
-        f"{metres:g} m" if metres else "",
-    ]
+    known = [f"serial {serial}" if serial else "", f"part {part}" if part else "",
+             f"{metres:g} m" if metres else ""]
     return f"{what}{beyond}{''.join(f', {one}' for one in known if one)}"
 
 
@@ -110,11 +99,8 @@ def document(comparison: CablingComparison, plan: CablingPlan) -> dict[str, Any]
     for item in work_list(comparison, plan):
         numbers.setdefault(id(item.difference), []).append(item)
     return {
-        "schema": SCHEMA,
-        "exit": exit_code(comparison),
-        "planned": comparison.planned,
-        "same": comparison.same,
-        "plugs": comparison.plugs,
+        "schema": SCHEMA, "exit": exit_code(comparison), "planned": comparison.planned,
+        "same": comparison.same, "plugs": comparison.plugs,
         "exchanged": [list(circle) for circle in comparison.exchanged],
         "notes": [clean(note, 500) for note in comparison.notes],
         "differences": [_difference(one, plan, numbers.get(id(one), ())) for one in comparison.differences],
@@ -123,12 +109,10 @@ def document(comparison: CablingComparison, plan: CablingPlan) -> dict[str, Any]
 
 def _difference(one: CablingDifference, plan: CablingPlan, items: Sequence[WorkItem]) -> dict[str, Any]:
     return {
-        "kind": one.kind.value,
-        "what": one.what,
-        "harmless": one.harmless,
-        "rack": main_rack(one, plan),
-        "links": [_link(link) for link in one.planned],
-        "cables": [_cable(cable) for cable in one.seen],
+        "kind": one.kind.value, "what": one.what, "harmless": one.harmless, "rack": main_rack(one, plan),
+        "links": [{"a": _end(link.a), "b": _end(link.b), "plane": link.plane, **_known(link)}
+                  for link in one.planned],
+        "cables": [{"a": _end(cable.a), "b": _end(cable.b), **_known(cable)} for cable in one.seen],
         "steps": [_step(item) for item in items],
     }
 
@@ -137,17 +121,9 @@ def _step(item: WorkItem) -> dict[str, Any]:
     start, stop, other = ends_of(item.step)
     serial, part, metres = cable_of(item.step)
     return {
-        "number": item.number,
-        "action": item.step.action.value,
-        "rack": item.rack,
-        "unit": item.unit,
-        "from": _end(start),
-        "to": _end(stop),
-        "other": _end(other),
-        "serial": serial,
-        "part": part,
-        "metres": metres,
-        "plugs": item.step.plugs,
+        "number": item.number, "action": item.step.action.value, "rack": item.rack, "unit": item.unit,
+        "from": _end(start), "to": _end(stop), "other": _end(other), "serial": serial, "part": part,
+        "metres": metres, "plugs": item.step.plugs,
     }
 
 
@@ -155,22 +131,5 @@ def _end(end: PlannedEnd | None) -> dict[str, str] | None:
     return {"device": end.device, "port": end.port} if end is not None else None
 
 
-def _link(link: PlannedCable) -> dict[str, Any]:
-    return {
-        "a": _end(link.a),
-        "b": _end(link.b),
-        "plane": link.plane,
-        "serial": link.serial,
-        "part": link.part,
-        "metres": link.metres,
-    }
-
-
-def _cable(cable: SeenCable) -> dict[str, Any]:
-    return {
-        "a": _end(cable.a),
-        "b": _end(cable.b),
-        "serial": cable.serial,
-        "part": cable.part,
-        "metres": cable.metres,
-    }
+def _known(cable: PlannedCable | SeenCable) -> dict[str, Any]:
+    return {"serial": cable.serial, "part": cable.part, "metres": cable.metres}

@@ -1,9 +1,5 @@
 """A fabric as a drawing for Graphviz (graphviz.org/doc/info/lang.html): tiers as ranks, racks in words, links
-by state.
-
-Parallel cables between two devices are one line with their number. A state is shown by colour, by the form of
-the line and by a word, so that it can be read without colours.
-"""
+by state: by colour, the form of the line and a word. Parallel cables are one line with their number."""
 
 from __future__ import annotations
 
@@ -26,12 +22,8 @@ _TIERS = (Tier.CORE, Tier.SPINE, Tier.LEAF, Tier.HOST)
 
 def dot(plan: CablingPlan, states: Mapping[PlannedCable, LinkLook]) -> str:
     """The drawing; a cable that `states` does not have was only planned."""
-    lines = [
-        "graph fabric {",
-        "  rankdir=TB; ranksep=1.2; splines=line;",
-        '  node [shape=box, fontname="sans-serif"];',
-        '  edge [fontname="sans-serif", fontsize=9];',
-    ]
+    lines = ["graph fabric {", "  rankdir=TB; ranksep=1.2; splines=line;",
+             '  node [shape=box, fontname="sans-serif"];', '  edge [fontname="sans-serif", fontsize=9];']
     by_tier: dict[Tier, list[str]] = defaultdict(list)
     for device in plan.devices.values():
         by_tier[device.tier].append(device.name)

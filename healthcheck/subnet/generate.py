@@ -70,9 +70,8 @@ def generate(hosts: Sequence[HostPorts], shape: FabricShape) -> CablingPlan:
                 if end.device not in devices:
                     devices[end.device] = PlannedDevice(end.device, _tier(end.device))
     order = {tier: at for at, tier in enumerate(Tier)}
-    return CablingPlan(
-        {one.name: one for one in sorted(devices.values(), key=lambda one: order[one.tier])}, tuple(cables)
-    )
+    return CablingPlan({one.name: one for one in sorted(devices.values(), key=lambda one: order[one.tier])},
+                       tuple(cables))
 
 
 def _tier(name: str) -> Tier:
@@ -86,16 +85,11 @@ def _check(hosts: Sequence[HostPorts], shape: FabricShape) -> None:
     counts = {len(host.ports) for host in hosts}
     if len(counts) > 1 or 0 in counts:
         odd = next(host for host in hosts if len(host.ports) != len(hosts[0].ports) or not host.ports)
-        raise UsageError(
-            f"{odd.name} has {many(len(odd.ports), 'port')} of the fabric, {hosts[0].name} has "
-            f"{len(hosts[0].ports)}: a generated plan needs equal hosts"
-        )
+        raise UsageError(f"{odd.name} has {many(len(odd.ports), 'port')} of the fabric, {hosts[0].name} has "
+                         f"{len(hosts[0].ports)}: a generated plan needs equal hosts")
     for name, value, least, most in (
-        ("--tiers", shape.tiers, 1, 3),
-        ("--radix", shape.radix, 2, 254),
-        ("--planes", shape.planes, 1, 16),
-        ("--hosts-per-leaf", shape.hosts_per_leaf, 1, 254),
-        ("--uplinks", shape.uplinks, 1, 254),
+        ("--tiers", shape.tiers, 1, 3), ("--radix", shape.radix, 2, 254), ("--planes", shape.planes, 1, 16),
+        ("--hosts-per-leaf", shape.hosts_per_leaf, 1, 254), ("--uplinks", shape.uplinks, 1, 254),
         ("--leaves-per-pod", shape.leaves_per_pod, 1, 10_000),
         ("--oversubscription", shape.oversubscription, 0.1, 100),
     ):
@@ -120,22 +114,14 @@ class _Plane:
         self._down = self._members * per_host
         if self._down + self._up > shape.radix:
             raise UsageError(
-                f"a leaf has {self._down} ports for hosts and {self._up} up, its switch {shape.radix}"
-            )
+                f"a leaf has {self._down} ports for hosts and {self._up} up, its switch {shape.radix}")
 
     def cables(self) -> Iterator[PlannedCable]:
         """All of the plane: hosts first, then tier by tier."""
         yield from self._to_hosts()
         if self._shape.tiers == 2:
-            yield from self._between(
-                "leaf",
-                range(self._leaves),
-                "spine",
-                self._down,
-                self._up,
-                0,
-                _above(self._leaves, self._up, self._shape.radix, "leaves", "spines"),
-            )
+            spines = _above(self._leaves, self._up, self._shape.radix, "leaves", "spines")
+            yield from self._between("leaf", range(self._leaves), "spine", self._down, self._up, 0, spines)
         elif self._shape.tiers == 3:
             yield from self._pods()
 
@@ -144,14 +130,10 @@ class _Plane:
         for at, host in enumerate(self._hosts):
             group, place = divmod(at, self._members)
             for rail, port in enumerate(host.ports):
-                leaf, number = (
-                    (group * self._rails + rail, place + 1)
-                    if rails
-                    else (group, place * self._rails + rail + 1)
-                )
-                yield self._cable(
-                    PlannedEnd(host.name, f"{port}{self._port}"), self._end("leaf", leaf, number)
-                )
+                leaf, number = ((group * self._rails + rail, place + 1) if rails
+                                else (group, place * self._rails + rail + 1))
+                yield self._cable(PlannedEnd(host.name, f"{port}{self._port}"),
+                                  self._end("leaf", leaf, number))
 
     def _pods(self) -> Iterator[PlannedCable]:
         shape = self._shape
@@ -176,10 +158,8 @@ class _Plane:
         for at, device in enumerate(below):
             for link in range(up):
                 other, turn = divmod(link, each)
-                yield self._cable(
-                    self._end(lower, device, first + link + 1),
-                    self._end(upper, above + other, at * each + turn + 1),
-                )
+                yield self._cable(self._end(lower, device, first + link + 1),
+                                  self._end(upper, above + other, at * each + turn + 1))
 
     def _end(self, kind: str, device: int, number: int) -> PlannedEnd:
         label = label_of(number, PORTS_IN_A_CAGE if self._shape.cages else 1)
@@ -196,16 +176,12 @@ def _leaf_counts(shape: FabricShape, per_host: int, hosts: int) -> tuple[int, in
     if shape.hosts_per_leaf is not None:
         members = shape.hosts_per_leaf
     else:
-        ports = (
-            shape.radix - shape.uplinks
-            if shape.uplinks is not None
-            else math.floor(shape.radix * shape.oversubscription / (1 + shape.oversubscription))
-        )
+        ports = (shape.radix - shape.uplinks if shape.uplinks is not None
+                 else math.floor(shape.radix * shape.oversubscription / (1 + shape.oversubscription)))
         members = max(1, min(hosts, ports // per_host))
-    up = (
-        shape.uplinks if shape.uplinks is not None else math.ceil(members * per_host / shape.oversubscription)
-    )
-    return members, up
+    if shape.uplinks is not None:
+        return members, shape.uplinks
+    return members, math.ceil(members * per_host / shape.oversubscription)
 
 
 def _above(below: int, up: int, radix: int, lower: str, upper: str) -> int:

@@ -1,8 +1,7 @@
 """The hosts of a fabric in the groups that its switches make of them; pure.
 
-A group are the hosts that are cabled to the same leaves: of a tree those of one leaf, of a rail-optimised
-fabric those of one set of leaves, a leaf for each rail. A pod are the groups whose leaves share spines. All
-planes of a fabric count together.
+A group are the hosts cabled to the same leaves: of a tree one leaf, of a rail-optimised fabric a leaf for
+each rail. A pod are the groups whose leaves share spines. All planes count together.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ class FabricPod:
 
 @dataclass(frozen=True)
 class FabricHierarchy:
-    """All pods in the order of their leaves; `cores` are the switches above spines. `alone` are hosts without
-    a leaf."""
+    """All pods in the order of their leaves, the switches above spines, and hosts without a leaf."""
 
     pods: tuple[FabricPod, ...]
     cores: tuple[str, ...]
@@ -75,9 +73,8 @@ def hierarchy(plan: CablingPlan) -> FabricHierarchy:
     return FabricHierarchy(_pods(groups, spines), cores, tuple(sorted(hosts, key=natural)))
 
 
-def _groups(
-    together: Mapping[frozenset[str], Sequence[str]], leaves: Mapping[str, Mapping[str, int]]
-) -> list[HostGroup]:
+def _groups(together: Mapping[frozenset[str], Sequence[str]],
+            leaves: Mapping[str, Mapping[str, int]]) -> list[HostGroup]:
     ordered = sorted((tuple(sorted(at, key=natural)), hosts) for at, hosts in together.items())
     ordered.sort(key=lambda item: [natural(leaf) for leaf in item[0]])
     found = []
@@ -93,14 +90,10 @@ def _pods(groups: Sequence[HostGroup], spines: Mapping[str, set[str]]) -> tuple[
     for group in groups:
         above = set().union(*(spines.get(leaf, set()) for leaf in group.leaves))
         touching = [pod for pod in pods if pod[1] & above]
-        merged = (
-            [*(each for pod in touching for each in pod[0]), group],
-            above.union(*(pod[1] for pod in touching)),
-        )
+        merged = ([*(each for pod in touching for each in pod[0]), group],
+                  above.union(*(pod[1] for pod in touching)))
         first = min((pods.index(pod) for pod in touching), default=len(pods))
         pods = [pod for pod in pods if pod not in touching]
         pods.insert(first, merged)
-    return tuple(
-        FabricPod(f"pod{number:02d}", tuple(inside), tuple(sorted(above, key=natural)))
-        for number, (inside, above) in enumerate(pods, 1)
-    )
+    return tuple(FabricPod(f"pod{number:02d}", tuple(inside), tuple(sorted(above, key=natural)))
+                 for number, (inside, above) in enumerate(pods, 1))

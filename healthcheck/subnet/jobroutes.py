@@ -29,8 +29,7 @@ class JobsBy(Enum):
 
 @dataclass(frozen=True)
 class PlacedPort:
-    """An adapter's port that is joined to a switch (`leaf`, its node GUID); `rail` is None where it is not
-    known."""
+    """An adapter's port that is joined to a switch (`leaf`, its node GUID); `rail` None: not known."""
 
     node: str
     end: FabricEnd

@@ -1,9 +1,8 @@
 """Which adapter of a subnet is which node's, by PCI address and rail.
 
-A node's own snapshot states the node GUID of each of its adapters: that joins for certain. Where no snapshot
-does, the description that the adapter gives itself ("gpu001 mlx5_0", "gpu001 HCA-1", as rdma-ndd and drivers
-set it) names the node: a weaker join, as anyone may write there, and it is stated as such. Where both are
-there and differ, or two nodes state one GUID, that is a conflict.
+A node's own snapshot states the node GUID of each of its adapters: that joins for certain. Else the adapter's
+description of itself ("gpu001 mlx5_0", "gpu001 HCA-1", as rdma-ndd and drivers set it) names the node: a
+weaker join, stated as such. Where the two differ, or two nodes state one GUID, that is a conflict.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from types import MappingProxyType
 
 from healthcheck.model.hardware import Hardware
 from healthcheck.subnet.model import DeviceKind, FabricDevice, Subnet
-from healthcheck.subnet.readers.building import guid_of
+from healthcheck.subnet.readers.toolwords import guid_of
 from inventory.model import Node, PortPlan
 
 
@@ -158,8 +157,7 @@ def any_case(names: Collection[str]) -> Mapping[str, str]:
 
 
 def described(device: FabricDevice, names: Mapping[str, str]) -> tuple[str | None, str]:
-    """The node and the adapter's name in a description; None where it names no node that is known. `names` as
-    `any_case` has them."""
+    """The node and the adapter's name in a description, by `names` of `any_case`; None for no known node."""
     found = _DESCRIPTION.fullmatch(device.description)
     if found is None:
         return None, ""

@@ -1,8 +1,5 @@
-"""What is kept of a check's findings: each with the ports, nodes, switches and racks that it touches; pure.
-
-A check says again each time what it sees. To know that two checks saw one thing, which switch most of whose
-links share it, and where a person has to go, more than the words is needed.
-"""
+"""What is kept of a check's findings, each with the ports, nodes, switches and racks that it touches: to know
+that two checks saw one thing, which switch its links share, and where a person has to go. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from healthcheck.model.outcome import Owner, Severity
-from healthcheck.subnet.cabling import PlannedCable, PlannedEnd, Tier
+from healthcheck.subnet.cabling import PlannedEnd, Tier
 from healthcheck.subnet.check.findings import FabricFinding, FabricRule, PlaceKind
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.join import KnownAdapter
@@ -156,14 +153,10 @@ class _Places:
 
     def _planned_hosts(self, end: FabricEnd) -> Iterator[PlannedEnd]:
         """The hosts' ends of the cable that is planned at a port."""
-        cable = self._cable_at(end)
+        cable = self._seen.cable_at(end)
         for each in (cable.a, cable.b) if cable is not None else ():
             if self._seen.is_host(each.device):
                 yield each
-
-    def _cable_at(self, end: FabricEnd) -> PlannedCable | None:
-        name = self._seen.planned_name.get(end)
-        return self._seen.planned.get(name) if name is not None else None
 
     def _behind(self, name: str, ends: Sequence[FabricEnd]) -> tuple[str, ...]:
         """The nodes that a switch leads to by a cable of their own, by the plan and by what is there."""
@@ -208,8 +201,7 @@ class _Places:
             yield TouchedDevice("node", "", *self._of_nodes.get(one.nodes[0], (0, 0)))
 
     def _is_switch(self, guid: str, links: int) -> bool:
-        """A device that is gone is taken for one where it had several links and is no adapter that is
-        known."""
+        """A device that is gone is taken for one if it had several links and is no known adapter."""
         device = self._seen.subnet.devices.get(guid)
         if device is None:
             return links > 1 and guid not in self._absent
@@ -258,8 +250,9 @@ class _Places:
 
     def _cable_words(self, ends: Sequence[FabricEnd]) -> Iterator[str]:
         """The cable by its serial number and length, by the plan, else as the ports read it."""
+        modules = self._seen.subnet.modules
         stated = [(one.serial, one.metres) for end in ends
-                  for one in (self._cable_at(end), self._seen.subnet.modules.get(end)) if one is not None]
+                  for one in (self._seen.cable_at(end), modules.get(end)) if one is not None]
         serial = next((serial for serial, _ in stated if serial), None)
         metres = next((metres for _, metres in stated if metres), None)
         words = [*((f"serial {serial}",) if serial else ()), *((f"{metres:g} m",) if metres else ())]

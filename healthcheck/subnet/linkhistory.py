@@ -21,8 +21,7 @@ BACK_S = 1800.0
 
 @dataclass(frozen=True, order=True)
 class LinkEvent:
-    """A link went up or down at this port, in seconds of one clock. `peer` is the other end where the source
-    names it."""
+    """A link went up or down at this port, in seconds of one clock; `peer` where the source names it."""
 
     at: float
     end: FabricEnd
@@ -41,8 +40,7 @@ class DeviceEvent:
 
 @dataclass(frozen=True)
 class DeviceRestart:
-    """All ports of a host, or of a switch, went down together and came back: `who` is the host's name or the
-    device's GUID."""
+    """All ports of a host (by name) or switch (by GUID) went down together and came back."""
 
     who: str
     began: float
@@ -70,10 +68,8 @@ class LinkHistory:
 def history(subnet: Subnet, events: Iterable[LinkEvent], owners: Mapping[str, str],
             devices: Iterable[DeviceEvent] = (), together_s: float = TOGETHER_S,
             back_s: float = BACK_S) -> LinkHistory:
-    """The history of the subnet's links. `owners` are hosts by the GUID of their adapters.
-
-    A device with a single link is never said to have restarted: its link going down looks the same.
-    """
+    """The history of the subnet's links. `owners` are hosts by the GUID of their adapters. A device with a
+    single link is never said to have restarted: its link going down looks the same."""
     outages = _outages(_found(subnet, events), _by_device(subnet), list(devices))
     groups = _groups({*subnet.links, *(each.link for each in outages)}, owners)
     by_group: dict[str, list[LinkOutage]] = defaultdict(list)
@@ -145,9 +141,8 @@ def _by_device(subnet: Subnet) -> Mapping[str, set[FabricLink]]:
 
 def _outages(events: Iterable[tuple[float, FabricLink, bool]], by_device: Mapping[str, set[FabricLink]],
              devices: Iterable[DeviceEvent]) -> list[LinkOutage]:
-    """Each time that a link was down. Both ends may report it: the first that says so begins it, the first
-    that says up ends it. A device that left takes its links along; one that is back ends only what no event
-    of the link itself began, as one of its links is enough for it to be seen."""
+    """Each time that a link was down, from the first end that says so to the first that says up. A device
+    that left takes its links along; one that is back ends only what no event of the link itself began."""
     down: dict[FabricLink, float] = {}
     own_down: set[FabricLink] = set()
     found = []

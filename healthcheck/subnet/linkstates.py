@@ -1,5 +1,4 @@
-"""How each planned cable is shown in a drawing or on a page: what a comparison with the plan found of it, and
-how its link is."""
+"""How each planned cable is shown in a drawing or on a page: what a comparison found of it, and its link."""
 
 from __future__ import annotations
 

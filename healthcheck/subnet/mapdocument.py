@@ -16,40 +16,18 @@ SCHEMA = "muster.fabric.map/1"
 FILE = "fabric-map.json"        # of the state folder, which the status page shows
 
 
-def document(
-    found: FabricHierarchy, plan: CablingPlan, states: Mapping[PlannedCable, LinkLook]
-) -> dict[str, Any]:
+def document(found: FabricHierarchy, plan: CablingPlan,
+             states: Mapping[PlannedCable, LinkLook]) -> dict[str, Any]:
     """Pods, groups and hosts in the order for ranks; devices with racks; links with their states."""
     return {
-        "schema": SCHEMA,
-        "hosts": list(found.hosts),
-        "alone": list(found.alone),
-        "cores": list(found.cores),
-        "pods": [
-            {
-                "name": pod.name,
-                "spines": list(pod.spines),
-                "groups": [
-                    {"name": group.name, "hosts": list(group.hosts), "leaves": list(group.leaves)}
-                    for group in pod.groups
-                ],
-            }
-            for pod in found.pods
-        ],
-        "devices": [
-            {"name": one.name, "tier": one.tier.value, "rack": one.rack} for one in plan.devices.values()
-        ],
-        "links": [
-            {
-                "a": one.a.device,
-                "a_port": one.a.port,
-                "b": one.b.device,
-                "b_port": one.b.port,
-                "plane": one.plane,
-                "state": states[one].value,
-            }
-            for one in plan.cables
-        ],
+        "schema": SCHEMA, "hosts": list(found.hosts), "alone": list(found.alone), "cores": list(found.cores),
+        "pods": [{"name": pod.name, "spines": list(pod.spines),
+                  "groups": [{"name": group.name, "hosts": list(group.hosts), "leaves": list(group.leaves)}
+                             for group in pod.groups]} for pod in found.pods],
+        "devices": [{"name": one.name, "tier": one.tier.value, "rack": one.rack}
+                    for one in plan.devices.values()],
+        "links": [{"a": one.a.device, "a_port": one.a.port, "b": one.b.device, "b_port": one.b.port,
+                   "plane": one.plane, "state": states[one].value} for one in plan.cables],
     }
 
 
@@ -67,5 +45,4 @@ def text(found: FabricHierarchy, states: Mapping[PlannedCable, LinkLook]) -> Ite
         yield clean(f"without a leaf: {fold(found.alone)}", 400)
     counts = Counter(states.values())
     yield f"{many(len(states), 'link')}: " + ", ".join(
-        f"{counts[state]} {state.value}" for state in SHOWN_STATES if counts[state]
-    )
+        f"{counts[state]} {state.value}" for state in SHOWN_STATES if counts[state])

@@ -1,8 +1,6 @@
-"""Whether a check that does not show a finding has measured what it was about; pure.
-
-A check without a plan says nothing of planned links, one without an earlier sample nothing of counters. What
-was not measured is not known to be well: it stays as it was, with the reason.
-"""
+"""Whether a check that does not show a finding has measured what it was about; pure. Without a plan it says
+nothing of planned links, without an earlier sample nothing of counters: what was there stays, with the
+reason."""
 
 from __future__ import annotations
 
@@ -60,8 +58,7 @@ def _whole(one: KeptFinding, seen: SeenSubnet) -> str:
 
 
 def _link(one: KeptFinding, seen: SeenSubnet) -> str:
-    """A link is well once one of its ends is seen to be joined; by a plan the check names all that are
-    not."""
+    """A link is well once one end is seen to be joined; by a plan the check names all that are not."""
     if any(port.state is not LinkState.DOWN and (port.peer is not None or port.state is not None)
            for port in _ports(one, seen)):
         return ""       # a port that is up and whose other end is silent is another finding

@@ -1,8 +1,5 @@
-"""Several tools' readings of one subnet become one picture.
-
-An adapter that one tool knows by its port's GUID and another by its node's is one device, where any of them
-shows both. Where two tools differ over one thing, the one that was read first holds.
-"""
+"""Several tools' readings of one subnet become one picture. Port and node GUID are one device where a tool
+shows both. Where two tools differ over one thing, the one that was read first holds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What cables that must move look like to whoever plugged them: a swapped pair, a tray shifted by one,
-crossed rails; pure."""
+"""What cables that must move look like to whoever plugged them: swapped, shifted, crossed rails; pure."""
 
 from __future__ import annotations
 
@@ -38,71 +37,52 @@ class Misplugging:
     harmless: bool
 
 
-def describe(
-    moves: Sequence[CableStep],
-    links: Sequence[PlannedCable],
-    cables: Sequence[SeenCable],
-    plan: CablingPlan,
-    circle: bool,
-) -> Misplugging:
+def describe(moves: Sequence[CableStep], links: Sequence[PlannedCable], cables: Sequence[SeenCable],
+             plan: CablingPlan, circle: bool) -> Misplugging:
     """What the moves of one chain undo. `links` and `cables` are the pairs that move, in order."""
-    ends = [
-        (step.start, step.stop) for step in _whole(moves) if step.start is not None and step.stop is not None
-    ]
-    harmless = Counter(_joined(plan, *cable.ends) for cable in cables) == Counter(
-        _joined(plan, link.a, link.b) for link in links
-    )
+    ends = [(step.start, step.stop) for step in _whole(moves)
+            if step.start is not None and step.stop is not None]
+    harmless = (Counter(_joined(plan, *cable.ends) for cable in cables)
+                == Counter(_joined(plan, link.a, link.b) for link in links))
+    form, what = _form(moves, ends, plan, circle)
+    return Misplugging(form, what, harmless)
+
+
+def _form(moves: Sequence[CableStep], ends: Sequence[tuple[PlannedEnd, PlannedEnd]], plan: CablingPlan,
+          circle: bool) -> tuple[Misplugged, str]:
     at = {end.device for pair in ends for end in pair}
     only = next(iter(at)) if len(at) == 1 else None
     if only is not None and (by := _shift(ends, only, plan)):
         around = ", and those at the end went around" if circle else ""
-        return Misplugging(
-            Misplugged.SHIFTED,
-            f"{only}: cables are {many(abs(by), 'port')} too {'high' if by < 0 else 'low'}{around}",
-            harmless,
-        )
+        return (Misplugged.SHIFTED,
+                f"{only}: cables are {many(abs(by), 'port')} too {'high' if by < 0 else 'low'}{around}")
     if only is not None and _is_host(plan, only) and circle:
         ports = sorted({start.port for start, _ in ends}, key=natural)
-        return Misplugging(
-            Misplugged.CROSSED, f"{only}: the cables of {' and '.join(ports)} are crossed", harmless
-        )
+        return Misplugged.CROSSED, f"{only}: the cables of {' and '.join(ports)} are crossed"
     if circle and len(ends) == 2:
         first, second = sorted(start for start, _ in ends)
         others = " and ".join(named(step.stays) for step in moves[:2] if step.stays is not None)
-        return Misplugging(
-            Misplugged.SWAPPED, f"{_both(first, second)} are swapped: the cables of {others}", harmless
-        )
+        return Misplugged.SWAPPED, f"{_both(first, second)} are swapped: the cables of {others}"
     where = ", ".join(named(start) for start, _ in sorted(ends)[:4]) + (" ..." if len(ends) > 4 else "")
     if circle:
-        return Misplugging(
-            Misplugged.CIRCLE, f"{len(ends)} ends are in each other's ports: {where}", harmless
-        )
+        return Misplugged.CIRCLE, f"{len(ends)} ends are in each other's ports: {where}"
     if len(ends) == 1:
         start, stop = ends[0]
-        return Misplugging(
-            Misplugged.MISPLACED, f"an end is in {named(start)} that belongs in {named(stop)}", harmless
-        )
-    return Misplugging(
-        Misplugged.MISPLACED, f"{len(ends)} ends are in other ports than planned: {where}", harmless
-    )
+        return Misplugged.MISPLACED, f"an end is in {named(start)} that belongs in {named(stop)}"
+    return Misplugged.MISPLACED, f"{len(ends)} ends are in other ports than planned: {where}"
 
 
 def _joined(plan: CablingPlan, one: PlannedEnd, other: PlannedEnd) -> frozenset[tuple[str, str]]:
-    """What a cable joins, as the network sees it: which port of a switch it is makes no difference, which
-    adapter of a host does."""
+    """What a cable joins, as the network sees it: any port of a switch, but a certain adapter of a host."""
     return frozenset((end.device, end.port if _is_host(plan, end.device) else "") for end in (one, other))
 
 
 def _whole(moves: Sequence[CableStep]) -> list[CableStep]:
     """Each move once, with the port that it left: that of a held end stands in the step that pulled it."""
     held = {id(step.cable): step.start for step in moves if step.action is CableAction.HOLD}
-    return [
-        step
-        if step.start is not None
-        else CableStep(step.action, step.cable, held.get(id(step.cable)), step.stop)
-        for step in moves
-        if step.action is CableAction.MOVE
-    ]
+    return [step if step.start is not None
+            else CableStep(step.action, step.cable, held.get(id(step.cable)), step.stop)
+            for step in moves if step.action is CableAction.MOVE]
 
 
 def _both(first: PlannedEnd, second: PlannedEnd) -> str:

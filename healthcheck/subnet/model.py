@@ -43,14 +43,12 @@ class FabricEnd:
 
 @dataclass(frozen=True)
 class FabricPort:
-    """A port as a tool showed it. What no tool showed is None, and is never taken for good.
-
-    `label` is what is printed on the device or what the tool calls the port ("1/12/1"). `width` is the
-    number of lanes in use; `speed` the name of the rate of one lane (SDR, DDR, QDR, FDR10, FDR, EDR, HDR,
-    NDR, XDR), and `gigabits` that of the whole link for Ethernet. `physical` is the physical state in the
-    tool's words in lower case ("linkup", "polling", "disabled"). `port_guid` is an adapter port's own GUID.
-    `peer` is where its cable ends, None where it is not known or not there.
-    """
+    """A port as a tool showed it. What no tool showed is None, and is never taken for good. `label` is what
+    is printed on the device or what the tool calls the port ("1/12/1"). `width` is the number of lanes in
+    use; `speed` the name of the rate of one lane (SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR, XDR), and
+    `gigabits` that of the whole link for Ethernet. `physical` is the physical state in the tool's words in
+    lower case ("linkup", "polling", "disabled"). `port_guid` is an adapter port's own GUID; `peer` where its
+    cable ends."""
 
     end: FabricEnd
     state: LinkState | None = None
@@ -66,10 +64,9 @@ class FabricPort:
 
 @dataclass(frozen=True)
 class FabricDevice:
-    """A switch, an adapter or a router. `description` is what it calls itself (NodeDescription, system
-    name), cleaned; `ports` are those that a tool showed, by number; `system` is the GUID of the chassis or
-    card that it shares with others (system image GUID: the planes of a multi-plane switch or card have
-    one)."""
+    """A switch, an adapter or a router. `description` is what it calls itself (NodeDescription, system name),
+    cleaned; `ports` are those that a tool showed, by number; `system` is the GUID of the chassis or card that
+    it shares with others (system image GUID), as the planes of a multi-plane switch do."""
 
     guid: str
     kind: DeviceKind
@@ -135,13 +132,10 @@ def counted_value(values: Mapping[FabricEnd, Mapping[str, int]], zeros: bool, en
 @dataclass(frozen=True)
 class PortCounters:
     """Counters of ports at one time, by the names of the InfiniBand Architecture Specification
-    ("SymbolErrorCounter", "LinkDownedCounter").
-
-    With `zeros`, the tool asked every port that is up and left out counters of `LEFT_OUT` that are 0;
-    `unasked` are ports that it could not ask. Otherwise a counter that is not there is not known. `full` are
-    counters that stand at the highest value that they can show. `nodes` is of how many nodes the tool says
-    that it asked them, None where it does not say.
-    """
+    ("SymbolErrorCounter", "LinkDownedCounter"). With `zeros`, the tool asked every port that is up and left
+    out counters of `LEFT_OUT` that are 0; `unasked` are ports that it could not ask. Otherwise a counter that
+    is not there is not known. `full` are counters at the highest value that they can show; `nodes` is how
+    many nodes the tool says it asked."""
 
     values: Mapping[FabricEnd, Mapping[str, int]] = field(default_factory=lambda: MappingProxyType({}))
     zeros: bool = False
@@ -158,11 +152,8 @@ class PortCounters:
 class SubnetSensor:
     """A reading of a part of a device: `what` is "temperature" (degrees Celsius), "rx power" and "tx power"
     (dBm, `lane` from 1), "fan" (revolutions a minute) or "power supply" (no value). `end` is the port whose
-    optics it is, with number 0 for the device itself.
-
-    `low` and `high` are the limits that the part itself states, `ok` its own verdict, None where it states
-    none. `part` names one of several ("fan 3").
-    """
+    optics it is, number 0 for the device itself; `part` names one of several ("fan 3"). `low` and `high` are
+    the limits that the part itself states, `ok` its own verdict, None where it states none."""
 
     end: FabricEnd
     what: str
@@ -194,19 +185,16 @@ MANUAL = "MANUAL"
 
 @dataclass(frozen=True)
 class Subnet:
-    """One subnet (one plane of a multi-plane fabric) as it was seen once.
+    """One subnet (one plane of a multi-plane fabric) as it was seen once, by `tools`.
 
-    `name` is the plane's; `devices` are by GUID; `managers` is None where none of the sources shows subnet
-    managers, which is not the same as that there are none; `all_managers` is whether one lists all of them.
-    `unread` names what could not be read, with the
-    reason, and `partial` is whether a tool's output ended early: what is missing from a partial subnet is
-    not known to be absent. `counters`, `sensors`, `modules` and `routes` are what tools showed of ports and
-    parts: None, or nothing there, is not measured. `routes` has a switch's port for each LID, by the switch's
-    GUID. `tools` are the sources that were read.
-    `unhealthy` are ports that the subnet manager lists as unhealthy, at both ends of a link, with the
-    conditions ("MANUAL" where it was asked to leave the link out); None where no source shows them.
-    An `ethernet` fabric has no subnet managers, GUIDs or LIDs, and is always partial: it is what those know
-    of their neighbours who were asked.
+    `name` is the plane's; `devices` are by GUID; `managers` is None where no source shows subnet managers,
+    which is not none; `all_managers`: one lists all of them. `unread` names what could not be read, with the
+    reason; what is missing from a `partial` subnet (an output ended early) is not known to be absent.
+    `counters`, `sensors`, `modules` and `routes` (by the switch's GUID its port for each LID) are not
+    measured where None or empty. `unhealthy` are ports that the subnet manager lists so, at both ends of a
+    link, with the conditions ("MANUAL" where it was asked to leave the link out); None where no source shows
+    them. An `ethernet` fabric has no subnet managers, GUIDs or LIDs, and is always partial: neighbours who
+    were asked.
     """
 
     name: str

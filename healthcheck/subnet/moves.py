@@ -1,8 +1,5 @@
 """What a technician does to bring a chain of cables as planned, in an order in which every port is free when
-an end is plugged into it; pure.
-
-A circle has no free port to begin with: one end is pulled and held, and plugged in last.
-"""
+an end is plugged into it; in a circle one end is pulled, held, and plugged in last. Pure."""
 
 from __future__ import annotations
 

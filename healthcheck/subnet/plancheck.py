@@ -40,14 +40,8 @@ class PlanFault:
 def faults(plan: CablingPlan, rates: Mapping[str, float] | None = None) -> tuple[PlanFault, ...]:
     """All that is found, by kind and subject. `rates` has the gigabits of hosts' ports by host, of SKUs:
     what a cable is planned to carry is compared with it."""
-    found = [
-        *_ports(plan),
-        *_devices(plan),
-        *_tiers(plan),
-        *_uplinks(plan),
-        *_speeds(plan, rates or {}),
-        *_serials(plan),
-    ]
+    found = [*_ports(plan), *_devices(plan), *_tiers(plan), *_uplinks(plan), *_speeds(plan, rates or {}),
+             *_serials(plan)]
     order = {kind: at for at, kind in enumerate(FaultOfPlan)}
     return tuple(sorted(found, key=lambda one: (order[one.kind], natural(one.subject))))
 
@@ -58,17 +52,8 @@ def named(end: PlannedEnd) -> str:
 
 
 # Gigabits a second of one lane, as the names of rates are used (IBTA, "InfiniBand Roadmap").
-LANE_GIGABITS = {
-    "SDR": 2.5,
-    "DDR": 5.0,
-    "QDR": 10.0,
-    "FDR10": 10.0,
-    "FDR": 14.0,
-    "EDR": 25.0,
-    "HDR": 50.0,
-    "NDR": 100.0,
-    "XDR": 200.0,
-}
+LANE_GIGABITS = {"SDR": 2.5, "DDR": 5.0, "QDR": 10.0, "FDR10": 10.0, "FDR": 14.0, "EDR": 25.0, "HDR": 50.0,
+                 "NDR": 100.0, "XDR": 200.0}
 
 
 def _ports(plan: CablingPlan) -> Iterator[PlanFault]:
@@ -101,38 +86,27 @@ def _devices(plan: CablingPlan) -> Iterator[PlanFault]:
     for name, of in planes.items():
         device = plan.devices.get(name)
         if device is None:
-            yield PlanFault(
-                FaultOfPlan.UNKNOWN_DEVICE, name, "cables end there, and the plan does not have it"
-            )
+            yield PlanFault(FaultOfPlan.UNKNOWN_DEVICE, name,
+                            "cables end there, and the plan does not have it")
         elif device.tier is not Tier.HOST and len(of) > 1:
             yield PlanFault(FaultOfPlan.PLANES, name, f"its cables are in {', '.join(sorted(map(repr, of)))}")
 
 
 def _tiers(plan: CablingPlan) -> Iterator[PlanFault]:
     for cable in plan.cables:
-        tiers = [
-            device.tier for end in (cable.a, cable.b) if (device := plan.devices.get(end.device)) is not None
-        ]
-        if (
-            len(tiers) == 2
-            and cable.a.device != cable.b.device
-            and abs(ORDER[tiers[0]] - ORDER[tiers[1]]) != 1
-        ):
-            yield PlanFault(
-                FaultOfPlan.TIERS,
-                named(cable.a),
-                f"its cable leads from a {tiers[0].value} to a {tiers[1].value}, {named(cable.b)}",
-            )
+        tiers = [device.tier for end in (cable.a, cable.b)
+                 if (device := plan.devices.get(end.device)) is not None]
+        if (len(tiers) == 2 and cable.a.device != cable.b.device
+                and abs(ORDER[tiers[0]] - ORDER[tiers[1]]) != 1):
+            yield PlanFault(FaultOfPlan.TIERS, named(cable.a), f"its cable leads from a {tiers[0].value} to "
+                            f"a {tiers[1].value}, {named(cable.b)}")
 
 
 def _uplinks(plan: CablingPlan) -> Iterator[PlanFault]:
     up: Counter[str] = Counter()
     for cable in plan.cables:
-        ends = [
-            (ORDER[device.tier], end.device)
-            for end in (cable.a, cable.b)
-            if (device := plan.devices.get(end.device)) is not None
-        ]
+        ends = [(ORDER[device.tier], end.device) for end in (cable.a, cable.b)
+                if (device := plan.devices.get(end.device)) is not None]
         if len(ends) == 2 and ends[0][0] != ends[1][0]:
             up[min(ends)[1]] += 1
     there = {device.tier for device in plan.devices.values()}
@@ -143,13 +117,11 @@ def _uplinks(plan: CablingPlan) -> Iterator[PlanFault]:
         usual = Counter(counts.values()).most_common(1)[0][0] if counts else 0
         for name, count in counts.items():
             if not count:
-                yield PlanFault(
-                    FaultOfPlan.NO_UPLINKS, name, f"no cable leads from this {tier.value} to a {above.value}"
-                )
+                yield PlanFault(FaultOfPlan.NO_UPLINKS, name,
+                                f"no cable leads from this {tier.value} to a {above.value}")
             elif count < usual:
-                yield PlanFault(
-                    FaultOfPlan.UNEQUAL_UPLINKS, name, f"{many(count, 'uplink')}, most have {usual}"
-                )
+                yield PlanFault(FaultOfPlan.UNEQUAL_UPLINKS, name,
+                                f"{many(count, 'uplink')}, most have {usual}")
 
 
 def _speeds(plan: CablingPlan, rates: Mapping[str, float]) -> Iterator[PlanFault]:
@@ -159,11 +131,8 @@ def _speeds(plan: CablingPlan, rates: Mapping[str, float]) -> Iterator[PlanFault
             planned = LANE_GIGABITS[cable.speed] * cable.width
         has = rates.get(cable.a.device)
         if planned is not None and has is not None and planned != has:
-            yield PlanFault(
-                FaultOfPlan.SPEEDS,
-                named(cable.a),
-                f"the plan has {planned:g} Gb/s for its cable, its SKU {has:g} Gb/s for its port",
-            )
+            yield PlanFault(FaultOfPlan.SPEEDS, named(cable.a), f"the plan has {planned:g} Gb/s for its "
+                            f"cable, its SKU {has:g} Gb/s for its port")
 
 
 def _serials(plan: CablingPlan) -> Iterator[PlanFault]:

@@ -26,27 +26,8 @@ from inventory.text import clean, short
 
 OF_END = ("device", "port", "tier", "rack", "unit", "guid", "speed")
 OF_CABLE = ("plane", "speed", "width", "gigabits", "metres", "serial", "part")
-COLUMNS = (
-    "device_a",
-    "port_a",
-    "device_b",
-    "port_b",
-    "plane",
-    "speed",
-    "width",
-    "gigabits",
-    "metres",
-    "serial",
-    "part",
-    "tier_a",
-    "rack_a",
-    "unit_a",
-    "guid_a",
-    "tier_b",
-    "rack_b",
-    "unit_b",
-    "guid_b",
-)
+COLUMNS = ("device_a", "port_a", "device_b", "port_b", "plane", "speed", "width", "gigabits", "metres",
+           "serial", "part", *(f"{name}_{end}" for end in "ab" for name in ("tier", "rack", "unit", "guid")))
 _KNOWN = (*(f"{name}_{end}" for name in OF_END for end in "ab"), *OF_CABLE)
 _ALSO = {"length": "metres", "length_m": "metres", "serial_number": "serial", "part_number": "part"}
 _NOTES = frozenset({"note", "notes", "comment", "comments", "remark", "remarks"})   # for people alone
@@ -66,13 +47,9 @@ def parse(text: str, source: str) -> CablingPlan:
         reader.row(line, cells)
     if not reader.cables:
         raise InventoryError(
-            f"{source}: names no cable: expected a row for each, below one that names the columns"
-        )
-    return with_tiers(
-        CablingPlan({device.name: device for device in reader.devices()}, tuple(reader.cables)),
-        frozenset(reader.tiers),
-        source,
-    )
+            f"{source}: names no cable: expected a row for each, below one that names the columns")
+    plan = CablingPlan({device.name: device for device in reader.devices()}, tuple(reader.cables))
+    return with_tiers(plan, frozenset(reader.tiers), source)
 
 
 def write(plan: CablingPlan) -> str:
@@ -81,11 +58,11 @@ def write(plan: CablingPlan) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
     for cable in plan.cables:
-        ends = [plan.devices.get(end.device) for end in (cable.a, cable.b)]
-        values: list[object] = [cable.a.device, cable.a.port, cable.b.device, cable.b.port, cable.plane]
-        values += [cable.speed, cable.width]
-        values += [cable.gigabits, cable.metres, cable.serial, cable.part]
-        for known in ends:
+        values: list[object] = [cable.a.device, cable.a.port, cable.b.device, cable.b.port, cable.plane,
+                                cable.speed, cable.width, cable.gigabits, cable.metres, cable.serial,
+                                cable.part]
+        for end in (cable.a, cable.b):
+            known = plan.devices.get(end.device)
             values += [None] * 4 if known is None else [known.tier.value, known.rack, known.unit, known.guid]
         writer.writerow([plain(value) for value in values])
     return out.getvalue()
@@ -133,19 +110,15 @@ def _columns(header: Sequence[str], mark: Mark) -> list[str]:
         if name in OF_END and (name != "speed" or simple.count("speed") == 2):
             key = f"{name}_{'a' if name not in simple[: at - 1] else 'b'}"
         if key not in _KNOWN:
-            raise InventoryError(
-                f"the column {short(header[at - 1])} is not one of a cabling "
-                f"plan{did_you_mean(key, _KNOWN)}; known: {', '.join(_KNOWN)}",
-                place,
-            )
+            raise InventoryError(f"the column {short(header[at - 1])} is not one of a cabling "
+                                 f"plan{did_you_mean(key, _KNOWN)}; known: {', '.join(_KNOWN)}", place)
         if key in keys:
             raise InventoryError(f"two columns are {key}", place)
         keys.append(key)
     for key in ("device_a", "port_a", "device_b", "port_b"):
         if key not in keys:
-            raise InventoryError(
-                f"no column is {key}: expected device, port, device, port, the two ends of each cable", mark
-            )
+            raise InventoryError(f"no column is {key}: expected device, port, device, port, the two ends of "
+                                 "each cable", mark)
     return keys
 
 

@@ -24,24 +24,8 @@ def document(plan: CablingPlan, faults: Sequence[PlanFault] = ()) -> dict[str, A
         "counts": {**{tier.value: tiers[tier] for tier in Tier}, "cables": len(plan.cables)},
         "planes": sorted({cable.plane for cable in plan.cables}),
         "faults": [{"kind": one.kind.value, "subject": one.subject, "what": one.what} for one in faults],
-        "devices": [
-            {"name": one.name, "tier": one.tier.value, "rack": one.rack, "unit": one.unit, "guid": one.guid}
-            for one in plan.devices.values()
-        ],
-        "cables": [
-            {
-                "a": _end(one.a),
-                "b": _end(one.b),
-                "plane": one.plane,
-                "width": one.width,
-                "speed": one.speed,
-                "gigabits": one.gigabits,
-                "metres": one.metres,
-                "serial": one.serial,
-                "part": one.part,
-            }
-            for one in plan.cables
-        ],
+        "devices": [{**vars(one), "tier": one.tier.value} for one in plan.devices.values()],
+        "cables": [{**vars(one), "a": _end(one.a), "b": _end(one.b)} for one in plan.cables],
     }
 
 
@@ -64,23 +48,12 @@ def read(text: str, source: str) -> CablingPlan:
         try:
             tier = Tier(_text(one, "tier", where))
         except ValueError:
-            raise InventoryError(
-                f"{where}: tier: expected {', '.join(tier.value for tier in Tier)}"
-            ) from None
-        devices[name] = PlannedDevice(
-            name,
-            tier,
-            _maybe(one, "rack", str, where),
-            _maybe(one, "unit", int, where),
-            _maybe(one, "guid", str, where),
-        )
-    return CablingPlan(
-        devices,
-        tuple(
-            _cable(one, devices, f"{source}: cables[{at}]")
-            for at, one in enumerate(_list(found, "cables", source))
-        ),
-    )
+            tiers = ", ".join(tier.value for tier in Tier)
+            raise InventoryError(f"{where}: tier: expected {tiers}") from None
+        devices[name] = PlannedDevice(name, tier, _maybe(one, "rack", str, where),
+                                      _maybe(one, "unit", int, where), _maybe(one, "guid", str, where))
+    return CablingPlan(devices, tuple(_cable(one, devices, f"{source}: cables[{at}]")
+                                      for at, one in enumerate(_list(found, "cables", source))))
 
 
 def _cable(one: Any, devices: dict[str, PlannedDevice], where: str) -> PlannedCable:
@@ -95,16 +68,11 @@ def _cable(one: Any, devices: dict[str, PlannedDevice], where: str) -> PlannedCa
     if speed is not None and speed not in SPEEDS:
         raise InventoryError(f"{where}: speed: expected one of {', '.join(SPEEDS)}")
     return PlannedCable(
-        ends[0],
-        ends[1],
-        plane=_maybe(one, "plane", str, where) or "",
+        ends[0], ends[1], plane=_maybe(one, "plane", str, where) or "",
         width=_maybe(one, "width", int, where),
-        speed=speed,
-        gigabits=_maybe(one, "gigabits", float, where),
-        metres=_maybe(one, "metres", float, where),
-        serial=_maybe(one, "serial", str, where),
-        part=_maybe(one, "part", str, where),
-    )
+        speed=speed, gigabits=_maybe(one, "gigabits", float, where),
+        metres=_maybe(one, "metres", float, where), serial=_maybe(one, "serial", str, where),
+        part=_maybe(one, "part", str, where))
 
 
 def _list(found: dict[str, Any], key: str, source: str) -> list[Any]:

@@ -1,5 +1,4 @@
-"""The planned name of each port that a subnet shows: by GUID, by what its device calls itself, and last by
-its place."""
+"""The planned name of each port that a subnet shows: by GUID, by its device's own name, last by its place."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from healthcheck.subnet.join import (
 )
 from healthcheck.subnet.model import DeviceKind, FabricDevice, FabricEnd, Subnet
 from healthcheck.subnet.portlabel import number_of
-from healthcheck.subnet.readers.building import guid_of
+from healthcheck.subnet.readers.toolwords import guid_of
 from inventory.errors import UsageError
 from inventory.nodeset import natural
 from inventory.text import clean
@@ -74,15 +73,10 @@ class PlannedNames:
 
 
 def names_of(plan: CablingPlan, subnet: Subnet, joined: FabricJoin) -> PlannedNames:
-    """The planned names of a subnet's ports.
-
-    A switch's port has the plan's word for its number or label, where the plan names the port, and the number
-    otherwise. A host's port is the adapter by PCI address or display name, whichever the plan uses; with
-    neither known, or in no form that the plan uses of this host, it is what its place says. A description
-    that several adapters give is none's.
-
-    Raises UsageError where a switch of InfiniBand has a planned port whose number cannot be read.
-    """
+    """The planned names of a subnet's ports: of a switch's port the plan's word, else its number; of a host's
+    the adapter by PCI address or display name, whichever the plan uses; with neither, what its place says. A
+    description that several adapters give is none's. UsageError where a planned port's number of an
+    InfiniBand switch cannot be read."""
     words = _PortWords(plan)
     switches = switch_names(plan, subnet)
     planned_hosts = any_case({name for name, planned in plan.devices.items() if planned.tier is Tier.HOST})

@@ -14,18 +14,11 @@ ORDER = {tier: at for at, tier in enumerate(Tier)}
 # What names an adapter of a host: a PCI address, or the name of a device of Linux's RDMA drivers.
 _ADAPTER = re.compile(
     r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7](?:/\d+)?"
-    r"|(?:mlx[45]|bnxt_re|irdma|rxe|ibp|roce|hfi1)[A-Za-z0-9_.]*(?:/\d+)?"
-)
+    r"|(?:mlx[45]|bnxt_re|irdma|rxe|ibp|roce|hfi1)[A-Za-z0-9_.]*(?:/\d+)?")
 
 
-def is_adapter(port: str) -> bool:
-    """Whether a port's name is that of a host's adapter: its PCI address or RDMA device."""
-    return _ADAPTER.fullmatch(port) is not None
-
-
-def of_ends(
-    one: PlannedEnd, other: PlannedEnd, first: Tier | None, second: Tier | None
-) -> tuple[PlannedEnd, PlannedEnd]:
+def of_ends(one: PlannedEnd, other: PlannedEnd, first: Tier | None,
+            second: Tier | None) -> tuple[PlannedEnd, PlannedEnd]:
     """Both ends of a cable, the lower tier's first; as they came where a tier is not known."""
     if first is None or second is None or ORDER[first] <= ORDER[second]:
         return one, other
@@ -34,20 +27,16 @@ def of_ends(
 
 def with_tiers(plan: CablingPlan, said: Collection[str], source: str) -> CablingPlan:
     """The plan with a tier for each device: what the table `said`, else host where a port is named as an
-    adapter is, leaf where a host is cabled to it, spine next to a leaf, core beyond.
-
-    Raises InventoryError where nothing shows which devices are hosts.
-    """
+    adapter is, leaf where a host is cabled to it, spine next to a leaf, core beyond. InventoryError without
+    any host."""
     tiers: dict[str, Tier] = {name: plan.devices[name].tier for name in said}
     for cable in () if len(said) == len(plan.devices) else plan.cables:
         for end in (cable.a, cable.b):
-            if end.device not in tiers and is_adapter(end.port):
+            if end.device not in tiers and _ADAPTER.fullmatch(end.port):
                 tiers[end.device] = Tier.HOST
     if Tier.HOST not in tiers.values():
-        raise InventoryError(
-            f"{source}: nothing shows which devices are hosts: name their ports by PCI address, "
-            "or give tier (host, leaf, spine, core)"
-        )
+        raise InventoryError(f"{source}: nothing shows which devices are hosts: name their ports by PCI "
+                             "address, or give tier (host, leaf, spine, core)")
     if len(tiers) < len(plan.devices):
         _climb(plan, tiers)
     left = next((name for name in plan.devices if name not in tiers), None)

@@ -57,12 +57,9 @@ def switch_end(subnet: Subnet, end: FabricEnd) -> FabricEnd:
 def proposed(subnet: Subnet, wanted: Mapping[FabricEnd, str], owners: Mapping[str, str],
              floor: UplinkFloor, idle: Collection[FabricLink] = ()) -> tuple[PortDisable, ...]:
     """What becomes of each wanted port (with its reason), in their order: each is judged as if those before
-    it that may be disabled were.
-
-    `idle` are links that are known to carry nothing, however they are shown: a link that the subnet manager
-    was asked to leave out may be up. `owners` are hosts by the node GUID of their adapters; an adapter
-    without one counts as a host by itself.
-    """
+    it that may be disabled were. `idle` are links that are known to carry nothing, however they are shown, as
+    one that the subnet manager leaves out. `owners` are hosts by the GUID of adapters; one without is a host
+    by itself."""
     left = _working(subnet) - set(idle)
     found: list[PortDisable] = []
     off: set[FabricEnd] = set()
@@ -195,8 +192,7 @@ def _has_hosts(subnet: Subnet, guid: str) -> bool:
 
 
 def uplinks(subnet: Subnet, more: Iterable[FabricLink] = ()) -> Mapping[str, int]:
-    """How many cables to other switches are seen of each switch with hosts, by GUID; with these, which are
-    known to be there."""
+    """How many cables to other switches each switch with hosts has, by GUID: those seen, and these."""
     found: dict[str, int] = defaultdict(int)
     for link in {*subnet.links, *more}:
         if _is_switch(subnet, link.a) and _is_switch(subnet, link.b):

@@ -1,8 +1,7 @@
 """The number that a subnet gives a switch's port, from what is printed beside it.
 
-Each OSFP cage of NVIDIA's Quantum-2 switches has two InfiniBand ports (QM97XX user manual, "Interfaces"),
-which its system software calls 1/cage/port. Their numbers in the subnet are taken to run through the cages in
-order, so that "1/12/2" is port 24. A cage of one port is printed "1/12" and has the cage's number.
+Each OSFP cage of NVIDIA's Quantum-2 has two InfiniBand ports, 1/cage/port (QM97XX user manual, "Interfaces"),
+taken to be numbered in order: "1/12/2" is port 24. A cage of one port, "1/12", has the cage's number.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ _LABEL = re.compile(r"(?:[A-Za-z]{1,12})?\s*-?(?:(?:\d{1,2}/)[Pp]?(\d{1,3})(?:/(
 
 
 def number_of(label: str, in_a_cage: int = PORTS_IN_A_CAGE) -> int | None:
-    """ "12" or "port-12" -> 12, "1/12" -> 12, "1/12/2", "IB1/12/2" or "S1/P12/2" -> 24; None for what is no
-    such label."""
+    """ "12" or "port-12" -> 12, "1/12" -> 12, "1/12/2", "IB1/12/2" or "S1/P12/2" -> 24; None for another."""
     found = _LABEL.fullmatch(label.strip())
     if found is None:
         return None

@@ -11,10 +11,11 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Protocol
 
-from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkState, Subnet
+from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricLink, FabricPort, LinkState, Subnet
 
 # Switches on one way, at most: a fat tree of three tiers has five, a dragonfly's longest way six.
 MOST_HOPS = 16
+_MOST_DIRECT_HOPS = 63      # of a directed route, by the same specification
 
 Shares = Mapping[FabricEnd, float]
 
@@ -139,3 +140,33 @@ def _is_switch(subnet: Subnet, end: FabricEnd) -> bool:
 def _name(subnet: Subnet, guid: str) -> str:
     device = subnet.devices.get(guid)
     return (device.description if device is not None else "") or guid
+
+
+def direct_route(subnet: Subnet, own: FabricEnd, guid: str,
+                 without: FabricEnd | None = None) -> tuple[int, ...] | None:
+    """The shortest way of a management packet from this adapter's port to the device of this GUID, not
+    through the link at `without`: (0, 1, 6); None where there is none. It depends on no table and no subnet
+    manager, both of which change while a port is disabled. InfiniBand Architecture Specification, volume 1,
+    14.2.2 (directed route): 0, then the number of the port by which each device on the way sends it on."""
+    shut = None
+    if without is not None and (port := subnet.port(without)) is not None and port.peer is not None:
+        shut = FabricLink.of(without, port.peer)
+    ways: dict[str, tuple[int, ...]] = {own.guid: (0,)}
+    ahead = deque([own.guid])
+    while ahead:
+        here = ahead.popleft()
+        if here == guid:
+            return ways[here]
+        device = subnet.devices.get(here)
+        if device is None or len(ways[here]) > _MOST_DIRECT_HOPS or (
+                here != own.guid and device.kind is not DeviceKind.SWITCH):
+            continue
+        for number, port in sorted(device.ports.items()):
+            if port.peer is None or port.physical not in (None, "linkup") or port.peer.guid in ways or (
+                    here == own.guid and number != own.number):
+                continue
+            if shut is not None and FabricLink.of(port.end, port.peer) == shut:
+                continue
+            ways[port.peer.guid] = (*ways[here], number)
+            ahead.append(port.peer.guid)
+    return None

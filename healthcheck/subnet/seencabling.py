@@ -17,11 +17,9 @@ _MOST_NOTES = 20  # lines of a subnet that could not be read
 
 
 def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> CabledFabric:
-    """The cables of all subnets, each with the planned names of its ports.
-
-    An end without a name keeps what its device calls itself, with its GUID, so that it is no device of the
-    plan. Of two links at one port the second is a note and no cable: one of them is a mistake.
-    """
+    """The cables of all subnets, each with the planned names of its ports. An end without one keeps its
+    device's own description and GUID, so that it is no device of the plan. Of two links at one port the
+    second is a note and no cable: one of them is a mistake."""
     subnets = [subnet for subnet, _ in looked]
     names = {end: name for _, those in looked for end, name in those.all.items()}
     planes = {cable.plane for cable in plan.cables}
@@ -60,10 +58,8 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
     if len(planes) > 1:
         unread = planes - {subnet.name for subnet in subnets}
         partial |= unread
-        notes += [
-            f"plane {plane or '(without a name)'}: no subnet of this name was read"
-            for plane in sorted(unread)
-        ]
+        notes += [f"plane {plane or '(without a name)'}: no subnet of this name was read"
+                  for plane in sorted(unread)]
     notes += _odd_switches(plan, looked)
     if beside:
         notes.append(f"not compared: {many(beside, 'link')} of devices that the plan does not name")
@@ -141,10 +137,6 @@ def _cable(a: PlannedEnd, b: PlannedEnd, modules: Sequence[CableModule | None]) 
     parts = {module.part for module in read} - {""}
     lengths = {module.metres for module in read if module.metres}
     one_piece = len(serials) == 1
-    return SeenCable(
-        min(a, b),
-        max(a, b),
-        next(iter(serials)) if one_piece else None,
-        next(iter(parts)) if one_piece and len(parts) == 1 else None,
-        max(lengths) if one_piece and lengths else None,
-    )
+    return SeenCable(min(a, b), max(a, b), next(iter(serials)) if one_piece else None,
+                     next(iter(parts)) if one_piece and len(parts) == 1 else None,
+                     max(lengths) if one_piece and lengths else None)

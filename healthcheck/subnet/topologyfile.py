@@ -38,11 +38,8 @@ def guid_of(name: str) -> str:
 
 
 def topology(plan: CablingPlan, radix: int | None = None, plane: str | None = None) -> str:
-    """The file of a plane's subnet (None: of all cables). `radix` is how many ports switches have; None:
-    the highest number that the plan uses.
-
-    Raises UsageError for a switch port whose number its label does not show.
-    """
+    """The file of a plane's subnet (None: of all cables). `radix` is how many ports switches have; None: the
+    highest number that the plan uses. UsageError for a switch port whose number its label does not show."""
     cables = [cable for cable in plan.cables if plane is None or cable.plane == plane]
     blocks: dict[str, _Block] = {}
     lids: dict[str, int] = {}
@@ -51,19 +48,16 @@ def topology(plan: CablingPlan, radix: int | None = None, plane: str | None = No
         rate = _rate(cable)
         one.ports[at] = (other.id, to, other.name, rate)
         other.ports[to] = (one.id, at, one.name, rate)
-    most = radix or max(
-        (number for block in blocks.values() if block.switch for number in block.ports), default=1
-    )
+    most = radix or max((number for block in blocks.values() if block.switch for number in block.ports),
+                        default=1)
     lines = ["# Topology of the plan: muster fabric plan --format topology"]
-    by_kind = sorted(blocks.values(), key=lambda block: block.switch)
-    for block in by_kind:
+    for block in sorted(blocks.values(), key=lambda block: block.switch):
         lines += ["", *_lines(block, most, lids)]
     return "\n".join(lines) + "\n"
 
 
-def _place(
-    plan: CablingPlan, end: PlannedEnd, blocks: dict[str, _Block], lids: dict[str, int]
-) -> tuple[_Block, int]:
+def _place(plan: CablingPlan, end: PlannedEnd, blocks: dict[str, _Block],
+           lids: dict[str, int]) -> tuple[_Block, int]:
     """The block of an end, made where it is new, and the number of its port."""
     device = plan.devices.get(end.device)
     if device is not None and device.tier is Tier.HOST:
@@ -72,10 +66,8 @@ def _place(
     else:
         found = number_of(end.port)
         if found is None:
-            raise UsageError(
-                f"{named(end)}: no port number can be read from its label; expected one such as "
-                "12, 1/12 or 1/12/2"
-            )
+            raise UsageError(f"{named(end)}: no port number can be read from its label; expected one such as "
+                             "12, 1/12 or 1/12/2")
         name, number = end.device, found
     if name not in blocks:
         switch = name == end.device
@@ -92,23 +84,17 @@ def _rate(cable: PlannedCable) -> str:
 def _lines(block: _Block, radix: int, lids: Mapping[str, int]) -> list[str]:
     lid = lids[block.id]
     if block.switch:
-        lines = [
-            f"switchguid=0x{block.guid}({block.guid})",
-            f'Switch\t{max(radix, *block.ports)} "{block.id}"\t\t# "{block.name}" '
-            f"enhanced port 0 lid {lid} lmc 0",
-        ]
+        lines = [f"switchguid=0x{block.guid}({block.guid})",
+                 f'Switch\t{max(radix, *block.ports)} "{block.id}"\t\t# "{block.name}" '
+                 f"enhanced port 0 lid {lid} lmc 0"]
     else:
         lines = [f"caguid=0x{block.guid}", f'Ca\t{max(block.ports)} "{block.id}"\t\t# "{block.name}"']
     for number, (other, to, name, rate) in sorted(block.ports.items()):
-        if block.switch:
-            lines.append(
-                f'[{number}]\t"{other}"[{to}]{_port_guid(other, to)} \t\t# "{name}" lid {lids[other]} {rate}'
-            )
-        else:
-            lines.append(
-                f'[{number}]({_number(block.guid, number)}) \t"{other}"[{to}]\t\t# lid {lid} lmc 0 "{name}" '
-                f"lid {lids[other]} {rate}"
-            )
+        lines.append(
+            f'[{number}]\t"{other}"[{to}]{_port_guid(other, to)} \t\t# "{name}" lid {lids[other]} {rate}'
+            if block.switch else
+            f'[{number}]({_number(block.guid, number)}) \t"{other}"[{to}]\t\t# lid {lid} lmc 0 "{name}" '
+            f"lid {lids[other]} {rate}")
     return lines
 
 

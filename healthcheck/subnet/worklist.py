@@ -1,8 +1,5 @@
-"""The steps of a repair as one list for the data centre, rack by rack, in an order that can be carried out.
-
-What is pulled comes first, as it frees ports; then chain by chain what moves, those of one rack together;
-then the ends that are plugged into ports that have become free.
-"""
+"""The steps of a repair as one list for the data centre, rack by rack, in an order that can be carried out:
+what is pulled (it frees ports); chain by chain what moves; the ends that are plugged into freed ports."""
 
 from __future__ import annotations
 
@@ -18,29 +15,13 @@ from healthcheck.subnet.moves import CableAction, CableStep
 from healthcheck.subnet.plancsv import plain
 from inventory.nodeset import natural
 
-COLUMNS = (
-    "step",
-    "rack",
-    "unit",
-    "action",
-    "from_device",
-    "from_port",
-    "to_device",
-    "to_port",
-    "other_device",
-    "other_port",
-    "other_rack",
-    "serial",
-    "part",
-    "metres",
-    "why",
-)
+COLUMNS = ("step", "rack", "unit", "action", "from_device", "from_port", "to_device", "to_port",
+           "other_device", "other_port", "other_rack", "serial", "part", "metres", "why")
 
 
 @dataclass(frozen=True)
 class WorkItem:
-    """A step with its number from 1, and the rack and height unit where it is done, None where the plan does
-    not say."""
+    """A step with its number from 1, and the rack and height unit where it is done (None: not planned)."""
 
     number: int
     rack: str | None
@@ -59,19 +40,16 @@ def work_list(comparison: CablingComparison, plan: CablingPlan) -> tuple[WorkIte
     items = []
     for number, (_, one, step) in enumerate(found, 1):
         device = plan.devices.get(place(step).device)
-        items.append(
-            WorkItem(number, device.rack if device else None, device.unit if device else None, one, step)
-        )
+        items.append(WorkItem(number, device.rack if device else None, device.unit if device else None, one,
+                              step))
     return tuple(items)
 
 
 def main_rack(one: CablingDifference, plan: CablingPlan) -> str | None:
     """The rack in which most of its steps are done; the first of several in natural order."""
-    counts = Counter(
-        device.rack
-        for step in one.steps
-        if (device := plan.devices.get(place(step).device)) is not None and device.rack is not None
-    )
+    counts = Counter(device.rack for step in one.steps
+                     if (device := plan.devices.get(place(step).device)) is not None
+                     and device.rack is not None)
     return min(counts, key=lambda rack: (-counts[rack], natural(rack)), default=None)
 
 
@@ -92,9 +70,8 @@ def _turn(step: CableStep) -> int:
     """A held end is plugged in within its chain; ends that are loose from the beginning come last."""
     if step.action is CableAction.PULL:
         return 0
-    loose = step.action in (CableAction.CONNECT, CableAction.REPLACE) or (
-        step.start is None and step.stays is None
-    )
+    loose = (step.action in (CableAction.CONNECT, CableAction.REPLACE)
+             or (step.start is None and step.stays is None))
     return 2 if loose else 1
 
 

@@ -20,8 +20,9 @@ from healthcheck.model.recording import Outcome, Recording
 from healthcheck.subnet.merge import merge
 from healthcheck.subnet.model import PortCounters, Subnet
 from healthcheck.subnet.readers import lldp
-from healthcheck.subnet.readers.building import MOST_TEXT, SubnetReading
+from healthcheck.subnet.readers.building import SubnetReading
 from healthcheck.subnet.readers.every import SOURCES, source_of
+from healthcheck.subnet.readers.toolwords import MOST_TEXT
 from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.text import clean

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from healthcheck.model.hardware import Now
 from healthcheck.subnet.model import CableModule
-from healthcheck.subnet.readers.building import guid_of
+from healthcheck.subnet.readers.toolwords import guid_of
 from healthcheck.triage.lots import ADAPTER, CABLE, FleetPart, PartLot
 from inventory.errors import InventoryError, Mark
 from inventory.importers.base import check_size

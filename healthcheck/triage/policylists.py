@@ -13,7 +13,17 @@ from typing import Any
 
 from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
 from healthcheck.config.formernames import with_current_names
-from healthcheck.config.valuetypes import FLAG, GLOB, NAME, TEXT, ValueType, choice, list_of, parse_value
+from healthcheck.config.valuetypes import (
+    FLAG,
+    GLOB,
+    NAME,
+    TEXT,
+    ValueType,
+    choice,
+    list_of,
+    needed,
+    parse_value,
+)
 from healthcheck.model.faultkind import Of
 from healthcheck.triage.policy import KINDS, Causes
 from healthcheck.triage.windows import ChangeWindow, Weekly, moment
@@ -79,9 +89,7 @@ def causes(entries: Mapping[str, Entry]) -> tuple[Causes, ...]:
 def _causes(entry: Entry) -> Causes:
     held, where = entry.values, f"place {entry.name}"
     of = held.get("of", Of.FAIL)
-    for key in ("why", "kinds", *(("rules",) if of is not Of.UNREACHED else ())):
-        if key not in held:
-            raise RulesError(f"{where}: {key} is missing: expected {_PLACE[key].phrase}", entry.mark)
+    needed(held, ("why", "kinds", *(("rules",) if of is not Of.UNREACHED else ())), _PLACE, where, entry.mark)
     if of is Of.UNREACHED and "rules" in held:
         raise RulesError(f"{where}: rules does not go with of: unreached: no rule is judged then",
                          entry.marks["rules"])

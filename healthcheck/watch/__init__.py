@@ -1,8 +1,7 @@
 """Watches running jobs: pure reading and deciding; no clock, network or process.
 
-What comes in: lines of step times (`model.StepTime`), read from logs by `steptexts.StepLog` (the JSON form of
-`steplines`, Megatron-LM, NeMo, torchtitan, plain lines, nvrx reports); and what nodes say
-(`signals.NodeSignal`, made of two samples by `nodesignals.signals_between`).
+What comes in: lines of step times (`model.StepTime`), read from logs by `steptexts.StepLog`; and what nodes
+say (`signals.NodeSignal`, made of two samples by `nodesignals.signals_between`).
 
 `watcher.JobWatch` is the entry point, one for each job:
 
@@ -11,10 +10,6 @@ What comes in: lines of step times (`model.StepTime`), read from logs by `stepte
     watch.add_signals(signals)
     update = watch.settle(now)                  # after each pass over all logs: WatchUpdate
     update = watch.finish()                     # at the end of finished logs
-
-    watch.windows       the newest StepWindow values: speed and phases of the job, for MFU over time
-    watch.attempts      each start of the job (JobAttempt): steps done again and idle time, for goodput
-    watch.findings      WatchFinding by id: who, since when, seconds lost in each step, cause and evidence
 
 Inside: `windows` gathers lines by step number (`attempts` tells restarts apart), `late` judges one window,
 `track` who stays late, `groups` and `places` who is slow together, `jobwide` what slows all, `hang` who did

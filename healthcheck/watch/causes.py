@@ -149,8 +149,7 @@ def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Cas
 
 
 def _lasts(kind: SignalKind, strongest: NodeSignal, slowness: Slowness, store: SignalStore) -> bool:
-    """Whether it was measured for at least half of the time that the slowness lasts, if it does not come and
-    go."""
+    """Whether it was measured for at least half of the time of a slowness that does not come and go."""
     if slowness.pattern is SlowPattern.OSCILLATION:
         return True
     spans = [(min(one.until, slowness.until) - max(one.since, slowness.since), one.value >= kind.least)

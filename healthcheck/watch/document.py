@@ -1,8 +1,6 @@
-"""What `muster watch --format json` prints: one JSON object a line, of schema muster.watch/1.
-
-`kind` is window (the job in some steps), finding (new, or changed), or end (the last line, with all that is
-known of the job).
-"""
+"""What `muster watch --format json` prints: one JSON object a line, of schema muster.watch/1. `kind` is
+window (the job in some steps), finding (new, or changed), or end (the last line, with all that is known of
+the job)."""
 
 from __future__ import annotations
 

@@ -43,14 +43,11 @@ class JobRestart:
 
 @dataclass(frozen=True)
 class JobGoodput:
-    """Seconds of a job, from its first step to its last (`wall_s`).
-
-    `useful_s` is what is left of the time in steps, less all below. `by_cause` is what slow ranks, hosts and
-    places, and a job that is slower than it was, cost by the cause found. `slow_s` is of steps slower than
-    usual without a finding, `between_s` of an attempt's time between steps (start, checkpoints outside of
-    steps, evaluation). `checkpoint_s` and `data_s` are None where ranks do not time them. `unknown_s` is of
-    steps that no line speaks of.
-    """
+    """Seconds of a job, from its first step to its last (`wall_s`). `useful_s` is what is left of the time in
+    steps, less all below. `by_cause` is what slow ranks, hosts and places, and a slower job, cost by the
+    cause found; `slow_s` is of slower steps without a finding, `between_s` of an attempt's time between steps
+    (start, checkpoints, evaluation). `checkpoint_s` and `data_s` are None where ranks do not time them;
+    `unknown_s` is of steps that no line speaks of."""
 
     wall_s: float
     useful_s: float
@@ -188,7 +185,6 @@ class _Parts:
         self.left += count * left
 
     def slow(self, most: float) -> tuple[float, float]:
-        """The usual step without what is accounted for, and the seconds in steps slower than that, `most` at
-        most."""
+        """The usual step without what is accounted for, and seconds in slower steps, at most `most`."""
         usual = sorted(left for left, _ in self._rest)[int(_USUAL * (len(self._rest) - 1))]
         return usual, min(most, sum(count * max(0.0, left - usual) for left, count in self._rest))

@@ -1,15 +1,22 @@
-"""Makes one finding of ranks that are slow together: all those of a host, all hosts of a place."""
+"""Makes one finding of ranks that are slow together: all those of a host, all hosts of a place; and finds the
+places that are slower than others in one window: a rack with warm air slows all its hosts by less than any of
+them would be accused for."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from healthcheck.watch.late import LateWindow
 from healthcheck.watch.model import WatchLevel
+from healthcheck.watch.robust import measured, median_of, spread
 
 _MOST_OF = 2 / 3        # of a host's ranks, or a place's hosts
 _LEAST_HOSTS = 3        # of which a place is one
+PLACE_EFFECT = 0.03     # of the job's step, by which a place is slower
+_PLACE_SIGMAS, _PLACE_FLOOR = 6.0, 0.003
+_LEAST_PLACES = 4
 _MOST_APART = 2.0       # how many times slower than its fellows a rank may be, to be one of them
 
 
@@ -71,3 +78,23 @@ def grouped(accused: Sequence[Accused], everyone: Iterable[tuple[str, str]]) -> 
 def _equally_slow(ones: Sequence[Accused]) -> bool:
     """Whether they are about equally slow; else one of them is, and the others wait for it."""
     return max(one.excess for one in ones) <= _MOST_APART * min(one.excess for one in ones)
+
+
+def late_places(of: Mapping[int, str], hosts: Sequence[str], seen: LateWindow) -> dict[str, float]:
+    """The places that are slower, with how many seconds a step; `of` gives the place of each slot that
+    reported, "" where it is not known."""
+    excess: dict[str, list[float]] = defaultdict(list)
+    members: dict[str, set[str]] = defaultdict(set)
+    for slot, place in of.items():
+        if place:
+            excess[place].append(seen.excess[slot])
+            members[place].add(hosts[slot])
+    middles = {place: median_of(measured(values)) for place, values in excess.items()
+               if len(members[place]) >= _LEAST_HOSTS}
+    ordered = measured(list(middles.values()))
+    if len(ordered) < _LEAST_PLACES:
+        return {}
+    middle = median_of(ordered)
+    sigma = max(spread(ordered, middle), _PLACE_FLOOR * seen.seconds)
+    limit = max(PLACE_EFFECT * seen.seconds, _PLACE_SIGMAS * sigma)
+    return {place: value - middle for place, value in middles.items() if value - middle > limit}

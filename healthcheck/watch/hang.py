@@ -85,8 +85,7 @@ def who(progress: Mapping[int, int], hosts: Mapping[int, str], sources: HangSour
 
 
 def _mismatches(log: JobLog | None) -> tuple[str, ...]:
-    """Ranks that wait in different collectives of the same number and group: their programs went different
-    ways."""
+    """Ranks that wait in different collectives of one number and group: their programs differ."""
     waits: dict[tuple[str, int], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for one in log.events if log is not None else ():
         if one.kind is JobEventKind.TIMEOUT and one.rank is not None and one.work is not None and one.op:

@@ -68,8 +68,7 @@ class JobSeries:
     _start_said: bool = False
 
     def add(self, number: int, seconds: float, phases: tuple[float, ...], gc: float) -> None:
-        """One window: its number in the attempt, and the medians over ranks in seconds a step; `gc` is
-        summed over ranks."""
+        """One window: its number in the attempt, and medians over ranks in seconds a step (`gc`: a sum)."""
         self._points.append(_Point(number, seconds, phases, gc))
         self._count += 1
         if self._count % HALF == 0:

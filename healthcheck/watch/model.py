@@ -1,5 +1,4 @@
-"""The values of a watched job: what a rank reports of its steps, the windows that steps are judged in, and
-what is found."""
+"""The values of a watched job: what a rank reports of its steps, windows of steps, and what is found."""
 
 from __future__ import annotations
 
@@ -28,16 +27,14 @@ COMMUNICATION = PHASES.index(StepPhase.COMMUNICATION)
 
 
 class StepTime(NamedTuple):
-    """What one rank reports of one step, or of some steps in a row, of which `step` is the last.
-
-    `seconds`, and each of `phases` (in the order of StepPhase; NOT_MEASURED where not timed), is the mean of
-    one step. `time` is when the last one ended, in epoch seconds by the rank's clock. `rank` is None where
-    the line speaks for the whole job. `attempt` is None where the line does not say. Ranks of equal `role`
-    (such as a pipeline stage) do equal work. `gc` (seconds a step in Python's garbage collector), `delay`
-    (seconds a step of waiting for a CPU), `faults` (major page faults a step), `memory` (bytes) and `cpu`
-    (seconds a step on a CPU) are NOT_MEASURED unless the rank reports them. `gpu` is its GPU's PCI address,
-    UUID or number on its host, empty where the line does not say.
-    """
+    """What one rank reports of one step, or of some steps in a row, of which `step` is the last. `seconds`,
+    and each of `phases` (in the order of StepPhase; NOT_MEASURED where not timed), is the mean of one step.
+    `time` is when the last one ended, in epoch seconds by the rank's clock. `rank` is None where the line
+    speaks for the whole job, `attempt` where it does not say. Ranks of equal `role` (such as a pipeline
+    stage) do equal work. `gc` (Python's garbage collector), `delay` (waiting for a CPU) and `cpu` (on a CPU)
+    in seconds a step, `faults` (major page faults a step) and `memory` (bytes) are NOT_MEASURED unless
+    reported. `gpu` is its GPU's PCI address, UUID or number on its host, empty where the line does not
+    say."""
 
     job: str
     rank: int | None
@@ -76,10 +73,9 @@ class JobAttempt:
 @dataclass(frozen=True)
 class StepWindow:
     """The job in one window: steps `first` to `last` of an attempt, which ended at `time` (epoch seconds).
-
     `seconds` is the median step time over ranks; `phases` likewise. `worst_s` is the most that a rank's own
-    work (what is not communication) exceeds the median by, in seconds a step. `ranks` of how many reported.
-    """
+    work (what is not communication) exceeds the median by, in seconds a step. `ranks` of how many
+    reported."""
 
     attempt: int
     first: int
@@ -139,8 +135,7 @@ class Certainty(Enum):
 
 @dataclass(frozen=True)
 class CauseVerdict:
-    """A cause with its evidence, and the others that fit as well (`rivals`). `hosts` are those whose
-    measurements speak for it."""
+    """A cause with its evidence, others that fit as well, and the hosts whose measurements speak for it."""
 
     cause: WatchCause = WatchCause.UNKNOWN
     certainty: Certainty = Certainty.NONE
@@ -151,13 +146,11 @@ class CauseVerdict:
 
 @dataclass(frozen=True)
 class WatchFinding:
-    """One thing that slows the job, or holds it up.
-
-    `subject` is "rank 5", "host gpu001", "place rack 3" or "the job". `phase` is None where it is not known.
-    `since_step` and `since` (epoch seconds) are where it began, `windows` for how many it was seen, `last`
-    when. `lost_s` is what it costs the job in each step, as far as step times tell, and `share` is that in
-    parts of the usual step. `still` is whether it was there in the newest windows.
-    """
+    """One thing that slows the job, or holds it up. `subject` is "rank 5", "host gpu001", "place rack 3" or
+    "the job"; `phase` None where unknown. `since_step` and `since` (epoch seconds) are where it began,
+    `windows` for how many it was seen, `last` when. `lost_s` is what it costs the job in each step, as far as
+    step times tell, `share` that in parts of the usual step. `still`: whether it was there in the newest
+    windows."""
 
     id: str
     level: WatchLevel

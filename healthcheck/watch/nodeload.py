@@ -31,10 +31,9 @@ _THROTTLED = re.compile(r"^(throttled_usec|throttled_time) (\d{1,19})$", re.MULT
 
 @dataclass(frozen=True)
 class NodeLoad:
-    """Counters since boot; None or empty where the node does not have or did not give them. Seconds, except
-    `steal` and `cpu` (in ticks: stolen, and all), `swapped_in` (pages), `sent` and `sent_again` (segments).
-    `pressure_s` is by resource, `disks` by name: requests and the seconds that they took, and `throttled_s`
-    by control group."""
+    """Counters since boot; None or empty where not given. Seconds, except `steal` and `cpu` (ticks: stolen,
+    and all), `swapped_in` (pages), `sent` and `sent_again` (segments). `pressure_s` is by resource, `disks`
+    by name: requests and the seconds that they took, `throttled_s` by control group."""
 
     pressure_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     steal: int | None = None

@@ -49,15 +49,12 @@ def sampled(recording: Recording, cache: FactCache | None = None) -> WatchSample
 
 
 def signals_between(before: WatchSample, after: WatchSample, host: str = "") -> list[NodeSignal]:
-    """The signals of one node; none where it was booted in between. `host` is what ranks call it, by default
-    the node's name."""
+    """The signals of one node, called `host` by ranks; none where it was booted in between."""
     if before.boot != after.boot or after.time <= before.time:
         return []
     pair = SamplePair(before, after, host or after.node)
-    found: list[NodeSignal] = []
-    for part in (_of_load, _of_gpus, _of_memory, linksignals.of_links):
-        found += part(pair)
-    return found
+    return [*load_signals(before.load, after.load, pair.seconds, pair.signal), *_of_gpus(pair),
+            *_of_memory(pair), *linksignals.of_links(pair)]
 
 
 def _load(captures: Captures) -> NodeLoad:
@@ -73,10 +70,6 @@ def _load(captures: Captures) -> NodeLoad:
             return None
 
     return load_of(files, text)
-
-
-def _of_load(pair: SamplePair) -> Iterator[NodeSignal]:
-    yield from load_signals(pair.before.load, pair.after.load, pair.seconds, pair.signal)
 
 
 def load_signals(before: NodeLoad, after: NodeLoad, seconds: float,

@@ -1,9 +1,5 @@
-"""What a node says beside a job's step times: signals, each a measurement over some time, with what it
-counts for.
-
-A signal speaks for a cause only where it is more than its `least`, and well beyond that of the job's other
-nodes: a whole fleet at its power cap explains no straggler.
-"""
+"""What a node says beside a job's step times: signals, each a measurement over some time, for a cause. It
+counts only beyond its `least` and beyond the job's other nodes: a whole fleet at its cap explains nothing."""
 
 from __future__ import annotations
 
@@ -54,8 +50,7 @@ class SignalKind(Enum):
 
     @property
     def of_path(self) -> bool:
-        """Whether it counts what was lost on the way to a peer: at the host's own link, at the peer's, or
-        between them."""
+        """Whether it counts what was lost on the way to a peer: at either host's link, or between them."""
         return self in (SignalKind.RETRANSMITS, SignalKind.REPEATS)
 
     def shown(self, value: float) -> str:

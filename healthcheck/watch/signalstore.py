@@ -52,7 +52,9 @@ class SignalStore:
                 runs = parts[signal.part] = []
             size = _size(signal)
             last = runs[-1] if runs else None
-            if last is None or last.size != size or not _follows(signal, last.signal):
+            # Of the same run unless a sample is missing between the two.
+            if last is None or last.size != size or not (
+                    0 <= signal.since - last.signal.until <= signal.until - signal.since):
                 runs.append(_Run(signal, size, signal.until))
                 del runs[:-KEPT]
             else:
@@ -84,11 +86,6 @@ class SignalStore:
 def _size(signal: NodeSignal) -> int:
     times = signal.value / signal.kind.least
     return math.floor(_SIZES * math.log2(times)) if times >= _LITTLE and math.isfinite(times) else -1 << 16
-
-
-def _follows(signal: NodeSignal, last: NodeSignal) -> bool:
-    """Whether no sample is missing between the two."""
-    return 0 <= signal.since - last.until <= signal.until - signal.since
 
 
 def _joined(kept: NodeSignal, newer: NodeSignal) -> NodeSignal:

@@ -46,8 +46,7 @@ def parse(text: str, host: str, pid: int) -> ProcessStack | None:
 
 
 def words(stacks: Iterable[ProcessStack], most: int = 12) -> tuple[str, ...]:
-    """A line for each place that processes stand at; the rarest first, as it is of interest who stands
-    elsewhere than the others."""
+    """A line for each place that processes stand at, the rarest first: it matters who stands elsewhere."""
     found = sorted(stacks, key=lambda one: (one.host, one.pid))
     count = Counter(one.calls for one in found)
     lines = []

@@ -9,12 +9,10 @@
     [rank0]:[titan] 2025-06-04 08:51:58,557 - root - INFO - step: 10  loss: 10.7  ...            torchtitan
     iter 10: loss 3.4512, time 250.12ms                                                     plain logs
 
-What launchers put before a line is taken off as in other logs of jobs (`healthcheck.joblog.prefix`). Where a
-line has a step and no duration, the times of two lines tell it. A step that comes again tells a restart; one
-that was only printed again, or by another rank that the log does not name, does not. Formats:
-github.com/NVIDIA/Megatron-LM
-megatron/training/training.py (training_log) and megatron/core/timers.py; github.com/NVIDIA/NeMo
-nemo/lightning/pytorch/callbacks/progress_printer.py; github.com/pytorch/torchtitan
+Where a line has a step and no duration, the times of two lines tell it. A step that comes again tells a
+restart; one that was only printed again, or by another rank that the log does not name, does not. Formats:
+github.com/NVIDIA/Megatron-LM megatron/training/training.py (training_log) and megatron/core/timers.py;
+github.com/NVIDIA/NeMo nemo/lightning/pytorch/callbacks/progress_printer.py; github.com/pytorch/torchtitan
 torchtitan/components/metrics.py.
 """
 
@@ -192,8 +190,7 @@ class StepLog:
                         (NOT_MEASURED,) * len(PHASES))
 
     def _before_epoch(self, epoch: int, step: int, before: tuple[int, float] | None) -> int:
-        """How many steps the job had made before this epoch, where each counts its steps from the first
-        again."""
+        """How many steps the job made before this epoch, where each counts its steps from the first again."""
         if epoch not in self._epochs and len(self._epochs) < _MOST_EPOCHS:
             earlier = max((one for one in self._epochs if one < epoch), default=None)
             so_far = self._epochs[earlier] if earlier is not None else 0

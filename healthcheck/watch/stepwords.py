@@ -36,8 +36,7 @@ _EPOCH = re.compile(r"\bepoch\b[\]\[(\s:=#\"']{1,6}(\d{1,9})(?![\d.])", re.IGNOR
 
 
 def step_of(text: str) -> tuple[str, int, float | None] | None:
-    """The form of the line, its step, and the seconds of one step where it says so; None where it is of no
-    step of training."""
+    """The form of the line, its step, and the seconds of one step if said; None where it is of none."""
     if (found := _MEGATRON.search(text)) is not None:
         return "Megatron-LM", int(found[1]), _bounded(float(found[2]) / 1000)
     if (found := _NEMO.search(text)) is not None:

@@ -65,8 +65,7 @@ class Tracker(Generic[K]):
     runs: dict[K, LateRun] = field(default_factory=dict)
 
     def window(self, number: int, late: dict[K, float]) -> tuple[list[K], list[K]]:
-        """Takes who is late in this window, and by what (seconds a step). Gives who is accused as of now,
-        and who no longer is."""
+        """Takes who is late in this window, by what (seconds a step); who is accused now, and no longer."""
         began, ended = [], []
         for key in late.keys() - self.runs.keys():
             self.runs[key] = LateRun(since=number)

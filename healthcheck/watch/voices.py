@@ -1,8 +1,5 @@
-"""Which file speaks for a rank, or for the job as a whole.
-
-The same steps may stand in a copy, or in the files of several ranks that are not named: one file counts. A
-file that begins where the one before ends is of a restart, or the next of a rotated log.
-"""
+"""Which file speaks for a rank, or for the job as a whole: the same steps may stand in a copy, or in files of
+several unnamed ranks. A file that begins where the one before ends is of a restart or a rotation."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from healthcheck.joblog import ras
 from healthcheck.joblog.prefix import short
 from healthcheck.watch import hang
 from healthcheck.watch.causes import Slowness, cause_of
-from healthcheck.watch.groups import Accused, Group, grouped
+from healthcheck.watch.groups import Accused, Group, grouped, late_places
 from healthcheck.watch.jobwide import JobSeries, JobSpeed
 from healthcheck.watch.late import EFFECT, SIGMAS, LateRank, LateWindow, OwnBasis, late_ranks
 from healthcheck.watch.model import (
@@ -25,7 +25,6 @@ from healthcheck.watch.model import (
     WatchLevel,
 )
 from healthcheck.watch.nvrx import RankScore
-from healthcheck.watch.places import late_places
 from healthcheck.watch.robust import median
 from healthcheck.watch.saves import Saves
 from healthcheck.watch.signals import NodeSignal

@@ -215,8 +215,7 @@ class Windows:
         return slot
 
     def _moved(self, slot: int, attempt: int, line: StepTime) -> None:
-        """A rank may run elsewhere, in another role, after a restart: windows of the attempt before keep
-        where it ran then."""
+        """A rank may run elsewhere, in another role, after a restart: earlier windows keep where it ran."""
         now = self._who
         if attempt < self._named or (line.host in ("", now.hosts[slot]) and line.role == now.roles[slot]):
             return

@@ -1,8 +1,4 @@
-"""The table of Xids and SXids: what each number means, what vendors advise, muster's default action.
-
-`healthcheck.xid.xidtableload` reads it from `xid.yaml` and `sxid.yaml`. This module is pure: checks may use
-it.
-"""
+"""The table of Xids and SXids: what each number means, what vendors advise, muster's default action. Pure."""
 
 from __future__ import annotations
 
@@ -78,12 +74,9 @@ class SxidReach(Enum):
 
 @dataclass(frozen=True)
 class XidEntry:
-    """One Xid, or one Xid on one architecture.
-
-    `nvidia` is the immediate and the investigatory action of NVIDIA's catalogue. `file`, `line` and
-    `overridden` name its source; `listed` is False for a number that no table holds. `ends` is how it ends,
-    if not as others of its action.
-    """
+    """One Xid, or one Xid on one architecture. `nvidia` is the immediate and the investigatory action of
+    NVIDIA's catalogue. `file`, `line` and `overridden` name its source; `listed` is False for a number that
+    no table holds. `ends` is how it ends, if not as others of its action."""
 
     number: int
     mnemonic: str

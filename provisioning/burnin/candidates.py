@@ -23,10 +23,7 @@ def candidates(
     nodes: Sequence[Node], skus: Mapping[str, Sku], default_sku: str | None, manager: LeaseManager,
     state: Path, seconds: float,
 ) -> list[Candidate]:
-    """One for each node, that would be held for so many seconds; changes nothing.
-
-    Raises ActionError, StoreError, CertificateError.
-    """
+    """One for each node, to be held so long. Raises ActionError, StoreError, CertificateError."""
     refused: dict[str, str] = {}
     places: dict[str, Participant] = {}
     for node in nodes:

@@ -7,9 +7,8 @@ faulty parts.
             ...
 
 Nodes connect to the head: by default to the address from which sshd there says that they were reached, else
-to the head's own addresses. The connection is authenticated by a token that each node has for itself, so that
-none can speak for another, and not encrypted: what is measured can be read on the way, and who can change
-packets can spoil the measurement; neither gets anything executed that the head did not send.
+to the head's own addresses. Each node's own token authenticates the connection, which is not encrypted: on
+the way measurements can be read and spoilt, but nothing gets executed that the head did not send.
 """
 
 from __future__ import annotations
@@ -64,13 +63,10 @@ class _Dismissed:
 
 
 class Conductor:
-    """The head's side of one burn-in, from the agents' start to their end: leaving the context leaves nothing
-    behind on any node.
-
-    `hosts` are addresses at which nodes reach the head, tried first; `listen` and `port` where it listens, by
-    default at every address, at a free port. `limits` bound how long a node may take to start its agent; the
-    whole lasts at most `seconds`.
-    """
+    """The head's side of one burn-in: leaving the context leaves nothing behind on any node. `hosts` are
+    addresses at which nodes reach the head, tried first; `listen` and `port` where it listens, by default at
+    every address, at a free port. `limits` bound how long a node may take to start its agent; the whole lasts
+    at most `seconds`."""
 
     def __init__(
         self, transport: Transport, nodes: Iterable[Node], *, hosts: Sequence[str] = (), listen: str = "",
@@ -135,11 +131,8 @@ class Conductor:
         self, tasks: Iterable[Task], after: Mapping[str, float] = MappingProxyType({}),
     ) -> Iterator[TaskResult]:
         """Runs tasks on disjoint seats at the same time; yields the result of each as soon as it is over.
-        Raises ValueError.
-
-        `after` says of some by their ids how many seconds after the first they begin. Ending the iteration
-        early calls off what still runs.
-        """
+        Raises ValueError. `after` says of some by their ids how many seconds after the first they begin.
+        Ending the iteration early calls off what still runs."""
         chosen = sorted(_checked(tasks, self._nodes), key=lambda task: after.get(task.id, 0.0), reverse=True)
         if self._running:
             raise ValueError("tasks are running already")
@@ -252,8 +245,7 @@ def _all_at_once(limits: Limits, nodes: int, seconds: float, halt: Halt) -> Limi
 
 
 def addresses(nodes: Iterable[Node]) -> list[str]:
-    """Where nodes may reach this machine: as sshd on the node sees it, from where packets to the nodes would
-    leave, by name, here."""
+    """Where nodes may reach this machine: as sshd on them sees it, by route, by name, and on itself."""
     found = [SSH_CLIENT]
     for node in nodes:
         try:

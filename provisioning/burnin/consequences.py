@@ -1,5 +1,4 @@
-"""Carries out the consequences of a burn-in: findings go into the store, and certificates of accused nodes
-are revoked."""
+"""Carries out a burn-in's consequences: findings are stored, and accused nodes' certificates revoked."""
 
 from __future__ import annotations
 
@@ -25,13 +24,10 @@ def carry_out(
     state: Path, burnin: Burnin, doubted: Collection[str], who: str, now: float, *, given_back: bool,
 ) -> list[str]:
     """Afterwards the store holds what the burn-in found, and no certificate stands of whom it accuses; gives
-    a line for people on each.
-
-    `given_back` is whether jobs may start on the accused as soon as its lease is over: then it is said what
-    keeps them away. What could not be done is such a line, too: the burn-in is over, and what it measured is
-    to be shown whatever becomes of this. Where the certificates cannot be signed again, the store alone keeps
-    those of the accused from standing.
-    """
+    a line for people on each, also on what could not be done: what was measured is shown whatever becomes of
+    this. `given_back` is whether jobs may start on the accused as soon as its lease is over: then it is said
+    what keeps them away. Where the certificates cannot be signed again, the store alone keeps those of the
+    accused from standing."""
     found = consequences(burnin, doubted)
     message: list[str] = []
     try:

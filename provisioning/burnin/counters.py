@@ -37,19 +37,15 @@ Values = Mapping[tuple[str, str], int | None]
 
 
 def values(seen: NodeSample, place: Participant, gpus: bool) -> dict[tuple[str, str], int | None]:
-    """All counters of a node by subject ("gpu0", "rail2") and name. What the device does not have is left
-    out.
-
-    With `gpus` there are GPUs, so that a look that sees none has not measured them.
-    """
+    """All counters of a node by subject ("gpu0", "rail2") and name, without what the device does not have.
+    With `gpus` a look that sees none has not measured them."""
     return {**(_gpus(seen) if gpus else {}), **_rails(seen, place)}
 
 
 def compared(
     before: Mapping[str, Values], after: Mapping[str, Values], seconds: float,
 ) -> tuple[CounterGrowth, ...]:
-    """One counter for each node, subject and name that either look has, and that may be held against a
-    limit."""
+    """One counter for each node, subject and name that either look has and a limit may hold for."""
     found = []
     for node in before.keys() | after.keys():
         first, last = before.get(node, {}), after.get(node, {})

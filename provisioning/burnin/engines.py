@@ -59,8 +59,7 @@ class Engines:
     def run(
         self, tasks: Iterable[Task], after: Mapping[str, float] = MappingProxyType({}),
     ) -> Iterator[TaskResult]:
-        """As `Conductor.run`; nccl-tests begins on all nodes at once. A task whose engine is not there has no
-        result."""
+        """As `Conductor.run`; nccl-tests begins on all nodes at once. Without its engine no result."""
         tasks = tuple(tasks)
         own = [task for task in tasks if task.kind is TaskKind.ALLREDUCE and not why_not(task, self._slurm)]
         if own:

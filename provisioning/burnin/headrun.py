@@ -1,5 +1,4 @@
-"""Runs commands on this machine, several at once, each bounded in time and in what it may print; none
-outlives its caller."""
+"""Runs commands on this machine, several at once, bounded in time and output; none outlives its caller."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ class HeadCommand:
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of it: its exit code (negative for a signal; None where its time or its room was over), and
-    what it printed."""
+    """Its exit code (negative: a signal; None where its time or room was over), and what it printed."""
 
     name: str
     code: int | None
@@ -76,8 +74,7 @@ class _Child:
 
 
 def in_parallel(commands: Sequence[HeadCommand], most_bytes: int) -> Iterator[Ran]:
-    """Starts all of them, and yields what came of each as soon as it has ended. Ending the iteration early
-    ends them."""
+    """Starts all, and yields what came of each as soon as it has ended; ending the iteration ends them."""
     with selectors.DefaultSelector() as selector:
         left: list[_Child] = []
         try:

@@ -1,8 +1,5 @@
-"""The keys of the tasks that are open, and who waits for which: no socket, no clock of its own.
-
-A question is answered at once, or kept until what it waits for is there, its time is over, or its task is
-closed.
-"""
+"""The keys of the open tasks, and who waits for which: a question is answered at once, or kept until what it
+waits for is there, its time is over, or its task is closed. No socket, no clock of its own."""
 
 from __future__ import annotations
 
@@ -30,8 +27,7 @@ class KeyReply:
 
 @dataclass(eq=False)
 class KeyRequest:
-    """A question that waits: for which keys still, and which value is to be sent (None: only that they are
-    there)."""
+    """A question that waits: for which keys still, and which value is to be sent (None: none)."""
 
     who: Hashable
     task: str
@@ -94,8 +90,7 @@ class RendezvousStore:
         return found
 
     def ask(self, who: Hashable, message: dict[str, Any], now: float) -> list[KeyReply] | KeyRequest:
-        """Answers to whoever has one now, the asker first; or its question, where that has to wait. Raises
-        Garbled."""
+        """Answers to whoever has one now, the asker first; or its question, if that waits. Raises Garbled."""
         op = message.get("op")
         if op in ("check", "wait"):
             task, keys = _places(message.get("keys"))

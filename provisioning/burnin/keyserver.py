@@ -75,13 +75,10 @@ class TokenOfAnother:
 
 class KeyServer:
     """The server. As a context manager it serves meanwhile; `events` is what agents do, as AgentConnected,
-    AgentMessage and AgentGone, and TokenOfAnother, in order; others may put theirs there, too.
-
-    `secret` is the head's alone: each node knows the token that is made of it for that node. `nodes` are the
-    names that an agent or rank may have, `host` and `port` where to listen: "" is every address, 0 a free
-    port. What it does not prevent: who can read the traffic can read keys and figures, and who can change it
-    can end the burn-in.
-    """
+    AgentMessage and AgentGone, and TokenOfAnother, in order; others may put theirs there, too. `secret` is
+    the head's alone: a node's token is made of it. `nodes` are the names that an agent or rank may have,
+    `host` and `port` where to listen: "" is every address, 0 a free port. Who can read the traffic can read
+    keys and figures, and who can change it can end the burn-in."""
 
     def __init__(
         self, secret: str, run: str, nodes: Collection[str], *, host: str = "", port: int = 0,

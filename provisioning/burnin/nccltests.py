@@ -71,11 +71,8 @@ def why_not(task: Task, slurm: bool) -> str:
 
 class NcclTests:
     """nccl-tests on these nodes, under the lease that `granted` tells of. `folder` is where nodes have it;
-    None: their PATH leads there.
-
-    `lost` is called with a node that could not be reached, and why, `remark` with what a person should know
-    of a task without figures.
-    """
+    None: in their PATH. `lost` is called with a node that could not be reached, and why, `remark` with what a
+    person should know of a task without figures."""
 
     def __init__(
         self, folder: str | None, nodes: Sequence[Node], gpus: Mapping[str, int], granted: Granted,
@@ -91,7 +88,7 @@ class NcclTests:
         """Asks all nodes for what their builds can do; by node why it cannot be used there."""
         why = {}
         for node, [found] in self._sent(
-            {name: (self._argv(name, {}, engine.help_of(self.program)),) for name in self._nodes}, [HELP_S],
+            {name: (self._argv(name, {}, (self.program, "--help")),) for name in self._nodes}, [HELP_S],
             Effect.PASSIVE):
             if isinstance(found, Failure):
                 why[node] = f"{found.stage.value}: {found.reason}"
@@ -159,8 +156,7 @@ class NcclTests:
                 yield answer.node, [recording.captures.get(probe.id, nothing) for probe in probes.probes]
 
     def _failed(self, task: Task, node: str, failure: Failure) -> Iterator[TaskResult]:
-        """A node that was reached and then said no more is lost; one that could not be reached was not
-        measured."""
+        """Who was reached and then said no more is lost; who could not be reached was not measured."""
         why = f"{failure.stage.value}: {clean(failure.reason)}"
         if failure.stage not in (Stage.REPLY, Stage.DEADLINE):
             self._lost(node, why)

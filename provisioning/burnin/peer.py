@@ -40,8 +40,7 @@ class Peer:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that takes connections at this address ("": at every address), at this port (0: a free one).
-    Raises UsageError."""
+    """A socket that takes connections at this address ("": any) and port (0: a free one); or UsageError."""
     try:
         if host:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]

@@ -1,5 +1,4 @@
-"""ib_write_bw of perftest at work: the pairs of a link burn's round, all at once, over the ordinary transport
-under the lease."""
+"""ib_write_bw at work: the pairs of a link burn's round, all at once, over the ordinary transport."""
 
 from __future__ import annotations
 
@@ -151,8 +150,7 @@ def _answer(reply: Reply) -> dict[tuple[str, str], _Side] | Failure:
 
 
 class FabricEngine:
-    """`run` gives pairs of ib_write_bw to perftest, and all else to `others` (None: there is nothing
-    else)."""
+    """`run` gives pairs of ib_write_bw to perftest, and all else to `others` (None: nothing else)."""
 
     def __init__(self, perf: Perftest, others: Callable[[Sequence[Task], Mapping[str, float]],
                                                         Iterator[TaskResult]] | None) -> None:

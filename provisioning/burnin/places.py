@@ -1,5 +1,4 @@
-"""The participants of a burn-in: each node as described by its inventory entry, its SKU and, if these lack
-its ports, a sample."""
+"""The participants of a burn-in: each node by its inventory entry and SKU, else its ports by a sample."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ OVER_GPUS = 2.05
 
 
 def place(node: Node, sku: Sku | None, ports: Iterable[Port] = ()) -> Participant:
-    """The node as a burn-in sees it; `ports` are those of a look at it. Raises UsageError where no one says
-    how many GPUs it has."""
+    """The node as a burn-in sees it, with `ports` as a look saw them. UsageError without a number of GPUs."""
     gpus = _gpus(node, sku)
     if gpus is None:
         raise UsageError(
@@ -36,11 +34,8 @@ def place(node: Node, sku: Sku | None, ports: Iterable[Port] = ()) -> Participan
 
 def rails(node: Node, sku: Sku | None, ports: Iterable[Port] = ()) -> tuple[Rail, ...]:
     """Its compute ports, by number and address: as the inventory and the SKU plan them, else the most
-    numerous kind that a look saw.
-
-    A port whose rail no one says is numbered after those of which one is said; one that is to have no link
-    takes no part.
-    """
+    numerous kind that a look saw; without those that are to have no link. Ports without a known rail are
+    numbered last."""
     plans = planned(node, sku)
     if not plans:
         seen = sorted({

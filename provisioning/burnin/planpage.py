@@ -1,5 +1,4 @@
-"""The plan of a burn-in: its steps, how long they take, what they draw; as text and as JSON
-(muster.burnin-plan/1)."""
+"""The plan of a burn-in: its steps, how long they take, what they draw; as text and muster.burnin-plan/1."""
 
 from __future__ import annotations
 

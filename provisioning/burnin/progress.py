@@ -12,8 +12,7 @@ from inventory.text import clean, many
 
 
 class ProgressReport:
-    """A context manager around the work that hears of each step, and of each task that is over. This one
-    prints nothing."""
+    """A context manager around the work that hears of each step and finished task; this one is silent."""
 
     def step(self, step: StageStep, kw: float | None) -> None:
         """A step begins."""

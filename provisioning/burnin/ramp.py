@@ -1,8 +1,5 @@
 """How power rises: which tasks may be at work at the same time, and how much later than the first of its
-power domain each begins.
-
-What is not known to be allowed is not begun: under a limit every node has to say what it draws at most.
-"""
+power domain each begins. Under a limit every node has to say what it draws at most."""
 
 from __future__ import annotations
 
@@ -21,8 +18,7 @@ LONGEST_S = 30.0
 
 @dataclass(frozen=True)
 class PowerLimits:
-    """What may be drawn: by all nodes that are at work, and by those of one power domain; None for no limit.
-    In kW."""
+    """What may be drawn, in kW: by all nodes at work, and by those of one power domain (None: any)."""
 
     max_kw: float | None = None
     domain_kw: float | None = None
@@ -52,8 +48,7 @@ def check(places: Iterable[Participant], power: PowerLimits) -> None:
 
 
 def waves(tasks: Sequence[Task], places: Mapping[str, Participant], power: PowerLimits) -> Waves:
-    """Parts a round so that no wave draws more than is allowed; each task goes into the first wave with room
-    for it."""
+    """Parts a round so that no wave draws more than allowed: each task in the first with room for it."""
     made: list[list[Task]] = []
     drawn: list[Counter[str]] = []
     refused = {}
@@ -82,11 +77,8 @@ def over(places: Iterable[Participant], power: PowerLimits) -> str:
 def starts(
     tasks: Sequence[Task], places: Mapping[str, Participant], step_s: float = STEP_S,
 ) -> dict[str, float]:
-    """By task, how many seconds after the wave's beginning it begins: in each power domain one task after the
-    other.
-
-    The last begins at most LONGEST_S after the first, so that a domain of many nodes takes smaller steps.
-    """
+    """By task, how many seconds after the wave's beginning it begins: in each power domain one after the
+    other, the last at most LONGEST_S after the first, so that a domain of many nodes takes smaller steps."""
     each: Counter[str] = Counter(_domain(places, task.nodes[0]) for task in tasks)
     begun: Counter[str] = Counter()
     found = {}

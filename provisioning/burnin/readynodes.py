@@ -15,8 +15,7 @@ _MOST_LEAVING = 64 * 1024
 
 @dataclass(frozen=True)
 class ReadyNodes:
-    """The nodes on which ranks can be started, with what they reported of themselves, and for every other
-    node one line of why not."""
+    """The nodes on which ranks can be started, with their reports; of every other one why not, in a line."""
 
     here: Mapping[str, AgentReady]
     missing: Mapping[str, str]

@@ -1,5 +1,4 @@
-"""Stores a burn-in while it runs: its document is rewritten whole, and no node passes by it before the
-end."""
+"""Stores a burn-in while it runs: its document is rewritten whole; before the end no node passes by it."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ _SHARE = 20
 
 
 def run_id(now: float) -> str:
-    """A name for a run that begins now: its time, UTC, and four letters that tell it from another one of that
-    second."""
+    """A name for a run that begins now: its time, UTC, and four letters for others of that second."""
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}-{secrets.token_hex(2)}"
 
 
@@ -54,9 +52,8 @@ class BurnInRecord:
 
     def keep(self, machine: BurninRun, act: Callable[[Burnin], None] | None = None) -> Burnin:
         """Writes the document as it is now; why it cannot be written is in `trouble`, and stops no burn-in.
-        `act` is called before it is written: a document that says that the burn-in was finished has had its
-        consequences.
-        """
+        `act` is called before: a document that says that the burn-in was finished has had its
+        consequences."""
         begun = self.clock()
         burnin = self.document(machine)
         if act is not None:

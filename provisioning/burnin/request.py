@@ -36,9 +36,8 @@ def request(
     stages: str | None, sku: str | None = None, max_kw: float | None = None, domain_kw: float | None = None,
     fabric: FabricWork | None = None,
 ) -> BurnInRequest:
-    """The whole of it; `found` is the inventory that the nodes are of, and `fabric` what a link burn is
-    planned from. Raises UsageError for what cannot be
-    burnt in so."""
+    """The whole of it; `found` is the inventory that the nodes are of, `fabric` what a link burn is planned
+    from. Raises UsageError for what cannot be burnt in so."""
     work, power = BurnInWork(length), PowerLimits(max_kw, domain_kw)
     if found is not None:
         site = found.burnin
@@ -66,10 +65,7 @@ def request(
 
 def settings(sku: Sku | None, site: SiteBurnIn, rules: BurninRules) -> Mapping[str, str]:
     """What is set for NCCL on such a node: the inventory's word goes before the SKU's, and either's own
-    before its profile's.
-
-    Raises UsageError for a profile that there is not.
-    """
+    before its profile's. UsageError for an unknown profile."""
     found: dict[str, str] = {}
     for profile, env in ((sku.burnin.profile, dict(sku.burnin.env)) if sku is not None else (None, {}),
                          (site.profile, dict(site.env))):

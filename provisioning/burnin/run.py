@@ -1,8 +1,5 @@
-"""Runs a burn-in under a lease: a sample before and after, ranks on all nodes, step after step; measurements
-are always stored.
-
-What comes next is decided in `healthcheck.burnin.statemachine`.
-"""
+"""Runs a burn-in under a lease: a sample before and after, ranks on all nodes, step after step, as
+`healthcheck.burnin.statemachine` decides; measurements are always stored."""
 
 from __future__ import annotations
 
@@ -29,7 +26,6 @@ from inventory.transport.deadline import deadline
 from provisioning.burnin import counters, ramp
 from provisioning.burnin.conductor import Conductor
 from provisioning.burnin.engines import NCCL_TESTS, PERFTEST, TORCH, Engines, left_to_torch, unjudged
-from provisioning.burnin.fabricsamples import FabricSamples, ReadCounters
 from provisioning.burnin.nccltests import NcclTests
 from provisioning.burnin.perftest import FabricEngine, Perftest
 from provisioning.burnin.places import hardware, place, planned
@@ -37,7 +33,7 @@ from provisioning.burnin.progress import ProgressReport
 from provisioning.burnin.ramp import PowerLimits
 from provisioning.burnin.record import BurnInRecord
 from provisioning.burnin.sample import NodeSample, sample
-from provisioning.burnin.stagesamples import StageReading, StageSamples
+from provisioning.burnin.stagesamples import FabricSamples, ReadCounters, StageReading, StageSamples
 
 # for an agent to be started, and PyTorch to be imported from a cold network file system
 READY_S = 240.0
@@ -54,10 +50,8 @@ RunTasks = Callable[[Sequence[Task], Mapping[str, float]], Iterator[TaskResult]]
 @dataclass(frozen=True)
 class BurnInRequest:
     """What is to be done: with which nodes, each with the SKU that it is of (None: not known), and how.
-
     `engine` is what runs all-reduces, `nccl_tests` where nodes have nccl-tests (None: in their PATH), `slurm`
-    whether programs are started by Slurm, `see_fabric` what reads the counters of a fabric's ports.
-    """
+    whether programs are started by Slurm, `see_fabric` what reads the counters of a fabric's ports."""
 
     nodes: tuple[Node, ...]
     skus: Mapping[str, Sku]
@@ -84,8 +78,7 @@ class BurnInRequest:
 def places_of(
     request: BurnInRequest, seen: Mapping[str, NodeSample] = MappingProxyType({}),
 ) -> tuple[Participant, ...]:
-    """Who takes part. Without a look, ports are those that the inventory and the SKUs plan. Raises
-    UsageError, see `place`."""
+    """Who takes part; without a look, ports are as planned. Raises UsageError, see `place`."""
     return tuple(place(node, request.sku(node), seen[node.name].ports if node.name in seen else ())
                  for node in request.nodes)
 
@@ -100,12 +93,9 @@ def run(
     act: Act,
 ) -> tuple[Burnin, bool]:
     """The burn-in, and whether it was interrupted; also then all that was measured is in it, and in the state
-    folder.
-
-    `act` is given a burn-in that was finished, or gave way, and the nodes of which nothing is believed,
-    before its document says so and before any node is given back. Of one that gave way what was finished
-    stands, and it was not interrupted. Raises ActionError, StoreError, UsageError before anything is sent.
-    """
+    folder. `act` is given a burn-in that was finished, or gave way (then what was finished stands), and the
+    nodes of which nothing is believed, before its document says so and any node is given back. Raises
+    ActionError, StoreError, UsageError before anything is sent."""
     with lease() as granted:
         # The seed is of the run's own id, so that it can be had again.
         request = replace(request, work=replace(request.work, seed=crc32(record.run.encode())))
@@ -131,8 +121,7 @@ def _measure(
     request: BurnInRequest, granted: Granted, held: Sequence[Node], machine: BurninRun, record: BurnInRecord,
     progress: Callable[[int], ProgressReport],
 ) -> None:
-    """Looks at the nodes, runs all steps, and looks again. Raises KeyboardInterrupt where the user or the
-    lease ends that early."""
+    """Looks at nodes, runs all steps, looks again. KeyboardInterrupt if the user or lease ends that."""
     bounds = Limits(fanout=request.fanout)
     bounds = replace(bounds, sweep_s=max(CHECK_S, deadline(held, bounds)))
     seen = sample(held, granted.transport, bounds)
@@ -183,8 +172,7 @@ def _run_steps(
 
 
 def _check_lease(granted: Granted) -> None:
-    """Raises KeyboardInterrupt where the lease is over: whoever checked nodes meanwhile was only refused the
-    rest of them."""
+    """KeyboardInterrupt where the lease is over: who checked nodes was only refused the rest of them."""
     if granted.lease.over():
         raise KeyboardInterrupt
 
@@ -251,8 +239,7 @@ def _perftest(
     request: BurnInRequest, granted: Granted, held: Sequence[Node], machine: BurninRun,
     conduct: Callable[[], Conductor], missing: Callable[[Conductor], Mapping[str, str]],
 ) -> Iterator[RunTasks]:
-    """ib_write_bw for the link burn, and PyTorch for other stages where there are any; nodes without one take
-    no part."""
+    """ib_write_bw for the link burn, and PyTorch for other stages; nodes without one take no part."""
     perf = Perftest(held, granted, request.fanout, machine.leave, machine.remarks.append)
     for node, why in sorted(perf.sample().items()):
         machine.leave(node, why)
@@ -265,16 +252,14 @@ def _perftest(
 
 
 def lacks(sku: Sku | None, seen: int, wanted: int) -> str:
-    """Why a node cannot take part with the GPUs that PyTorch sees there; "" where it can, as can a node of
-    CPUs alone."""
+    """Why a node cannot take part with the GPUs that PyTorch sees; "" where it can, or has CPUs alone."""
     if seen >= wanted or ((sku is None or "gpus" in sku.empty) and seen == 0):
         return ""
     return f"PyTorch sees {seen} GPUs there, and {wanted} are to be burnt in; see: muster check"
 
 
 def _longest(request: BurnInRequest, machine: BurninRun) -> float:
-    """How long agents may stay at most: twice what all steps may take at worst, for there are confirmations,
-    and an hour."""
+    """How long agents may stay: twice what all steps take at worst, for confirmations, and an hour."""
     worst = sum(len(ramp.waves(step.tasks, machine.by_name, request.power).waves)
                 * max(task.seconds for task in step.tasks) for step in machine.steps)
     return request.ready_s + 2 * worst + 3600.0

@@ -28,11 +28,8 @@ _GIDS = 8
 @dataclass(frozen=True)
 class NodeSample:
     """What a look at one node brought: its facts by name, which GID of a port can be routed, and when it was;
-    or why there is nothing.
-
-    `waits` is by PCI address of a port how often it had to wait to send (None: not read), which load alone
-    makes grow.
-    """
+    or why there is nothing. `waits` is by PCI address of a port how often it had to wait to send (None: not
+    read)."""
 
     facts: Mapping[str, Any]
     gids: Mapping[tuple[str, int], int]
@@ -90,8 +87,7 @@ def seen(recording: Recording) -> NodeSample:
 
 
 def _waits(captures: Captures, ports: Iterable[Port]) -> Iterator[tuple[str, int | None]]:
-    """Of each port whose driver counts them (Documentation/ABI/stable/sysfs-class-infiniband:
-    port_xmit_wait)."""
+    """Of each port whose driver counts them (Documentation/ABI/stable/sysfs-class-infiniband)."""
     capture = captures.capture(COUNTERS)
     files = capture.files if capture is not None else {}
     for port in ports:
@@ -104,12 +100,9 @@ def _waits(captures: Captures, ports: Iterable[Port]) -> Iterator[tuple[str, int
 
 
 def _gids(captures: Captures, ports: Iterable[Port]) -> Iterator[tuple[tuple[str, int], int]]:
-    """The first GID of each port that is of RoCE v2 and holds an IPv4 address or one of a global IPv6
-    network.
-
-    Documentation/ABI/testing/sysfs-class-infiniband: gid_attrs/types; an IPv4 address is mapped,
-    ::ffff:a.b.c.d; fe80: is of one link.
-    """
+    """The first GID of each port that is of RoCE v2 and holds an IPv4 address (mapped, ::ffff:a.b.c.d) or one
+    of a global IPv6 network, not fe80: (Documentation/ABI/testing/sysfs-class-infiniband,
+    gid_attrs/types)."""
     capture = captures.capture(ROCE)
     files = capture.files if capture is not None else {}
     for port in ports:

@@ -20,11 +20,9 @@ _HOUR, _DAY = 3600.0, 86400.0
 
 @dataclass(frozen=True)
 class Candidate:
-    """A node, when it was last proven by a certificate or a screening, and when it was last tried.
-
-    Times are in epoch seconds, None for never. `refused` is why it cannot be screened now, "" where it is in
-    service, idle and without a holder. `place` is None only where `refused` says why.
-    """
+    """A node, when it was last proven by a certificate or a screening, and when it was last tried (epoch
+    seconds, None for never). `refused` is why it cannot be screened now, else ""; only then `place` may be
+    None."""
 
     node: str
     place: Participant | None
@@ -59,12 +57,10 @@ class Choice:
 def choose(
     candidates: Iterable[Candidate], budget: ScreeningBudget, now: float, days: float, waits: str = "",
 ) -> Choice:
-    """Those that were not proven for `days`, in the order of when that was, or when they were last tried.
-
-    A node with no chosen neighbour gets an idle one beside it if there is room for both, though that one was
-    proven lately: alone, no link that leaves it is tested. `waits` is which job waits for nodes: then nothing
-    is chosen.
-    """
+    """Those that were not proven for `days`, in the order of when that was, or when they were last tried. A
+    node with no chosen neighbour gets an idle one beside it if there is room for both, though that one was
+    proven lately: alone, no link that leaves it is tested. Nothing is chosen where a job `waits` for
+    nodes."""
     left: dict[str, str] = {}
     fit: list[Candidate] = []
     gives_way = f"screening gives way: {waits}" if waits else ""

@@ -57,8 +57,7 @@ def lines(one: Screening, fold: Fold) -> Iterator[str]:
 
 
 def document(one: Screening, burnin: Burnin | None = None, gave_way: str = "") -> dict[str, Any]:
-    """All of it, with what came of it where it was carried out; what was measured is in that run's
-    document."""
+    """All of it, with what came of it where it was carried out (measurements: that run's document)."""
     budget, power = one.budget, one.budget.power
     outcomes = burnin.judgement.outcomes if burnin is not None else ()
     return {

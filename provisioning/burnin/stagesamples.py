@@ -1,14 +1,21 @@
-"""Samples the counters of nodes between the stages of a burn-in, so that growth is known stage by stage."""
+"""Samples the counters of nodes between the stages of a burn-in, so that growth is known stage by stage; and
+those of a fabric's ports before the first round of a link burn, and after the last."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from healthcheck.burnin.fabricresult import FabricCounters
 from healthcheck.burnin.model import BurnInStage
 from healthcheck.burnin.stagecounters import StageCounters, between
 from healthcheck.burnin.stages import StageStep
+from healthcheck.subnet.model import PortCounters
+from inventory.errors import UsageError
+from inventory.text import clean
 from provisioning.burnin.counters import Values
+
+ReadCounters = Callable[[], Mapping[str, PortCounters | None]]
 
 
 @dataclass(frozen=True)
@@ -20,11 +27,8 @@ class StageReading:
 
 
 class StageSamples:
-    """Called for each step before it begins, it looks once where a stage is over: at the nodes that took part
-    and have counters.
-
-    `read` looks at nodes by name; `first` is what was read before the first stage.
-    """
+    """Called for each step before it begins, it looks once where a stage is over, at the nodes that took part
+    and have counters. `read` looks at nodes by name; `first` is what was read before the first stage."""
 
     def __init__(
         self, read: Callable[[Sequence[str]], Mapping[str, StageReading]], first: Mapping[str, StageReading],
@@ -58,3 +62,31 @@ class StageSamples:
             why = now.why or (f"before it, {before.why}" if before.why else "")
             self.found.append(between(self._stage, node, before.values, now.values, why))
             self._before[node] = now
+
+
+class FabricSamples:
+    """Called with each step before it begins, and None at the end; `read` looks at the fabric, if any can."""
+
+    def __init__(self, read: ReadCounters | None) -> None:
+        self.found = FabricCounters()
+        self._read = read
+        self._under_way = False
+
+    def begins(self, step: StageStep | None) -> None:
+        """Looks where the link burn begins, and where it is over."""
+        burns = step is not None and step.stage.at_once
+        if self._read is not None and burns != self._under_way:
+            self._look(self._read, burns)
+        self._under_way = burns
+
+    def _look(self, read: ReadCounters, first: bool) -> None:
+        when = "before" if first else "after"
+        try:
+            seen = read()
+        except UsageError as error:
+            self.found = replace(self.found, why=f"they were not read {when} it: {clean(error, 200)}")
+            return
+        if first:
+            self.found = FabricCounters(before=seen, why="they were not read after it")
+        elif self.found.before:
+            self.found = replace(self.found, after=seen, why="")

@@ -1,8 +1,5 @@
-"""Who has connected to the key server and has not proved yet that it knows a token: how many, from where.
-
-Anyone who reaches the port can connect. Beyond a number, from one address or of all together, the oldest one
-makes room: who belongs greets within milliseconds, and who only sits there is dropped for whoever comes.
-"""
+"""Who has connected to the key server and has not proved yet that it knows a token. Beyond a number, from one
+address or of all together, the oldest makes room: who belongs greets within milliseconds."""
 
 from __future__ import annotations
 

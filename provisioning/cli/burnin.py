@@ -261,11 +261,10 @@ def show(
 
     Exit: as for `muster burnin run`.
     """
-    from healthcheck.burnin.document import kept
+    from healthcheck.burnin.document import chosen, kept
     from healthcheck.burnin.documentread import load
     from healthcheck.burnin.page import verdict_line
     from inventory.locate import state_dir
-    from provisioning.burnin.stored import chosen
 
     folder = state_dir(state)
     if list_ and (as_json or output is not None or svg is not None):
@@ -300,14 +299,13 @@ def learn(runs: tuple[str, ...], output: str, rules: str | None, state: str | No
     less floors.yaml
     muster burnin approve floors.yaml --by "$USER"
     """
-    from healthcheck.burnin.document import kept
+    from healthcheck.burnin.document import chosen, kept
     from healthcheck.burnin.documentread import load
     from healthcheck.burnin.floors import as_yaml, write
     from healthcheck.burnin.learn import learn as learned
     from healthcheck.burnin.publishedload import load_burnin
     from healthcheck.config.rulesfolder import folders
     from inventory.locate import state_dir
-    from provisioning.burnin.stored import chosen
 
     folder = state_dir(state)
     paths = [chosen(one, folder) for one in runs] if runs else kept(folder, screenings=False)

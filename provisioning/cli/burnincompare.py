@@ -34,10 +34,10 @@ def compare(before: str, after: str, least: float, fmt: str, state: str | None) 
 
     from healthcheck.burnin.compare import compare as compared
     from healthcheck.burnin.comparepage import document, lines
+    from healthcheck.burnin.document import chosen
     from healthcheck.burnin.documentread import load
     from inventory.locate import state_dir
     from inventory.nodeset import fold
-    from provisioning.burnin.stored import chosen
 
     folder = state_dir(state)
     found = compared(load(chosen(before, folder)), load(chosen(after, folder)), least)

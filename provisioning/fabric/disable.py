@@ -108,8 +108,7 @@ def _found_out(row: DisabledPort, seen: Sequence[Subnet], tools: PortTools) -> P
 
 
 def disable(proposal: PortProposal, subnet: Subnet, all_links: int, tools: PortTools) -> PortOutcome:
-    """Disables one port, after its host is held where it is one's. Raises StoreError; whatever else fails is
-    in the outcome."""
+    """Disables one port, after its host is held if it is one's. StoreError; all else is in the outcome."""
     one = proposal.disable
     assert one.peer is not None and not one.refused  # noqa: S101  (only what may be is begun)
     with ExitStack() as stack:

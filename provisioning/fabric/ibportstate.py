@@ -14,8 +14,8 @@ from typing import Any
 
 from healthcheck.collector import joined
 from healthcheck.collector.loader import LOADER, payload
-from healthcheck.subnet.directroute import direct_route
 from healthcheck.subnet.model import FabricEnd, Subnet
+from healthcheck.subnet.routes import direct_route
 from healthcheck.sweep import fabriclook
 from inventory.errors import UsageError
 from inventory.model import Node

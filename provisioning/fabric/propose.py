@@ -15,7 +15,7 @@ from healthcheck.subnet.join import FabricJoin, JoinedBy, system_name
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricLink, Subnet
 from healthcheck.subnet.portguard import PortDisable, UplinkFloor, proposed, switch_end, uplinks
 from healthcheck.subnet.portlabel import number_of
-from healthcheck.subnet.readers.building import guid_of
+from healthcheck.subnet.readers.toolwords import guid_of
 from healthcheck.triage.policy import PortPolicy
 from inventory.errors import UsageError
 from inventory.text import clean
@@ -47,8 +47,7 @@ def harmful(findings: Iterable[FabricFinding]) -> Mapping[FabricEnd, str]:
 
 
 def named(word: str, subnets: Sequence[Subnet]) -> FabricEnd:
-    """The port that a person names: `leaf01/9`, `leaf01/1/5/1`, or `b8cef60000000200/9` by GUID. Raises
-    UsageError."""
+    """The port that a person names: `leaf01/9`, `leaf01/1/5/1`, or `b8cef60000000200/9`; or UsageError."""
     device, _, port = word.partition("/")
     if not device or not port:
         raise UsageError(f"{clean(word, 80)}: expected SWITCH/PORT, such as leaf01/9, or GUID/PORT")
@@ -77,11 +76,8 @@ def proposals(
     ours: Collection[DisabledPort] = (), plan: CablingPlan | None = None,
 ) -> tuple[PortProposal, ...]:
     """What becomes of each wanted port, in their order. `ours` are ports that are disabled already by us:
-    their links count as cabled, and not as working.
-
-    Only an adapter that its node's own snapshot states counts as one of several of its host: what an adapter
-    calls itself, anyone may write.
-    """
+    their links count as cabled, and not as working. Only an adapter that its node's own snapshot states
+    counts as one of several of its host: what an adapter calls itself, anyone may write."""
     owners = {guid: place.node for guid, place in joined.adapters.items() if place.by is JoinedBy.GUID}
     found: list[PortProposal] = []
     left = dict(wanted)

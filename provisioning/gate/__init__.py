@@ -1,4 +1,1 @@
-"""Has nodes trust the head's keys and keep its snapshot, over the usual transport.
-
-Entry point: `push.push`; `onnode` is what runs there.
-"""
+"""Has nodes trust the head's keys and keep its snapshot, over the usual transport: `push.push`."""

@@ -39,11 +39,9 @@ def push(
     nodes: Sequence[Node], transport: Transport, limits: Limits, *, keys: str | None = None,
     source: str | None = None, snapshot: tuple[bytes, bytes] | None = None, root: str = "",
 ) -> Iterator[Pushed]:
-    """Does it on every node, and yields what became of it, each as soon as it is known.
-
-    `keys` are lines of allowed_signers, `source` a line for /etc/muster/gate.from, `snapshot` the document
-    and its signature. `root` is another root folder on the nodes, for tests.
-    """
+    """Does it on every node, and yields what became of it, each as soon as it is known. `keys` are lines of
+    allowed_signers, `source` a line for /etc/muster/gate.from, `snapshot` the document and its signature.
+    `root` is another root folder on the nodes, for tests."""
     data, signature = snapshot if snapshot is not None else (None, None)
     request = {
         "root": root, "keys": keys, "source": source, "data": data.decode() if data is not None else None,

@@ -35,8 +35,7 @@ def uncompared(first: BootRecord) -> list[str]:
 
 
 def _less(old: BootRecord, new: BootRecord) -> Iterator[str]:
-    """Another part in the place of one is a repair, and as good; more of something is none of our business.
-    """
+    """Another part in place of one is a repair, and as good; more of something is not our business."""
     for kind in sorted(set(old.whole) - set(new.whole)):
         yield f"its {kind} parts cannot be read, and could before"
     both = set(old.whole) & set(new.whole)

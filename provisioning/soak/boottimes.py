@@ -1,8 +1,5 @@
 """Which boots took longer than they should: against the machine's own others, and against machines of its
-SKU. Pure.
-
-A cold start trains memory and a warm one may not, so that each kind is compared with its own.
-"""
+SKU; cold starts (which train memory) and warm ones apart. Pure."""
 
 from __future__ import annotations
 

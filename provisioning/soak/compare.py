@@ -1,8 +1,5 @@
-"""What came back differently from restarts, with whose turn it is. Pure.
-
-The boot before all restarts is what the others are held against. Nothing is judged that was not read there;
-what was read there and was not read afterwards is a difference.
-"""
+"""What came back differently from restarts, with whose turn it is: the boot before all restarts is what the
+others are held against, in what was read there; what was not read afterwards is a difference. Pure."""
 
 from __future__ import annotations
 
@@ -24,8 +21,7 @@ Seen = dict[tuple[str, ...], list[int]]
 
 
 def differences(record: SoakRecord, cohort: Sequence[SoakRecord], place: str) -> list[Trouble]:
-    """One for each thing that differs, with the restarts after which it did; `place` is where the machine
-    stands."""
+    """One for each thing that differs, with the restarts after which it did; `place`: the machine's."""
     first, boots = record.boots[0], record.boots[1:]
     return [*_each(record, first, boots, _parts, _part_trouble, place),
             *_each(record, first, boots, _pci, _pci_trouble, place),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,10 @@ _MOST_BYTES = 64 << 20
 @dataclass(frozen=True)
 class BootRecord:
     """One boot. `restarted` is when its restart was accepted, `up` when its kernel began, `answered` when it
-    first answered, None where no one was watching; epoch seconds of this head.
-
-    `parts` are serial numbers by kind and slot, `whole` the kinds that were read completely; `pci` by address
-    class, ids, link width and speed; `rules` by id status, owner and words; `forms` lines of the kernel's log
-    that are errors, by id, and `log` says whether it had its beginning, None where it was not read.
-    """
+    first answered, None where no one was watching; epoch seconds of this head. `parts` are serial numbers by
+    kind and slot, `whole` the kinds that were read completely; `pci` by address class, ids, link width and
+    speed; `rules` by id status, owner and words; `forms` lines of the kernel's log that are errors, by id;
+    `log`: whether it had its beginning, None where it was not read."""
 
     kind: str
     boot: str
@@ -63,10 +61,6 @@ class SoakRecord:
     boots: tuple[BootRecord, ...] = ()
     coming: tuple[str, float | None] | None = None
     earlier: BootRecord | None = None
-
-    def with_boot(self, boot: BootRecord) -> SoakRecord:
-        """With one more."""
-        return replace(self, boots=(*self.boots, boot), coming=None)
 
 
 def path_of(folder: Path, node: str) -> Path:

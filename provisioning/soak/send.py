@@ -51,8 +51,7 @@ def look(node: Node, transport: Transport) -> BootLook:
 
 
 def restart(node: Node, transport: Transport, boot: str) -> tuple[bool | None, str]:
-    """Has it restart if this is its boot: whether it was asked to, None where that is not known; and what was
-    said."""
+    """Restarts it if this is its boot: whether it was asked to, None where unknown; and what was said."""
     reply = _sent(node, transport, boot)
     if reply.failure is not None:
         begun = reply.failure.stage not in _NOT_BEGUN

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 import subprocess
 from dataclasses import replace
@@ -17,6 +16,7 @@ from healthcheck.sweep import fabriclook
 from healthcheck.sweep.rootprobes import root_probes
 from tests.command import muster
 from tests.documents import validate
+from tests.goldens import golden
 from tests.testbed import fabricoutputs
 from tests.testbed.collector import collect
 from tests.testbed.ibfabric import two_tiers
@@ -67,10 +67,7 @@ def test_what_is_wrong_is_by_its_schema_and_as_it_was(tmp_path: Path, plan: Cabl
     document = json.loads(result.stdout)
     validate(document, "fabric-check-1")
     assert (result.returncode, document["exit"]) == (1, 1)
-    golden = GOLDEN / "fabric-check.json"
-    if os.environ.get("MUSTER_GOLDEN") == "write":
-        golden.write_text(json.dumps(document, indent=1) + "\n")
-    assert document == json.loads(golden.read_text())
+    golden("fabric-check.json", json.dumps(document, indent=1) + "\n")
     text = run(tmp_path, *words)
     assert host.a.device in text.stdout and len(text.stdout.splitlines()) < 20
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -41,20 +40,12 @@ from inventory.text import clean
 from inventory.transport.base import Failure, Stage
 from tests.command import muster
 from tests.documents import all_results, validate
+from tests.goldens import golden
 from tests.healthcheck import machine
 from tests.packagedrules import RULES
 
-GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 ENDED = 1_767_225_603.25
 WHEN = {"started": "2026-01-01T00:00:00.000Z", "finished": "2026-01-01T00:00:03.250Z"}
-
-
-def golden(name: str, text: str) -> None:
-    """Compares with the golden file; MUSTER_GOLDEN=update writes it anew, to be read in the diff."""
-    path = GOLDEN / name
-    if os.environ.get("MUSTER_GOLDEN") == "update":
-        path.write_text(text)
-    assert text == path.read_text()
 
 
 def assessed(sku: str | None = "hgx-h100") -> Assessed:

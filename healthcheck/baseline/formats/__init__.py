@@ -19,11 +19,10 @@ from __future__ import annotations
 import re
 
 from healthcheck.baseline.formats.boots import boot_logs
-from healthcheck.baseline.formats.gaps import LAST_LINE_OPEN
 from healthcheck.baseline.formats.journal import EXPORT, read_dmesg_json, read_export, read_json, read_verbose
 from healthcheck.baseline.formats.kmsg import RECORD, read_kmsg, to_kmsg
 from healthcheck.baseline.formats.lines import FORMATS, MONOTONIC, PLAIN, LineFormat, read_lines, read_text
-from healthcheck.baseline.formats.parsedlog import ParsedLog
+from healthcheck.baseline.formats.parsedlog import LAST_LINE_OPEN, ParsedLog
 from healthcheck.baseline.formats.rejoin import rejoin
 from healthcheck.baseline.formats.unpack import MIB, MOST_BYTES, plain, unpack
 from healthcheck.kernellog.model import LONGEST_LINE, BootLog
@@ -46,10 +45,8 @@ _SECTION = re.compile(r"^_{20,60}\n\n?(?:\S{0,40}/)?dmesg\b[^\n]{0,40}\n", re.MU
 
 
 def read(data: bytes, name: str) -> tuple[BootLog, ...]:
-    """The boots that the file holds, in its order; none if no line is the kernel's.
-
-    `name` is for messages only. Raises UsageError if the file is longer than MOST_BYTES unpacked, or damaged.
-    """
+    """The boots that the file holds, in its order; none if no line is the kernel's. UsageError if the file,
+    by `name`, is longer than MOST_BYTES unpacked, or damaged."""
     data, caveats = unpack(data, name)
     text, changed = plain(data)
     if _NVIDIA in text[:4000]:

@@ -7,8 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from healthcheck.baseline.formats.gaps import NO_TIMES, START_MISSING, WALL_CLOCK
-from healthcheck.baseline.formats.parsedlog import NAMES_ITSELF, ParsedLog
+from healthcheck.baseline.formats.parsedlog import (
+    NAMES_ITSELF,
+    NO_TIMES,
+    START_MISSING,
+    WALL_CLOCK,
+    ParsedLog,
+)
 from healthcheck.kernellog.model import LONGEST_LINE, BootLog, LogLine
 from healthcheck.kernellog.provenance import marked
 
@@ -40,11 +45,9 @@ def boot_logs(found: ParsedLog) -> tuple[BootLog, ...]:
 
 
 def _starts(found: ParsedLog) -> list[int]:
-    """The index of the first line of each boot.
-
-    A boot begins where the log marks it, where the kernel names itself, and where time falls back to nearly
-    0. Lines before the kernel names itself belong to the boot only if one of the other signs shows it.
-    """
+    """The index of the first line of each boot: where the log marks it, where the kernel names itself, and
+    where time falls back to nearly 0. Lines before the kernel names itself are of the boot only by another of
+    these."""
     starts = [0]
     named = False
     last: float | None = None

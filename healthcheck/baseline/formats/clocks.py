@@ -61,10 +61,8 @@ class WallClock:
 
 
 class DeltaClock:
-    """`dmesg --time-format delta` and `reltime`: seconds since the line before, added up.
-
-    reltime prints the clock instead when its minute has changed; from there seconds are good to a minute.
-    """
+    """`dmesg --time-format delta` and `reltime`: seconds since the line before, added up. reltime prints the
+    clock instead when its minute has changed; from there seconds are good to a minute."""
 
     def __init__(self) -> None:
         self._at = 0.0

@@ -63,11 +63,9 @@ def _bytes(match: re.Match[str]) -> str:
 
 
 def to_kmsg(log: BootLog) -> str:
-    """The log's lines as records, for facts that read /dev/kmsg; `read` gives the same lines back.
-
-    A record without a time carries that of the line before, or 0, and the flag `muster-notime`; one without a
-    priority carries 6 and `muster-nopriority`. Its number is the line's `sequence`.
-    """
+    """The log's lines as records, for facts that read /dev/kmsg; `read` gives the same lines back. Without a
+    time it carries that of the line before, or 0, and the flag `muster-notime`; without a priority 6 and
+    `muster-nopriority`. Its number is the line's `sequence`."""
     records, last = [], 0
     for line in log.lines:
         flags = ["-"]

@@ -98,19 +98,14 @@ _TAGGED = re.compile(
 
 
 def read_lines(line_format: LineFormat, rows: list[str], *, console: bool) -> ParsedLog:
-    """The records of these lines.
-
-    A line without a time continues the record before it; on a `console` it is another program's.
-    """
+    """The records of these lines; one without a time continues the last, on a `console` a program's."""
     return (_read_syslog(line_format, rows) if line_format.program
             else _read_dmesg(line_format, rows, console=console))
 
 
 def read_text(rows: list[str]) -> ParsedLog:
-    """Lines of text alone: `dmesg -t`, `journalctl -o cat`.
-
-    A prefix of no published format is left out, so that a driver's line begins with the driver's name.
-    """
+    """Lines of text alone: `dmesg -t`, `journalctl -o cat`, without prefixes of no published format, so that
+    a driver's line begins with the driver's name."""
     found = ParsedLog("text")
     for number, raw in enumerate(rows, 1):
         if raw and not _journal_note(raw, found):

@@ -10,17 +10,22 @@ from healthcheck.kernellog.quoting import blanked, messages, same_emitter
 NAMES_ITSELF = "Linux version "     # the kernel's first line of a boot begins so
 LINE_FEED = "\\x0a"                 # as the kernel escapes it
 
+# What a log of any format may lack and still be ordinary; each is a caveat.
+START_MISSING = "the start of this boot is missing"
+WALL_CLOCK = "its times are of a wall clock, and the start of the boot is not known"
+NO_TIMES = "it gives no times"
+LAST_LINE_OPEN = "the last line has no end, and may be cut"
+ORDINARY_GAPS = frozenset((START_MISSING, WALL_CLOCK, NO_TIMES, LAST_LINE_OPEN))
+
 
 @dataclass
 class ParsedLog:
-    """Lines in their order; `raw[i]` is the line that `lines[i]` was read from.
-
-    `starts` gives the index of each line at which the log marks a boot's begin, with the boot's id or "".
-    With `wall`, seconds are not since boot and only their differences mean anything. `numbered`: `sequence`
-    is the kernel's number. `programs` counts lines of other programs, `others` lines of no known format,
-    `cut` those that were too long, and `blobs` messages that the file does not contain. `continued` are the
-    indices of lines that continue the record of the line before.
-    """
+    """Lines in their order; `raw[i]` is the line that `lines[i]` was read from. `starts` gives the index of
+    each line at which the log marks a boot's begin, with the boot's id or "". With `wall`, seconds are not
+    since boot and only their differences mean anything. `numbered`: `sequence` is the kernel's number.
+    `programs` counts lines of other programs, `others` lines of no known format, `cut` those that were too
+    long, `blobs` messages that the file does not contain. `continued` are the indices of lines that continue
+    the record before."""
 
     format: str
     lines: list[LogLine] = field(default_factory=list)
@@ -36,11 +41,9 @@ class ParsedLog:
     continued: set[int] = field(default_factory=set)
 
     def add(self, line: LogLine, raw: str) -> None:
-        """Adds a line. One with line feeds becomes as many lines, as on consoles and in syslog.
-
-        Only lines with one prefix are of one emitter: any other line feed may be a user's, and the record
-        stays one line.
-        """
+        """Adds a line; one with line feeds becomes as many, as on consoles and in syslog, if all have one
+        prefix and so are of one emitter: any other line feed may be a user's, and the record stays one
+        line."""
         parts = [line.text]
         if "\n" in line.text:
             own = [part for part in line.text.split("\n") if part]

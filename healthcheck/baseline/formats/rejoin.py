@@ -23,12 +23,10 @@ _RECORD = 2048      # bytes of one record at most: PRINTK_MESSAGE_MAX, kernel/pr
 
 
 def rejoin(found: ParsedLog) -> None:
-    """Makes each record that quotes a user one line, as far as the saved log shows where it ends.
-
-    Such lines have one time of the kernel's clock (microseconds), or are known to continue a record.
-    Otherwise only a quoting pattern's begin and end, or an open quotation mark, shows a record: a user's text
-    that holds such an end is then taken for it.
-    """
+    """Makes each record that quotes a user one line, as far as the saved log shows where it ends. Such lines
+    have one time of the kernel's clock (microseconds), or are known to continue a record; else only a quoting
+    pattern's begin and end, or an open quotation mark, shows it: a user's text that holds such an end is then
+    taken for it."""
     texts = [line.text for line in found.lines]
     patterns = possible_patterns(texts)
     quoting = _quoting(texts, patterns)
@@ -75,11 +73,9 @@ def _end(found: ParsedLog, at: int, texts: Sequence[str], *, certain: bool) -> i
 
 
 def _record_length(texts: Sequence[str], patterns: Sequence[QuotePattern], *, certain: bool) -> int:
-    """How many of these lines are one record that quotes a user; 1 if none is.
-
-    `certain`: they are one record in any case; the longest match counts, because a user's text may look like
-    the end. Otherwise the shortest match counts.
-    """
+    """How many of these lines are one record that quotes a user; 1 if none is. `certain`: they are one record
+    in any case, and the longest match counts, because a user's text may look like the end; else the
+    shortest."""
     alone = blanked(texts[0], patterns)
     quotes = alone != texts[0]
     open_ended = quotes and alone.endswith(USER)

@@ -24,9 +24,7 @@ _ORDINARY = bytes([9, 10, *range(32, 127)])
 
 def unpack(data: bytes, name: str, most: int = MOST_BYTES) -> tuple[bytes, list[str]]:
     """The data itself, or what gzip, xz or bzip2 packed, with a caveat if the packed file ends early.
-
-    Raises UsageError if it is longer than `most`, or packed in an unsupported way.
-    """
+    UsageError if it is longer than `most`, or packed in an unsupported way."""
     caveats: list[str] = []
     if data[:2] == b"\x1f\x8b":
         data = _gunzip(data, name, caveats, most)

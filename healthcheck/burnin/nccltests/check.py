@@ -1,8 +1,7 @@
 """Checks whether a run of nccl-tests counts: its ranks, its arithmetic and wrong values.
 
 algbw = S/t, and busbw = algbw times a factor of the number of ranks (github.com/NVIDIA/nccl-tests,
-doc/PERFORMANCE.md). Neither the average over all sizes is used nor NCCL_TESTS_MIN_BW, which passes from 0.9
-of it on.
+doc/PERFORMANCE.md). The average over all sizes is not used, nor NCCL_TESTS_MIN_BW: it passes from 0.9 of it.
 """
 
 from __future__ import annotations
@@ -43,10 +42,7 @@ def collective(run: NcclRun) -> str:
 
 
 def ranks(run: NcclRun) -> tuple[int, int] | None:
-    """The numbers of ranks (least, most) that its figures allow; None where they show nothing.
-
-    Least above most: they disagree.
-    """
+    """The numbers of ranks (least, most; least > most: they disagree) by its figures; None: not shown."""
     factor = _FACTORS.get(collective(run))
     if factor is None:
         return None

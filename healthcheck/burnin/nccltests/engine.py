@@ -1,7 +1,6 @@
 """How to start nccl-tests in a node, or across nodes by srun: argv and environment, no shell.
 
-The process gets only the variables that it needs. muster alone sets NCCL_* and
-NCCL_TESTS_*. Newer options (-T, -I) are used where --help names them.
+The process gets only the variables that it needs. Newer options (-T, -I) are used where --help names them.
 """
 
 from __future__ import annotations
@@ -26,10 +25,8 @@ _OPTION = re.compile(r"\[-([A-Za-z]),--")
 
 @dataclass(frozen=True)
 class Test:
-    """One collective at one size, so that its average is of that size alone.
-
-    `checks` are verified iterations, beside the timed ones. After `seconds` the test gives up by itself.
-    """
+    """One collective at one size, so that its average is of that size alone. `checks` are verified
+    iterations, beside the timed ones. After `seconds` the test gives up by itself."""
 
     program: str
     size: int
@@ -48,11 +45,6 @@ class LaunchCommand:
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     ranks: int
-
-
-def help_of(program: str) -> tuple[str, ...]:
-    """The command that shows which options a build knows; it needs no GPU."""
-    return (program, "--help")
 
 
 def options(usage: str) -> frozenset[str]:
@@ -90,10 +82,7 @@ def in_node(test: Test, known: frozenset[str], gpus: int, variables: Mapping[str
 
 def by_srun(test: Test, known: frozenset[str], nodes: Sequence[str], gpus: int, variables: Mapping[str, str],
             extra: Sequence[str] = ()) -> LaunchCommand:
-    """One process a GPU, started by Slurm; a rank that ends ends all.
-
-    `extra` are further words for srun (--partition, --reservation).
-    """
+    """One process a GPU, started by Slurm, with `extra` words for srun; a rank that ends ends all."""
     _check(nodes, gpus)
     return LaunchCommand((
         "srun", "--mpi=pmix", f"--nodes={len(nodes)}", f"--nodelist={','.join(nodes)}",

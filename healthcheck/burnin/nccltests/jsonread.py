@@ -46,10 +46,7 @@ def is_ours(document: Any) -> bool:
 
 
 def load(text: str) -> Any:
-    """The JSON of this text, without what may hold secrets.
-
-    A file that was cut off is closed behind the last value that is whole.
-    """
+    """The JSON of this text, without what may hold secrets; cut off, up to the last value that is whole."""
     if len(text) > limits.NCCL_BYTES or not text[:64].lstrip().startswith(("{", "[")):
         return None
     for candidate in (text, _closed(text)):

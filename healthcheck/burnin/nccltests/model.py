@@ -19,13 +19,9 @@ class IterationSpread:
 
 @dataclass(frozen=True)
 class Half:
-    """One half of a row, out of place or in place.
-
-    `wrong` is None where nothing was verified, or the version does not count.
-
-    `blur` is half of the last digit printed of time, algbw and busbw: what each may be off. `times_us` is
-    every iteration, where it was written (-I with -J).
-    """
+    """One half of a row, out of place or in place. `wrong` is None where nothing was verified or counted;
+    `blur` is half of the last digit printed of time, algbw and busbw: what each may be off; `times_us` is
+    every iteration, where it was written (-I with -J)."""
 
     time_us: float
     algbw: float
@@ -86,13 +82,11 @@ class OutOfBounds:
 
 @dataclass(frozen=True)
 class NcclRun:
-    """One run of one test. `ranks` are those of one communicator, 0 where they are not listed.
-
-    `copies` is how often rank 0 is listed: more than one means separate runs that look like one. `config` are
-    counts by the test's own words. `average` is the footer's mean over all sizes and both halves; `minimum`
-    is whether it reached 0.9 of NCCL_TESTS_MIN_BW (None: not asked). `broken` are unreadable table rows.
-    `endless` marks a format without a footer, in which a run that was cut off looks like a whole one.
-    """
+    """One run of one test. `ranks` are those of one communicator, 0 where they are not listed; `copies` is
+    how often rank 0 is listed: more than one means separate runs that look like one. `config` are counts by
+    the test's own words. `average` is the footer's mean over all sizes and both halves; `minimum`: whether it
+    reached 0.9 of NCCL_TESTS_MIN_BW (None: not asked). `broken` are unreadable table rows. `endless` marks a
+    format without a footer, in which a run that was cut off looks like a whole one."""
 
     test: str = ""
     version: str = ""

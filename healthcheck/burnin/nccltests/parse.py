@@ -77,11 +77,8 @@ def parse(text: str) -> tuple[NcclRun, ...]:
 
 
 def _lines(text: str, hosts: Set[str]) -> Iterator[tuple[int, str, bool]]:
-    """Number, text, and completeness of each line as the test printed it, without NCCL's own lines.
-
-    A row's number may stand right before the host that NCCL's line begins with; `hosts`, those known so far,
-    tell the two apart.
-    """
+    """Number, text, and completeness of each line as the test printed it, without NCCL's own lines. A row's
+    number may stand right before the host that NCCL's line begins with; known `hosts` tell the two apart."""
     at, number, held = 0, 0, ""
     while at < len(text):
         end = text.find("\n", at)

@@ -1,7 +1,6 @@
 """Reads the JSON or CSV that RCCL-tests writes with -x: a line for each half of a row, without a footer.
 
-github.com/ROCm/rccl-tests, src/common.cu, class Reporter. Its CSV has a column more (nodes) than its heading
-names.
+github.com/ROCm/rccl-tests, src/common.cu, class Reporter. Its CSV's heading lacks one column (nodes).
 """
 
 from __future__ import annotations

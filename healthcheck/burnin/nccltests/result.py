@@ -1,7 +1,6 @@
 """Turns a run of nccl-tests into a burn-in's task result: a report of every seat, and accusations.
 
-The test sums wrong values over all ranks, and stops them all at a timeout. So a run on many GPUs only shows
-that one of them failed.
+The test sums wrong values over all ranks, and stops all at a timeout: of many GPUs it names none.
 """
 
 from __future__ import annotations
@@ -19,10 +18,8 @@ _CUDA = "Test CUDA failure"
 
 
 def result(task: Task, run: NcclRun | None, code: int | None, began: float, ended: float) -> TaskResult:
-    """The task's result; `run` None: unreadable output; `code` None: muster ended it at its time limit.
-
-    Only a run that counts has figures; an impossible rate does not.
-    """
+    """The task's result; `run` None: unreadable output; `code` None: muster ended it at its time limit. Only
+    a run that counts has figures; an impossible rate does not."""
     read = run if run is not None else NcclRun()
     untrue = problems(read, len(task.seats))
     error = ("it did not end within its time limit" if code is None else untrue[0] if untrue

@@ -162,10 +162,7 @@ class BurnInAgent:
         return True
 
     def end(self) -> None:
-        """Ends the nursery and all ranks. Those in a container get no signal: they see their input end.
-
-        A container's are out of reach of a signal: they see their input end.
-        """
+        """Ends the nursery and all ranks. A container's get no signal: they see their input end."""
         process = self.process
         if process is None:
             return

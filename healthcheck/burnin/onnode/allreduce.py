@@ -86,14 +86,12 @@ def part(keys: TaskKeys, world: int) -> None:
 
 
 class Rounds:
-    """Iterations of one rank, and their times.
+    """Iterations of one rank, and their times; the number of the first is `iteration`.
 
     A check follows one all-reduce, or several in a row: the sum of one is each rank's input to the next, so
     that an error in any of them is still visible after the last (`chain_bits` says why the right sum is
     exact). So all are verified, and checks take no more than their share of the time. After the first error
-    each all-reduce is checked by itself, which shows more.
-
-    `exact`: of exactly so many bytes. `iteration` is the number of the first.
+    each all-reduce is checked by itself, which shows more. `exact`: of exactly so many bytes.
     """
 
     def __init__(
@@ -135,10 +133,8 @@ class Rounds:
         return self.settle()
 
     def settle(self) -> float:
-        """Takes as many in a row as keep checks within their share of the time, and begins to count anew.
-
-        Both by the slowest rank's measure; returns the seconds of an iteration.
-        """
+        """Takes as many in a row as keep checks within their share of the time, and begins to count anew; the
+        seconds of an iteration, both by the slowest rank."""
         rest = self.computes.at(0.5) + self.collectives.at(0.5)
         wanted = self.checks.at(0.5) * (1 - self.share) / max(1e-9, self.share * rest)
         self.in_a_row(max(1, min(MOST_IN_A_ROW, -int(-self.agreed(wanted) // 1))))

@@ -1,7 +1,5 @@
-"""Copies between host and device, from pinned memory, and within a device's memory, verified. Python 3.8.
-
-Without a GPU those between host and device are copies within the host's memory, and there are no others.
-"""
+"""Copies between host and device, from pinned memory, and within a device's memory, verified; without a GPU
+within the host's memory alone. Python 3.8."""
 
 from __future__ import annotations
 

@@ -55,10 +55,8 @@ def drawn(column: Any, *keys: Any) -> Any:
 
 
 class Tiles:
-    """Buffers of about `elements`: `rows` (a multiple of `parts`) of `tile` elements.
-
-    `exact`: exactly so many, or whole rows; for collectives without parts of single ranks.
-    """
+    """Buffers of about `elements`: `rows` (a multiple of `parts`) of `tile` elements. `exact`: exactly so
+    many, or whole rows; for collectives without parts of single ranks."""
 
     def __init__(self, torch: Any, world: int, elements: int, device: str, dtype: Any, parts: int = 1,
                  rows: int = LEAST_ROWS, exact: bool = False) -> None:
@@ -122,10 +120,7 @@ class Tiles:
 
 
 class OwnerCoded:
-    """Each element non-zero from one rank alone.
-
-    `bits`: of how many its values are, where not of all that the type has.
-    """
+    """Each element non-zero from one rank alone, of `bits` where not of all that the type has."""
 
     encoding_name = "owner-coded"
 
@@ -167,10 +162,7 @@ class OwnerCoded:
 
 
 class Summed:
-    """Each element the sum of many ranks' numbers.
-
-    `bits`: what all of them may come to, where not all that the type has.
-    """
+    """Each element the sum of many ranks' numbers, of `bits` in all where not of all that the type has."""
 
     encoding_name = "summed"
 
@@ -238,11 +230,6 @@ def chain_bits(tiles: Tiles, length: int) -> int | None:
 def stamped(tiles: Tiles, sender: int, receiver: int, turn: int) -> Any:
     """The tile that one rank sends another (-1: all others), of a whole-number type."""
     return tiles.whole_numbers(drawn(tiles.column, turn, sender + 1, receiver + 2))
-
-
-def owners_of(places: list[list[int]]) -> list[int]:
-    """The owners of these (place, owner), sorted, at most 16."""
-    return sorted({owner for _, owner in places if owner >= 0})[:MOST_OWNERS]
 
 
 def owned(data: Any, places: list[int], turn: int) -> Iterator[list[int]]:

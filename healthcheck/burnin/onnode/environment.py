@@ -30,10 +30,7 @@ def scrubbed(environment: Any) -> list[str]:
 
 
 def set_for(environment: Any, asked: Any, nccl: bool, interface: str) -> dict[str, str]:
-    """Sets what the task asks for, and what it leaves open to its default; everything that was set, by name.
-
-    Raises ValueError.
-    """
+    """Sets what the task asks for, else its default; everything that was set, by name. Raises ValueError."""
     wanted = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
               "TORCH_FR_BUFFER_SIZE": "256"}
     if interface:

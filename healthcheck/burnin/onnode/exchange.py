@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Iterator
 
-from healthcheck.burnin.onnode.data import MOST_PLACES, OwnerCoded, Summed, Tiles, owned, owners_of, stamped
+from healthcheck.burnin.onnode.data import MOST_OWNERS, MOST_PLACES, OwnerCoded, Summed, Tiles, owned, stamped
 
 ADDED = ("float32", "float16", "bfloat16", "int32", "int64")
 WORDS = "int32"
@@ -22,11 +22,9 @@ GLOO_SCATTERS = "gloo implements reduce-scatter by its all-reduce, so it tests n
 
 
 class Exchange:
-    """One collective in one manner. `keeps`: whether it leaves its inputs unchanged.
-
-    A piece is a part of a buffer, the tile that it must hold, its first row in the whole, and its owner
-    (None: by the data's code).
-    """
+    """One collective in one manner. `keeps`: whether it leaves its inputs unchanged. A piece is a part of a
+    buffer, the tile that it must hold, its first row in the whole, and its owner (None: by the data's
+    code)."""
 
     keeps = True
 
@@ -268,5 +266,6 @@ def remember(
     """Has the rank report what was wrong, if anything: in what, how many of inputs and results, where."""
     if inputs[0] or results[0]:
         count, places = results
-        rank.found_wrong(iteration, count or inputs[0], owners_of(places), bool(inputs[0]), check,
+        owners = sorted({owner for _, owner in places if owner >= 0})[:MOST_OWNERS]
+        rank.found_wrong(iteration, count or inputs[0], owners, bool(inputs[0]), check,
                          places[:MOST_PLACES], inputs[1][:MOST_PLACES])

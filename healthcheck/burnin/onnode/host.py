@@ -103,10 +103,8 @@ class Copier:
 
 
 def host_bytes(rank: Any, root: str = "/") -> tuple[int, str]:
-    """How many bytes this rank tests, or 0 and why it cannot measure.
-
-    That is what was asked for, or several last-level caches, and at most its share of free memory.
-    """
+    """How many bytes this rank tests: what was asked for or several last-level caches, and at most its share
+    of free memory. Or 0, and why it cannot measure."""
     params = rank.params
     least = int(params["caches"] * cache_bytes(root)) // rank.world
     free = free_bytes(root, rank.facts.get("numa", ""))

@@ -87,10 +87,7 @@ class RandomPattern(MemoryPattern):
 
 
 class WalkingOnePattern(MemoryPattern):
-    """A single set bit in each word, one further in each next word; `turn` is where it begins.
-
-    Chunks are multiples of 64 words.
-    """
+    """A single set bit in each word, one further in each next word, from `turn` on; chunks of 64 words."""
 
     def __init__(self, torch: Any, device: str, turn: int) -> None:
         super().__init__(torch)

@@ -60,10 +60,8 @@ def shown(log: bytes) -> dict[str, str]:
 
 
 def choice(log: bytes, size: int) -> str:
-    """The algorithm and protocol that these lines name most often for a size; "" for none.
-
-    At 8 bytes they include our own agreements, which are fewer than the timed ones.
-    """
+    """The algorithm and protocol that these lines name most often for a size ("" for none): at 8 bytes they
+    include our own agreements, which are fewer than the timed ones."""
     found = collections.Counter((algorithm, protocol) for of, algorithm, protocol in CHOICE.findall(log)
                     if int(of) == size)
     if not found:

@@ -16,11 +16,8 @@ NOT_BOUND = "not bound: "
 
 
 def numa_bound(address: str, root: str = "/sys") -> str:
-    """Binds this thread, and all it starts, to the PCI device's NUMA node; the result for the report.
-
-    Where the policy of memory may not be set (a container without CAP_SYS_NICE), memory is that of the cores
-    which touch it first.
-    """
+    """Binds this thread, and all it starts, to the PCI device's NUMA node; the result for the report. Where
+    memory's policy may not be set (no CAP_SYS_NICE), memory is near the cores which touch it first."""
     cores = {int(path.rpartition("node")[2]): cpus_of(first_line(path + "/cpulist"))
              for path in glob.glob(root + "/devices/system/node/node[0-9]*")}
     if sum(bool(cpus) for cpus in cores.values()) < 2:

@@ -1,7 +1,7 @@
 """One rank of one task: it joins, waits for the others, does its part and reports. Python 3.8.
 
-The nursery forks it for one task. A helper thread shows that the process is alive, ends it when the nursery
-is gone or the time is over, and reports for it when it is called off.
+A helper thread shows that the process is alive, ends it when the nursery is gone or the time is over, and
+reports for it when it is called off.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Asks NCCL's RAS service on this node which ranks are missing or do not answer. Python 3.8.
 
-NCCL has the service since 2.24, on localhost:28028 or NCCL_RAS_ADDR; commands are lines (NCCL's
-src/ras/client.cc and its user guide, "RAS"). Its text is for people and changes between versions: it is
-stored, and decides nothing.
+NCCL has it since 2.24, on localhost:28028 or NCCL_RAS_ADDR; commands are lines (NCCL's src/ras/client.cc and
+user guide, "RAS"). Its text is for people and changes between versions: it is stored, and decides nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Clock, power, temperature and throttle reasons of a GPU while it works, sampled through NVML. Python 3.8.
 
-The calls are those of NVIDIA's nvml.h, by ctypes, as the rank's Python may lack pynvml. A thread of its own:
-a call may hang in the driver.
+By ctypes and nvml.h, as pynvml may be missing; in a thread of its own, as a call may hang in the driver.
 """
 
 from __future__ import annotations

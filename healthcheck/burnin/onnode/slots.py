@@ -13,10 +13,7 @@ MOST_SLOTS = 1024
 
 
 class Slot:
-    """One rank's place, written by it alone.
-
-    The words: progress, when that changed, when its helper thread last ran (ns), spare.
-    """
+    """What one rank alone writes: progress, when that changed, when its helper last ran (ns), spare."""
 
     def __init__(self, words: Any, index: int) -> None:
         self.words = words

@@ -74,10 +74,7 @@ def opened_mount(path: str) -> int:
 
 def below(mount: int, path: str) -> int:
     """A descriptor of the folder below a mount, which is then closed; the mount's own for an empty `path`.
-
-    Raises ValueError for a folder in another file system, missing, or behind a symbolic link; the mount then
-    stays open.
-    """
+    ValueError for a folder in another file system, missing, or behind a link; the mount then stays open."""
     folder = mount
     for name in path.split("/") if path else ():
         try:

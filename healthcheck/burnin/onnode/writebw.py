@@ -1,9 +1,6 @@
 """Runs a node's part of a round of ib_write_bw, all its sides at once, each on a core beside its adapter.
 
-Python 3.8.
-
-A side that connects tries until the other one listens. The end of standard input (the transport's lifeline)
-ends everything.
+Python 3.8. A side that connects tries until the other one listens. The end of standard input ends everything.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from healthcheck.model.outcome import Owner, Severity
-from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule, PlaceKind
+from healthcheck.model.outcome import Severity
+from healthcheck.subnet.check.findings import FabricFinding, FabricRule
 from healthcheck.subnet.check.seen import CountedBefore, SeenSubnet
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, PortCounters
 from healthcheck.subnet.rates import gbps
@@ -102,11 +102,11 @@ def congested(seen: SeenSubnet) -> Iterator[FabricFinding]:
         shown = seen.subnet.port(spot.end)
         place = (seen.at_link(spot.end, shown.peer) if shown is not None and shown.peer is not None
                  else seen.at_port(spot.end))
-        yield FabricFinding(
+        yield seen.finding(
             FabricRule.CONGESTION, place,
             f"{seen.port_name(spot.end)} waits to send {spot.times:.1f} times as long as half of the "
             f"{spot.peers} other ports {spot.between} under like load", f"less than {TIMES:g} times",
-            Severity.INFO, Owner.NETWORK, seen.subnet.name, port=spot.end)
+            Severity.INFO, port=spot.end)
 
 
 def _least(seen: SeenSubnet, end: FabricEnd, before: CountedBefore) -> int:
@@ -122,16 +122,13 @@ def _waits(sample: PortCounters | CountedBefore, end: FabricEnd, has: bool) -> i
 
 
 def _unknown(seen: SeenSubnet, found: Congestion) -> Iterator[FabricFinding]:
-    place = f"subnet {seen.subnet.name}".strip()
     for ends, words in (
             (found.unmeasured, "what they sent and how long they waited was not read at both samples "
                                "(ibqueryerrors, and ibqueryerrors --counters)"),
             (found.unlike, f"fewer than {PEERS} equals were under like load")):
         if ends:
-            yield FabricFinding(
-                FabricRule.CONGESTION, FabricPlace(PlaceKind.SUBNET, place, ends),
-                f"not known of {many(len(ends), 'port')}: {words}", severity=Severity.INFO,
-                plane=seen.subnet.name, unknown=True)
+            yield seen.unknown(FabricRule.CONGESTION, seen.whole(ends),
+                               f"not known of {many(len(ends), 'port')}: {words}", Severity.INFO)
 
 
 def _between(seen: SeenSubnet, port: FabricPort) -> str | None:
@@ -170,8 +167,7 @@ def congestion(loads: Sequence[PortLoad]) -> Congestion:
 
 
 def _with_peers(group: Sequence[PortLoad]) -> Iterable[tuple[PortLoad, list[float]]]:
-    """Each port with the shares of its equals under like load, itself left out; `group` is sorted by what was
-    sent."""
+    """Each port with the shares of its equals under like load; `group` is sorted by what was sent."""
     first = last = 0
     for at, load in enumerate(group):
         sent = load.sent or 0

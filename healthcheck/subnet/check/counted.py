@@ -23,10 +23,10 @@ import math
 from collections.abc import Iterator, Mapping
 
 from healthcheck.model.outcome import Owner, Severity
-from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule, PlaceKind
+from healthcheck.subnet.check.findings import FabricFinding, FabricRule
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.model import FabricEnd, FabricPort, LinkState
-from healthcheck.subnet.readers.building import LANE_SPEEDS
+from healthcheck.subnet.readers.toolwords import LANE_SPEEDS
 from inventory.text import many
 
 _LANE: Mapping[str, float] = {**{name: float(rate) * 1e9 for rate, name in LANE_SPEEDS.items()},
@@ -54,13 +54,10 @@ def beyond_chance(count: int, usual: float) -> bool:
 
 def counted(seen: SeenSubnet) -> Iterator[FabricFinding]:
     """Ports whose counters grew beyond what is allowed; and what could not be compared."""
-    plane = seen.subnet.name
-    whole = FabricPlace(PlaceKind.SUBNET, f"subnet {plane}".strip())
     now, before = seen.subnet.counters, seen.before
     if seen.subnet.ethernet:
-        words = "LLDP shows no counters: muster check reads those of nodes"
-        yield FabricFinding(FabricRule.ERRORS, whole, words, severity=Severity.INFO, plane=plane,
-                            unknown=True)
+        yield seen.unknown(FabricRule.ERRORS, seen.whole(),
+                           "LLDP shows no counters: muster check reads those of nodes", Severity.INFO)
         return
     reason = ("no source shows counters (ibqueryerrors)" if now is None else
               "there is no earlier sample of counters; check again later" if before is None else
@@ -68,8 +65,7 @@ def counted(seen: SeenSubnet) -> Iterator[FabricFinding]:
               "the earlier sample is not earlier" if seen.at <= before.time else
               "the samples are less than a second apart" if seen.at < before.time + 1 else "")
     if reason or now is None or before is None or seen.at is None:
-        yield FabricFinding(FabricRule.ERRORS, whole, reason, severity=Severity.WARNING, plane=plane,
-                            unknown=True)
+        yield seen.unknown(FabricRule.ERRORS, seen.whole(), reason)
         return
     seconds = seen.at - before.time
     unknown: dict[str, list[FabricEnd]] = {}
@@ -93,16 +89,14 @@ def counted(seen: SeenSubnet) -> Iterator[FabricFinding]:
         yield from _port(seen, port, added, seconds)
     for words, ends in unknown.items():
         shown = ", ".join(seen.port_name(end) for end in ends[:3]) + (" ..." if len(ends) > 3 else "")
-        yield FabricFinding(FabricRule.ERRORS, FabricPlace(PlaceKind.SUBNET, whole.name, tuple(ends)),
-                            f"{words}: {many(len(ends), 'port')} ({shown})", severity=Severity.WARNING,
-                            plane=plane, unknown=True)
+        yield seen.unknown(FabricRule.ERRORS, seen.whole(ends),
+                           f"{words}: {many(len(ends), 'port')} ({shown})")
 
 
 def _port(seen: SeenSubnet, port: FabricPort, added: Mapping[str, int],
           seconds: float) -> Iterator[FabricFinding]:
     """By how much counters grew; one that is not in `added` was reported as not read."""
     place = seen.at_link(port.end, port.peer) if port.peer is not None else seen.at_port(port.end)
-    plane = seen.subnet.name
     at = f"at {seen.port_name(port.end)}"
     if symbols := added.get("SymbolErrorCounter"):
         peer = seen.subnet.port(port.peer) if port.peer is not None else None
@@ -111,28 +105,28 @@ def _port(seen: SeenSubnet, port: FabricPort, added: Mapping[str, int],
         if width is not None and speed is not None and speed in _LANE:
             bits = seconds * width * _LANE[speed]
             if beyond_chance(symbols, threshold(speed) * bits):
-                yield FabricFinding(
+                yield seen.finding(
                     FabricRule.ERRORS, place,
                     f"{symbols} symbol errors in {_span(seconds)} {at}: bit-error rate {symbols / bits:.1e}",
-                    f"at most {threshold(speed):.0e} for {speed}", owner=Owner.DATACENTRE, plane=plane)
+                    f"at most {threshold(speed):.0e} for {speed}", owner=Owner.DATACENTRE)
         else:
-            yield FabricFinding(FabricRule.ERRORS, place, f"{symbols} symbol errors {at}, and its width and "
-                                "rate are not known", plane=plane, severity=Severity.WARNING, unknown=True)
+            yield seen.unknown(FabricRule.ERRORS, place,
+                               f"{symbols} symbol errors {at}, and its width and rate are not known")
     if downs := added.get("LinkDownedCounter"):
         often = downs > 1 and seconds <= _DAY * max(1.0, downs / 2)
-        yield FabricFinding(
+        yield seen.finding(
             FabricRule.FLAPPING, place, f"went down {many(downs, 'time')} in {_span(seconds)} ({at[3:]})",
-            "not", Severity.CRITICAL if often else Severity.WARNING, Owner.DATACENTRE, plane)
+            "not", Severity.CRITICAL if often else Severity.WARNING, Owner.DATACENTRE)
     found = {name: added[name] for name in _NEVER if added.get(name)}
     if (received := added.get("PortRcvErrors", 0)) > max(1.0, 10 * seconds / _HOUR):
         found["PortRcvErrors"] = received
     if found:
         words = ", ".join(f"{name} +{value}" for name, value in found.items())
-        yield FabricFinding(FabricRule.ERRORS, place, f"{words} in {_span(seconds)} {at}", "none",
-                            Severity.WARNING, Owner.DATACENTRE, plane)
+        yield seen.finding(FabricRule.ERRORS, place, f"{words} in {_span(seconds)} {at}", "none",
+                           Severity.WARNING, Owner.DATACENTRE)
     if (discards := added.get("PortXmitDiscards", 0)) > 100 * seconds:
-        yield FabricFinding(FabricRule.DISCARDS, place, f"{discards} packets discarded in "
-                            f"{_span(seconds)} {at}", "at most 100 a second", Severity.WARNING, plane=plane)
+        yield seen.finding(FabricRule.DISCARDS, place, f"{discards} packets discarded in {_span(seconds)} "
+                           f"{at}", "at most 100 a second", Severity.WARNING)
 
 
 def _span(seconds: float) -> str:

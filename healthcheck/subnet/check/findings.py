@@ -74,9 +74,8 @@ class FabricPlace:
 
 @dataclass(frozen=True)
 class FabricFinding:
-    """One thing that is wrong, or with `unknown` one that could not be measured (then `observed` is the
-    reason). `plane` names the subnet. `port` is the one that waits, of congestion, and `jobs` those whose
-    traffic may pass it, None where they are not known or no one asked for them."""
+    """One thing that is wrong, or with `unknown` not measured (`observed` is the reason). `plane` names the
+    subnet; `port` waits (congestion), and `jobs` may pass it: None where unknown or not asked for."""
 
     rule: FabricRule
     place: FabricPlace

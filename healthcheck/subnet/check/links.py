@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from healthcheck.model.outcome import Owner, Severity
-from healthcheck.subnet.cabling import PlannedCable, PlannedEnd, Tier
-from healthcheck.subnet.check.answers import is_nameless, nameless_places
+from healthcheck.subnet.cabling import PlannedCable, Tier
 from healthcheck.subnet.check.findings import UNHEALTHY, FabricFinding, FabricPlace, FabricRule, PlaceKind
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkState
+from healthcheck.subnet.readers import linkinfo
 from inventory.text import many
 
 # Where no plan says what a link should have, it is compared with its equals: this many at least, of which
@@ -23,12 +23,16 @@ def missing(seen: SeenSubnet) -> Iterator[FabricFinding]:
     no subnet shows are `absent_adapters`'."""
     if seen.plan is None:
         return
-    plane, partial = seen.subnet.name, seen.subnet.partial
+    partial = seen.subnet.partial
     there = {name.device for end, name in seen.planned_name.items()
              if (port := seen.subnet.port(end)) is None or port.peer is not None
              or seen.kind(end) is DeviceKind.SWITCH}
     named = {name.device for name in seen.planned_name.values()}
-    gone = {end.device for cable in seen.cables for end in (cable.a, cable.b)} - there - nameless_places(seen)
+    # Of a device in whose place there is one without a name no one can say that it is gone.
+    there |= {other.device for cable in seen.cables for end, other in ((cable.a, cable.b), (cable.b, cable.a))
+              if end in seen.ends and (port := seen.subnet.port(seen.ends[end])) is not None
+              and port.peer is not None and seen.is_nameless(port.peer)}
+    gone = {end.device for cable in seen.cables for end in (cable.a, cable.b)} - there
     for name in sorted(gone):
         host = seen.is_host(name)
         kind = PlaceKind.NODE if host else PlaceKind.SWITCH
@@ -36,9 +40,9 @@ def missing(seen: SeenSubnet) -> Iterator[FabricFinding]:
                             leaf=name if seen.plan.devices[name].tier is Tier.LEAF else None)
         words = (f"none of its adapters is in the subnet{_far(seen, name)}" if host
                  else "is not in the subnet")
-        yield FabricFinding(FabricRule.HOST if host else FabricRule.SWITCH, place,
-                            "not seen, and the subnet was read in part" if partial else words, "planned",
-                            owner=Owner.OPERATOR if host else Owner.NETWORK, plane=plane, unknown=partial)
+        yield seen.finding(FabricRule.HOST if host else FabricRule.SWITCH, place,
+                           "not seen, and the subnet was read in part" if partial else words, "planned",
+                           owner=Owner.OPERATOR if host else Owner.NETWORK, unknown=partial)
     yield from _uplinks(seen, gone)
     for cable in seen.cables:
         if not {cable.a.device, cable.b.device} & gone:
@@ -65,14 +69,15 @@ def _uplinks(seen: SeenSubnet, gone: set[str]) -> Iterator[FabricFinding]:
                 if seen.plan.devices[end.device].tier is Tier.LEAF and end.device not in gone:
                     wanted[end.device].append(cable)
     for leaf, cables in sorted(wanted.items()):
-        up = sum(_is_up(seen, cable) for cable in cables)
+        up = sum(any(port.peer is not None and port.state is not LinkState.DOWN
+                     for port in _ports(seen, cable)) for cable in cables)
         if up < len(cables):
             ends = tuple(seen.ends[end] for cable in cables for end in (cable.a, cable.b)
                          if end.device == leaf and end in seen.ends)
-            yield FabricFinding(
+            yield seen.finding(
                 FabricRule.UPLINKS, FabricPlace(PlaceKind.LEAF, leaf, ends, leaf=leaf),
                 f"{up} of {len(cables)} uplinks are up", f"{len(cables)}",
-                Severity.CRITICAL if up * 2 <= len(cables) else Severity.WARNING, plane=seen.subnet.name,
+                Severity.CRITICAL if up * 2 <= len(cables) else Severity.WARNING,
                 unknown=seen.subnet.partial)
 
 
@@ -81,18 +86,13 @@ def _ports(seen: SeenSubnet, cable: PlannedCable) -> list[FabricPort]:
             and (port := seen.subnet.port(seen.ends[end])) is not None]
 
 
-def _is_up(seen: SeenSubnet, cable: PlannedCable) -> bool:
-    return any(port.peer is not None and port.state is not LinkState.DOWN for port in _ports(seen, cable))
-
-
 def _cable(seen: SeenSubnet, cable: PlannedCable, named: set[str]) -> Iterator[FabricFinding]:
     """One planned cable: down, elsewhere, or not measured."""
-    plane = seen.subnet.name
     place = seen.at_planned(cable)
     ports = _ports(seen, cable)
-    if any(port.peer is not None and is_nameless(seen, port.peer) for port in ports):
-        yield FabricFinding(FabricRule.SILENT, place, "up, but the device at its other end answers "
-                            "management packets in part: its name was not read", "answers", plane=plane)
+    if any(port.peer is not None and seen.is_nameless(port.peer) for port in ports):
+        yield seen.finding(FabricRule.SILENT, place, "up, but the device at its other end answers "
+                           "management packets in part: its name was not read", "answers")
         return
     elsewhere = [port for port in ports if port.peer is not None and not _leads(seen, port, cable)]
     if elsewhere:
@@ -103,37 +103,26 @@ def _cable(seen: SeenSubnet, cable: PlannedCable, named: set[str]) -> Iterator[F
             assert port.peer is not None  # noqa: S101  (chosen so)
             own = seen.planned_name[port.end]
             other = cable.b if own == cable.a else cable.a
-            yield FabricFinding(FabricRule.CABLE, seen.at_port(port.end),
-                                f"its cable leads to {seen.port_name(port.peer)}", f"to {seen.words(other)}",
-                                owner=Owner.DATACENTRE, plane=plane)
+            yield seen.finding(FabricRule.CABLE, seen.at_port(port.end),
+                               f"its cable leads to {seen.port_name(port.peer)}", f"to {seen.words(other)}",
+                               owner=Owner.DATACENTRE)
         return
-    if any(port.peer is not None for port in ports):
-        return
-    silent = [port for port in ports if port.state is LinkState.ACTIVE]
-    if silent:
-        return          # `states` names it
-    if not ports:
-        if not seen.subnet.partial:
-            ends = [end for end in (cable.a, cable.b) if end.device in named]
-            words = " and ".join(map(seen.words, ends))
-            yield FabricFinding(FabricRule.LINK, place, f"{words}: no such port is shown", "up", plane=plane,
-                                owner=Owner.OPERATOR)
-        else:
-            yield FabricFinding(FabricRule.LINK, place, "not shown, and the subnet was read in part",
-                                plane=plane, unknown=True)
-        return
-    if any(port.state is LinkState.DOWN for port in ports) or not seen.subnet.partial:
-        state = next((port.physical for port in ports if port.physical not in (None, "linkup")), None)
-        yield FabricFinding(FabricRule.LINK, place, f"down ({state})" if state else "down", "up", plane=plane,
-                            owner=Owner.NETWORK if state == "disabled" else Owner.DATACENTRE)
+    if any(port.peer is not None or port.state is LinkState.ACTIVE for port in ports):
+        return          # what is active and leads nowhere, `states` names
+    if not any(port.state is LinkState.DOWN for port in ports) and seen.subnet.partial:
+        yield seen.finding(FabricRule.LINK, place, "not shown, and the subnet was read in part", unknown=True)
+    elif not ports:
+        words = " and ".join(seen.words(end) for end in (cable.a, cable.b) if end.device in named)
+        yield seen.finding(FabricRule.LINK, place, f"{words}: no such port is shown", "up",
+                           owner=Owner.OPERATOR)
     else:
-        yield FabricFinding(FabricRule.LINK, place, "not shown, and the subnet was read in part",
-                            plane=plane, unknown=True)
+        state = next((port.physical for port in ports if port.physical not in (None, "linkup")), None)
+        yield seen.finding(FabricRule.LINK, place, f"down ({state})" if state else "down", "up",
+                           owner=Owner.NETWORK if state == "disabled" else Owner.DATACENTRE)
 
 
 def _leads(seen: SeenSubnet, port: FabricPort, cable: PlannedCable) -> bool:
-    """Whether a port's cable ends where the plan says; an end without a planned name is not elsewhere where
-    only the node is known."""
+    """Whether a port's cable ends where the plan says, or at least at its node where no name is known."""
     assert port.peer is not None  # noqa: S101  (asked of linked ports)
     own = seen.planned_name[port.end]
     other = cable.b if own == cable.a else cable.a
@@ -144,13 +133,10 @@ def _leads(seen: SeenSubnet, port: FabricPort, cable: PlannedCable) -> bool:
 def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
     """Ports between down and active or listed as unhealthy, ports whose other end does not answer, and,
     without a plan, links that were up at the earlier sample."""
-    plane = seen.subnet.name
     dark = [a.end for a, b in seen.pairs if a.state is None and b.state is None]
     if dark:
-        yield FabricFinding(
-            FabricRule.STATE, FabricPlace(PlaceKind.SUBNET, f"subnet {plane}".strip(), tuple(dark)),
-            f"the state of {many(len(dark), 'link')} is not shown (iblinkinfo)", severity=Severity.WARNING,
-            plane=plane, unknown=True)
+        yield seen.unknown(FabricRule.STATE, seen.whole(dark),
+                           f"the state of {many(len(dark), 'link')} is not shown (iblinkinfo)")
     reported: set[FabricEnd] = set()
     for port in seen.subnet.ports():
         if port.end in reported:
@@ -160,46 +146,57 @@ def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
             if port.peer is not None:
                 reported.add(port.peer)
             named = ", ".join(sorted(conditions)) or "no condition"
-            yield FabricFinding(FabricRule.STATE, _place(seen, port), f"{UNHEALTHY} ({named})", "in use",
-                                Severity.WARNING, plane=plane)
+            yield seen.finding(FabricRule.STATE, _place(seen, port), f"{UNHEALTHY} ({named})", "in use",
+                               Severity.WARNING)
         elif port.state in (LinkState.INITIALIZE, LinkState.ARMED):
             if port.peer is not None:
                 reported.add(port.peer)
-            yield FabricFinding(FabricRule.STATE, _place(seen, port), f"{port.state.value}: the subnet "
-                                "manager has not brought it up", "active", plane=plane)
+            yield seen.finding(FabricRule.STATE, _place(seen, port),
+                               f"{port.state.value}: the subnet manager has not brought it up", "active")
         elif port.state is LinkState.ACTIVE and port.peer is None and (
-                seen.kind(port.end) is DeviceKind.ADAPTER
-                and (cable := seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", ""))))):
-            yield FabricFinding(
+                seen.kind(port.end) is DeviceKind.ADAPTER and (cable := seen.cable_at(port.end))):
+            yield seen.finding(
                 FabricRule.SILENT, seen.at_planned(cable), "up, and no source shows where its cable leads",
-                "to its planned end", Severity.WARNING, plane=plane, unknown=True)
+                "to its planned end", Severity.WARNING, unknown=True)
         elif (port.state is LinkState.ACTIVE and port.peer is None
               and seen.kind(port.end) is DeviceKind.SWITCH):
-            planned = seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", "")))
-            where = seen.at_planned(planned) if planned is not None else seen.at_port(port.end)
+            where = _place(seen, port)
             reported.update(where.ends)
             if seen.subnet.partial or not seen.subnet.links:
-                yield FabricFinding(
-                    FabricRule.SILENT, where, "up, and no source shows where its cable leads",
-                    severity=Severity.WARNING, plane=plane, unknown=True)
+                yield seen.unknown(FabricRule.SILENT, where, "up, and no source shows where its cable leads")
                 continue
-            yield FabricFinding(
+            yield seen.finding(
                 FabricRule.SILENT, where,
-                "up, but the device at its other end does not answer management packets", "answers",
-                plane=plane)
+                "up, but the device at its other end does not answer management packets", "answers")
     if seen.before is not None and seen.plan is None and not seen.subnet.partial:
         for link in sorted(seen.before.links - seen.subnet.links):
             if all(one not in seen.at_end for one in (link.a, link.b)):
-                yield FabricFinding(
-                    FabricRule.LINK, seen.at_link(link.a, link.b), "gone since the earlier sample", "up",
-                    plane=plane, owner=Owner.DATACENTRE)
+                yield seen.finding(FabricRule.LINK, seen.at_link(link.a, link.b),
+                                   "gone since the earlier sample", "up", owner=Owner.DATACENTRE)
+
+
+def in_part(seen: SeenSubnet) -> Iterator[FabricFinding]:
+    """Ports of links that are up whose own state iblinkinfo could not read, where it read their equals'."""
+    if seen.subnet.partial or linkinfo.TOOL not in seen.subnet.tools:
+        return
+    read = {seen.kind(port.end) for port in seen.subnet.ports() if port.state is not None}
+    for one in seen.pairs:
+        for own, other in (one, one[::-1]):
+            if own.state is not None or other.state is not LinkState.ACTIVE or seen.kind(own.end) not in read:
+                continue
+            if seen.is_nameless(own.end) and other.end in seen.planned_name:
+                continue        # the planned cable's finding says it
+            yield seen.finding(
+                FabricRule.SILENT, seen.at_link(own.end, other.end),
+                f"{seen.port_name(own.end)} answers management packets in part: its state was not read",
+                "answers", Severity.WARNING)
 
 
 def _place(seen: SeenSubnet, port: FabricPort) -> FabricPlace:
     """The link of a port, by its other end or by the plan; else the port."""
     if port.peer is not None:
         return seen.at_link(port.end, port.peer)
-    cable = seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", "")))
+    cable = seen.cable_at(port.end)
     return seen.at_planned(cable) if cable is not None else seen.at_port(port.end)
 
 
@@ -214,7 +211,7 @@ def rates(seen: SeenSubnet) -> Iterator[FabricFinding]:
     for a, b in seen.pairs:
         if LinkState.DOWN in (a.state, b.state):
             continue
-        cable = seen.planned.get(seen.planned_name.get(a.end, PlannedEnd("", "")))
+        cable = seen.cable_at(a.end)
         widths = [one for one in (a.width, b.width) if one is not None]
         speeds = [one for one in (a.speed, b.speed) if one is not None]
         unmeasured += not widths or not speeds
@@ -230,41 +227,35 @@ def rates(seen: SeenSubnet) -> Iterator[FabricFinding]:
                 without += 1
             elif other is not None:
                 lanes = "x" if rule is FabricRule.WIDTH else ""
-                yield FabricFinding(
+                yield seen.finding(
                     rule, seen.at_link(a.end, b.end), f"{other}{lanes}",
                     f"{source}{lanes}" + ("" if planned or wanted else ", as links of its kind have"),
-                    plane=seen.subnet.name, owner=Owner.DATACENTRE)
-    whole = FabricPlace(PlaceKind.SUBNET, f"subnet {seen.subnet.name}".strip())
+                    owner=Owner.DATACENTRE)
     if unmeasured:
-        words = f"width or rate of {many(unmeasured, 'link')} is not shown"
-        yield FabricFinding(FabricRule.SPEED, whole, words, severity=Severity.WARNING,
-                            plane=seen.subnet.name, unknown=True)
+        yield seen.unknown(FabricRule.SPEED, seen.whole(),
+                           f"width or rate of {many(unmeasured, 'link')} is not shown")
     if without:
-        yield FabricFinding(FabricRule.SPEED, whole, "nothing says which width and rate links should have: "
-                            "--plan, or --width and --speed", severity=Severity.WARNING,
-                            plane=seen.subnet.name, unknown=True)
+        yield seen.unknown(FabricRule.SPEED, seen.whole(), "nothing says which width and rate links should "
+                           "have: --plan, or --width and --speed")
 
 
 def _gigabits(seen: SeenSubnet) -> Iterator[FabricFinding]:
     """The rate of each Ethernet link against the plan's."""
     unmeasured = unplanned = 0
     for a, b in seen.pairs:
-        cable = seen.planned.get(seen.planned_name.get(a.end, PlannedEnd("", "")))
+        cable = seen.cable_at(a.end)
         there = [one for one in (a.gigabits, b.gigabits) if one is not None]
         wanted = cable.gigabits if cable is not None else None
         unmeasured += not there
         unplanned += wanted is None
         other = next((one for one in there if one != wanted), None)
         if other is not None and wanted is not None:
-            yield FabricFinding(
-                FabricRule.SPEED, seen.at_link(a.end, b.end), f"{other:g} Gb/s", f"{wanted:g} Gb/s",
-                plane=seen.subnet.name, owner=Owner.DATACENTRE)
-    whole = FabricPlace(PlaceKind.SUBNET, f"subnet {seen.subnet.name}".strip())
+            yield seen.finding(FabricRule.SPEED, seen.at_link(a.end, b.end), f"{other:g} Gb/s",
+                               f"{wanted:g} Gb/s", owner=Owner.DATACENTRE)
     for count, words in ((unmeasured, "the rate of {} is not shown"),
                          (unplanned, "no plan says which rate {} should have")):
         if count:
-            yield FabricFinding(FabricRule.SPEED, whole, words.format(many(count, "link")),
-                                severity=Severity.WARNING, plane=seen.subnet.name, unknown=True)
+            yield seen.unknown(FabricRule.SPEED, seen.whole(), words.format(many(count, "link")))
 
 
 def _class(seen: SeenSubnet, a: FabricEnd, b: FabricEnd) -> tuple[str, ...]:

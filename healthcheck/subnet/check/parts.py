@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from healthcheck.model.outcome import Owner, Severity
-from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule, PlaceKind
+from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.model import DeviceKind, FabricEnd, SubnetSensor
 from inventory.text import many
@@ -32,37 +32,36 @@ def parts(seen: SeenSubnet) -> Iterator[FabricFinding]:
         place = seen.at_port(sensor.end) if sensor.end.number else seen.at_device(device)
         if sensor.what == "temperature" and sensor.end.number == 0 and sensor.high is None:
             unlimited.append(sensor.end)
-        yield from _sensor(sensor, place, seen.subnet.name)
+        yield from _sensor(seen, sensor, place)
     if unlimited:
-        yield FabricFinding(
-            FabricRule.TEMPERATURE,
-            FabricPlace(PlaceKind.SUBNET, f"subnet {seen.subnet.name}".strip(), tuple(unlimited)),
-            f"no source states the limit of {many(len(unlimited), 'temperature')} of switches",
-            severity=Severity.INFO, owner=Owner.DATACENTRE, plane=seen.subnet.name, unknown=True)
+        yield seen.unknown(
+            FabricRule.TEMPERATURE, seen.whole(unlimited),
+            f"no source states the limit of {many(len(unlimited), 'temperature')} of switches", Severity.INFO,
+            Owner.DATACENTRE)
 
 
-def _sensor(sensor: SubnetSensor, place: FabricPlace, plane: str) -> Iterator[FabricFinding]:
+def _sensor(seen: SeenSubnet, sensor: SubnetSensor, place: FabricPlace) -> Iterator[FabricFinding]:
     value, lane = sensor.value, f" of lane {sensor.lane}" if sensor.lane else ""
     if sensor.what == "temperature" and value is not None:
         most = sensor.high if sensor.high is not None else _MODULE_C if sensor.end.number else None
         if most is not None and value >= most:
-            yield FabricFinding(FabricRule.TEMPERATURE, place, f"{value:g} °C", f"below {most:g} °C",
-                                Severity.WARNING, Owner.DATACENTRE, plane)
+            yield seen.finding(FabricRule.TEMPERATURE, place, f"{value:g} °C", f"below {most:g} °C",
+                               Severity.WARNING, Owner.DATACENTRE)
     elif sensor.what == "rx power" and value is not None:
         least = sensor.low if sensor.low is not None else _LIGHT_DBM
         if value < least:
-            yield FabricFinding(FabricRule.OPTICS, place, f"received light{lane} {value:g} dBm",
-                                f"at least {least:g} dBm", Severity.WARNING, Owner.DATACENTRE, plane)
+            yield seen.finding(FabricRule.OPTICS, place, f"received light{lane} {value:g} dBm",
+                               f"at least {least:g} dBm", Severity.WARNING, Owner.DATACENTRE)
     elif sensor.what == "fan" and value is not None:
         if value <= 0 or (sensor.low is not None and value < sensor.low):
-            yield FabricFinding(FabricRule.FAN, place, f"{sensor.part} turns at {value:g} a minute",
-                                f"at least {sensor.low:g}" if sensor.low else "turns",
-                                Severity.CRITICAL, Owner.DATACENTRE, plane)
+            yield seen.finding(FabricRule.FAN, place, f"{sensor.part} turns at {value:g} a minute",
+                               f"at least {sensor.low:g}" if sensor.low else "turns",
+                               Severity.CRITICAL, Owner.DATACENTRE)
     elif sensor.what == "power supply" and sensor.ok is not True:
         unknown = sensor.ok is None
-        yield FabricFinding(FabricRule.SUPPLY, place, f"{sensor.part} " + (
+        yield seen.finding(FabricRule.SUPPLY, place, f"{sensor.part} " + (
             "states nothing that is understood" if unknown else "is not well"), "well",
-            Severity.WARNING, Owner.DATACENTRE, plane, unknown)
+            Severity.WARNING, Owner.DATACENTRE, unknown=unknown)
 
 
 def _untold(seen: SeenSubnet) -> Iterator[FabricFinding]:
@@ -76,18 +75,15 @@ def _untold(seen: SeenSubnet) -> Iterator[FabricFinding]:
                         (nameless, "the LIDs of {} adapters are not shown: {}")):
         if ends:
             names = ", ".join(sorted(seen.device_name(end.guid) for end in ends)[:3])
-            yield FabricFinding(
-                FabricRule.ROUTE,
-                FabricPlace(PlaceKind.SUBNET, f"subnet {seen.subnet.name}".strip(), tuple(ends)),
-                words.format(len(ends), names + (" ..." if len(ends) > 3 else "")), severity=Severity.WARNING,
-                plane=seen.subnet.name, unknown=True)
+            yield seen.unknown(FabricRule.ROUTE, seen.whole(ends),
+                               words.format(len(ends), names + (" ..." if len(ends) > 3 else "")))
 
 
 def routes(seen: SeenSubnet) -> Iterator[FabricFinding]:
     """Switches without a route to an adapter's LID, and leaves whose uplinks carry very different numbers of
     routes; switches without a table and adapters without a LID where other switches' tables were read.
     Without any tables nothing is said: they are not asked for by default."""
-    tables, plane = seen.subnet.routes, seen.subnet.name
+    tables = seen.subnet.routes
     lids = {port.lid: port.end for device in seen.subnet.devices.values()
             if device.kind is DeviceKind.ADAPTER for port in device.ports.values()
             if port.lid is not None and port.peer is not None}
@@ -101,8 +97,8 @@ def routes(seen: SeenSubnet) -> Iterator[FabricFinding]:
         if lost:
             names = ", ".join(seen.port_name(lids[lid]) for lid in lost[:3])
             names += " ..." if len(lost) > 3 else ""
-            yield FabricFinding(FabricRule.ROUTE, seen.at_device(device), f"has no route to {len(lost)} "
-                                f"adapters: {names}", "to all", plane=plane)
+            yield seen.finding(FabricRule.ROUTE, seen.at_device(device),
+                               f"has no route to {len(lost)} adapters: {names}", "to all")
         if guid not in seen.leaves:
             continue
         ups = {port.end.number for port in device.ports.values()
@@ -110,7 +106,6 @@ def routes(seen: SeenSubnet) -> Iterator[FabricFinding]:
         used = Counter(table[lid] for lid in lids if table.get(lid) in ups)
         most, least = max(used.values(), default=0), min((used[number] for number in ups), default=0)
         if len(ups) > 1 and most >= _LEAST_ROUTES and most > _UNBALANCED * max(least, 1):
-            yield FabricFinding(
-                FabricRule.BALANCE, seen.at_device(device),
-                f"one uplink carries {most} routes and another {least}", "about as many each",
-                Severity.WARNING, plane=plane)
+            yield seen.finding(FabricRule.BALANCE, seen.at_device(device),
+                               f"one uplink carries {most} routes and another {least}", "about as many each",
+                               Severity.WARNING)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
+from healthcheck.model.outcome import Owner, Severity
 from healthcheck.subnet.cabling import CablingPlan, PlannedCable, PlannedEnd, Tier
-from healthcheck.subnet.check.findings import FabricPlace, PlaceKind
+from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule, PlaceKind
 from healthcheck.subnet.join import FabricJoin, system_name
 from healthcheck.subnet.model import (
     DeviceKind,
@@ -25,8 +26,7 @@ from healthcheck.subnet.plannednames import PlannedNames, names_of
 
 @dataclass(frozen=True)
 class CountedBefore:
-    """An earlier sample of one subnet: its time (epoch seconds) and what its ports had counted; links are
-    those that were up then."""
+    """An earlier sample of one subnet: its time (epoch seconds), ports' counters, and links that were up."""
 
     time: float
     values: Mapping[FabricEnd, Mapping[str, int]]
@@ -92,6 +92,11 @@ class SeenSubnet:
         """The planned cable at each port."""
         return {end: cable for cable in self.cables for end in (cable.a, cable.b)}
 
+    def cable_at(self, end: FabricEnd) -> PlannedCable | None:
+        """The planned cable at a port by its end."""
+        name = self.planned_name.get(end)
+        return self.planned.get(name) if name is not None else None
+
     @cached_property
     def leaves(self) -> frozenset[str]:
         """GUIDs of switches to which adapters are joined."""
@@ -131,6 +136,29 @@ class SeenSubnet:
             return place.node
         name = self.planned_name.get(end)
         return name.device if name is not None and self.is_host(name.device) else None
+
+    def is_nameless(self, end: FabricEnd) -> bool:
+        """Whether it is of a device that is not known by its GUID, and whose description was not read: it
+        answers management packets in part, some of which were lost."""
+        device = self.subnet.devices.get(end.guid)
+        return (device is not None and not device.description and end not in self.planned_name
+                and end.guid not in self.joined.adapters)
+
+    def finding(self, rule: FabricRule, place: FabricPlace, observed: str, expected: str = "",
+                severity: Severity = Severity.CRITICAL, owner: Owner = Owner.NETWORK, *,
+                unknown: bool = False, port: FabricEnd | None = None) -> FabricFinding:
+        """A finding on this subnet."""
+        return FabricFinding(rule, place, observed, expected, severity, owner, self.subnet.name, unknown,
+                             port)
+
+    def unknown(self, rule: FabricRule, place: FabricPlace, reason: str,
+                severity: Severity = Severity.WARNING, owner: Owner = Owner.NETWORK) -> FabricFinding:
+        """What could not be measured in this subnet, and why."""
+        return self.finding(rule, place, reason, "", severity, owner, unknown=True)
+
+    def whole(self, ends: Iterable[FabricEnd] = ()) -> FabricPlace:
+        """The place of the whole subnet; `ends` are the ports that are meant."""
+        return FabricPlace(PlaceKind.SUBNET, f"subnet {self.subnet.name}".strip(), tuple(ends))
 
     def at_port(self, end: FabricEnd) -> FabricPlace:
         """The place of a port."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.subnet.cabling import CablingPlan
-from healthcheck.subnet.check.answers import in_part
 from healthcheck.subnet.check.congestion import congested
 from healthcheck.subnet.check.counted import counted
 from healthcheck.subnet.check.findings import (
@@ -17,7 +16,7 @@ from healthcheck.subnet.check.findings import (
     PlaceKind,
     in_order,
 )
-from healthcheck.subnet.check.links import missing, rates, states
+from healthcheck.subnet.check.links import in_part, missing, rates, states
 from healthcheck.subnet.check.managers import identities, managers
 from healthcheck.subnet.check.parts import parts, routes
 from healthcheck.subnet.check.seen import CountedBefore, FabricWanted, SeenSubnet
@@ -41,7 +40,7 @@ def check_fabric(
                           len(subnets))
         for check in _CHECKS:
             found += check(seen)
-        found += _sources(subnet)
+        found += _sources(seen)
     found += _planes([subnet for subnet, _ in subnets], plan)
     found += _absent(joined, in_service, any(subnet.partial for subnet, _ in subnets),
                      {name for one in found if one.rule is FabricRule.HOST for name in one.place.nodes})
@@ -56,19 +55,16 @@ def _many(subnet: Subnet, kind: DeviceKind) -> int:
     return sum(device.kind is kind for device in subnet.devices.values())
 
 
-def _sources(subnet: Subnet) -> Iterator[FabricFinding]:
+def _sources(seen: SeenSubnet) -> Iterator[FabricFinding]:
     """Outputs that ended early, or of which lines were not understood."""
-    place = FabricPlace(PlaceKind.SUBNET, f"subnet {subnet.name}".strip())
+    subnet, place = seen.subnet, seen.whole()
     if subnet.partial and not subnet.ethernet and not subnet.unread:
-        yield FabricFinding(FabricRule.SOURCE, place, "an output ended early: what it lacks is not known to "
-                            "be absent", severity=Severity.WARNING, owner=Owner.OPERATOR, plane=subnet.name,
-                            unknown=True)
+        yield seen.unknown(FabricRule.SOURCE, place, "an output ended early: what it lacks is not known to "
+                           "be absent", owner=Owner.OPERATOR)
     for line in subnet.unread[:20]:
-        yield FabricFinding(FabricRule.SOURCE, place, line, severity=Severity.WARNING, owner=Owner.OPERATOR,
-                            plane=subnet.name, unknown=True)
+        yield seen.unknown(FabricRule.SOURCE, place, line, owner=Owner.OPERATOR)
     if not subnet.devices:
-        yield FabricFinding(FabricRule.SOURCE, place, "no device was read", owner=Owner.OPERATOR,
-                            plane=subnet.name, unknown=True)
+        yield seen.unknown(FabricRule.SOURCE, place, "no device was read", Severity.CRITICAL, Owner.OPERATOR)
 
 
 def _planes(subnets: Sequence[Subnet], plan: CablingPlan | None) -> Iterator[FabricFinding]:
@@ -98,8 +94,7 @@ def _absent(joined: FabricJoin, in_service: Sequence[str] | None, partial: bool,
 
 
 def _without_shadows(found: Sequence[FabricFinding]) -> Iterator[FabricFinding]:
-    """Leaves out what another finding explains: a missing host's link that is down, and a link that is
-    reported as silent."""
+    """Leaves out what another finding explains: a missing host's link, a link reported as silent."""
     gone = {name for one in found if one.rule is FabricRule.HOST and not one.unknown
             for name in one.place.nodes}
     mute = [one.place for one in found if one.rule in (FabricRule.SILENT, FabricRule.STATE)]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -17,30 +16,17 @@ from healthcheck.subnet.model import (
     SubnetManager,
     SubnetSensor,
 )
-from inventory.text import clean, many, short
+from inventory.text import many, short
 
-# Past these an output is cut: the largest fabrics print about 60 MB of counters.
-MOST_TEXT = 256 * 1024 * 1024
-MOST_LINE = 4096
 _MOST_UNREAD = 20
-# NodeDescription has 64 bytes (InfiniBand Architecture Specification, volume 1, NodeDescription); node name
-# maps may be longer.
-_MOST_NAME = 128
-# A lane's signalling rate in gigabits a second, as infiniband-diags prints it (libibmad/dump.c and
-# libibnetdisc of rdma-core), and the name of the rate.
-LANE_SPEEDS = {"2.5": "SDR", "5.0": "DDR", "10.0": "QDR", "14.0625": "FDR", "25.78125": "EDR",
-               "53.125": "HDR", "106.25": "NDR", "212.5": "XDR"}
-SPEED_NAMES = frozenset({*LANE_SPEEDS.values(), "FDR10"})
-WIDTHS = frozenset({1, 2, 4, 8, 12})
-_GUID = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})")
 
 
 @dataclass(frozen=True)
 class SubnetReading:
-    """What one tool's output showed. Adapters stand under the GUID that the tool prints, which is the port's
-    with some tools and the node's with others: `healthcheck.subnet.merge` brings them together.
-    `managers` are those that the tool shows, which with `all_managers` are all. `manager_lids` are LIDs of
-    ports that are marked as a subnet manager's (IsSM), None where the tool does not show that."""
+    """What one tool's output showed. Adapters stand under the GUID that the tool prints, the port's or the
+    node's: `healthcheck.subnet.merge` brings them together. `managers` are those that the tool shows, with
+    `all_managers` all. `manager_lids` are LIDs of ports marked as a subnet manager's (IsSM), None where not
+    shown."""
 
     tool: str
     devices: Mapping[str, FabricDevice] = field(default_factory=lambda: MappingProxyType({}))
@@ -58,37 +44,6 @@ class SubnetReading:
     partial: bool = False
     unhealthy: Mapping[FabricEnd, frozenset[str]] | None = None
     ethernet: bool = False      # of an Ethernet fabric: it shows those ends that were asked, and no others
-
-
-def guid_of(text: str) -> str | None:
-    """16 hexadecimal digits in lower case of "0xa00" or "0000000000000a00"; None for what is no GUID, and for
-    0."""
-    found = _GUID.fullmatch(text)
-    return found[1].lower().zfill(16) if found and int(found[1], 16) else None
-
-
-def name_of(text: str) -> str:
-    """A description as it may be shown: one clean line."""
-    return clean(text.strip(), _MOST_NAME)
-
-
-def lanes(text: str) -> int | None:
-    """The 4 of "4x" or "4X"; None for a width that no link has."""
-    digits = text.strip().rstrip("xX")
-    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 3 and \
-        int(digits) in WIDTHS else None
-
-
-def rate(text: str) -> str | None:
-    """The name of a lane's rate from "53.125 Gbps", "10.0 Gbps (FDR10)" or "HDR"; None for another."""
-    words = text.split()
-    if not words:
-        return None
-    if words[-1] == "(FDR10)":
-        return "FDR10"
-    if len(words) == 1:
-        return words[0] if words[0] in SPEED_NAMES else None
-    return LANE_SPEEDS.get(words[0]) if words[1] == "Gbps" else None
 
 
 class UnreadLines:
@@ -114,18 +69,6 @@ class UnreadLines:
         """What was noted."""
         more = (f"{self._tool}: {many(self._more, 'more line')} not understood",) if self._more else ()
         return (*self._first, *more)
-
-
-def numbered(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that hold anything, with their numbers from 1, each at most `MOST_LINE` characters."""
-    for number, line in enumerate(text[:MOST_TEXT].split("\n"), 1):
-        if line and not line.isspace():
-            yield number, line[:MOST_LINE].rstrip("\r")
-
-
-def cut_short(text: str) -> bool:
-    """Whether a tool that ends its output with a new line was cut off, by its last character."""
-    return len(text) > MOST_TEXT or (text != "" and not text.endswith("\n"))
 
 
 class Building:

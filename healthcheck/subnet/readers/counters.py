@@ -14,8 +14,8 @@ import re
 from collections.abc import Mapping
 
 from healthcheck.subnet.model import FabricEnd, PortCounters
-from healthcheck.subnet.readers.building import SubnetReading, UnreadLines, cut_short, guid_of, numbered
-from healthcheck.subnet.readers.dotted import pair
+from healthcheck.subnet.readers.building import SubnetReading, UnreadLines
+from healthcheck.subnet.readers.toolwords import cut_short, guid_of, numbered, pair
 
 ERRORS, PERFQUERY = "ibqueryerrors", "perfquery"
 _16, _8, _4, _32 = 0xFFFF, 0xFF, 0xF, 0xFFFFFFFF

@@ -24,18 +24,10 @@ from healthcheck.subnet.model import (
     SubnetManager,
     SubnetSensor,
 )
-from healthcheck.subnet.readers.building import (
-    MOST_LINE,
-    MOST_TEXT,
-    Building,
-    SubnetReading,
-    UnreadLines,
-    guid_of,
-    name_of,
-)
+from healthcheck.subnet.readers.building import Building, SubnetReading, UnreadLines
 from healthcheck.subnet.readers.counters import HIGHEST
-from healthcheck.subnet.readers.dotted import number
 from healthcheck.subnet.readers.sa import STATES
+from healthcheck.subnet.readers.toolwords import MOST_LINE, MOST_TEXT, guid_of, name_of, number
 
 TOOL = "ibdiagnet2.db_csv"
 Row = Mapping[str, str]
@@ -287,8 +279,7 @@ _READERS: Mapping[str, Callable[[_Found, Row], bool]] = {
 
 
 def _join(found: _Found) -> None:
-    """Gives the ports their peers, a switch's ports no GUID of their own, and drops ports of unknown
-    devices."""
+    """Gives ports their peers, a switch's ports no GUID of their own; drops ports of unknown devices."""
     for one, other in found.links:
         for end, peer in ((one, other), (other, one)):
             known = found.building.known(end) or FabricPort(end)

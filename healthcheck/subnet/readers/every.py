@@ -1,8 +1,5 @@
-"""Which reader reads what: by the name of a source, which is that of its file in a folder of saved outputs.
-
-A folder may hold several outputs of one tool ("perfquery-leaf01.txt"): what counts is the beginning of the
-name. The order is that in which readings are merged: what knows more of a thing comes first.
-"""
+"""Which reader reads what: by the beginning of a source's name, that of its file in a folder of saved outputs
+("perfquery-leaf01.txt"). The order is that of merging: what knows more of a thing comes first."""
 
 from __future__ import annotations
 

@@ -11,17 +11,8 @@ import re
 from collections import Counter
 
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkState
-from healthcheck.subnet.readers.building import (
-    Building,
-    SubnetReading,
-    UnreadLines,
-    cut_short,
-    guid_of,
-    lanes,
-    name_of,
-    numbered,
-    rate,
-)
+from healthcheck.subnet.readers.building import Building, SubnetReading, UnreadLines
+from healthcheck.subnet.readers.toolwords import cut_short, guid_of, lanes, name_of, numbered, rate
 
 TOOL = "iblinkinfo --line"
 _STATES = {"Down": LinkState.DOWN, "Initialize": LinkState.INITIALIZE, "Init": LinkState.INITIALIZE,
@@ -37,11 +28,8 @@ _SETTINGS = re.compile(r" \(HOQ:.*")
 
 
 def read(text: str, cut: bool = False) -> SubnetReading:
-    """The ports in an output; `cut`: whether whoever captured it dropped its end.
-
-    The output does not say what a device is. A switch's ports share its GUID and are all shown, an adapter's
-    have one each: a GUID with several ports is a switch's.
-    """
+    """The ports in an output; `cut`: whether whoever captured it dropped its end. What a device is shows by
+    its ports: a switch's share its GUID, an adapter's have one each."""
     building, unread = Building(), UnreadLines(TOOL)
     rows = [(number, line, _NEAR.match(line)) for number, line in numbered(text)]
     several = Counter(found[1] for _, _, found in rows if found is not None)

@@ -1,12 +1,9 @@
 """LLDP: an Ethernet fabric (RoCE) as lldpd on nodes and switches knows its neighbours.
 
-A file "lldp-gpu001.json0" holds what `lldpctl -f json0` (or `json`, `xml`) printed on gpu001; a file
-"interfaces-gpu001.json" what muster read there of its interfaces: PCI address, whether there is a link, and
-its rate. A switch is known by its chassis id, a node's interface by the node's name and its own. Where two
-neighbours show at one interface, as behind a bridge that passes LLDP on, neither is taken.
-
-A switch's port is known by its name ("Ethernet12", "swp1s0"), which LLDP has in the place of a number; the
-number that stands for it here is made of the name, and the same each time.
+A file "lldp-gpu001.json0" holds what `lldpctl -f json0` (or `json`, `xml`) printed on gpu001;
+"interfaces-gpu001.json" what muster read there: PCI address, link, and rate. A switch is known by its chassis
+id, its port by a number made of its name ("Ethernet12", "swp1s0"); a node's interface by the node's name and
+its own. Where two neighbours show at one interface, as behind a bridge, neither is taken.
 """
 
 from __future__ import annotations
@@ -20,7 +17,8 @@ from typing import Any, NamedTuple
 
 from healthcheck.facts.lldpneighbours import LldpNeighbour, neighbours
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkState
-from healthcheck.subnet.readers.building import Building, SubnetReading, UnreadLines, name_of
+from healthcheck.subnet.readers.building import Building, SubnetReading, UnreadLines
+from healthcheck.subnet.readers.toolwords import name_of
 
 TOOL = "lldpctl"
 _FILE = re.compile(r"(lldp|interfaces)-([A-Za-z0-9][A-Za-z0-9._-]{0,126}?)(?:\.(?:json0?|xml|txt))*")

@@ -10,17 +10,8 @@ from __future__ import annotations
 import re
 
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort
-from healthcheck.subnet.readers.building import (
-    Building,
-    SubnetReading,
-    UnreadLines,
-    cut_short,
-    guid_of,
-    lanes,
-    name_of,
-    numbered,
-    rate,
-)
+from healthcheck.subnet.readers.building import Building, SubnetReading, UnreadLines
+from healthcheck.subnet.readers.toolwords import cut_short, guid_of, lanes, name_of, numbered, rate
 
 TOOL = "ibnetdiscover -p"
 _KINDS = {"CA": DeviceKind.ADAPTER, "SW": DeviceKind.SWITCH, "RT": DeviceKind.ROUTER}

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from healthcheck.subnet.readers.building import SubnetReading, UnreadLines, cut_short, guid_of, numbered
+from healthcheck.subnet.readers.building import SubnetReading, UnreadLines
+from healthcheck.subnet.readers.toolwords import cut_short, guid_of, numbered
 
 TOOL, RECORDS_TOOL = "dump_fts", "saquery LFTR"
 # Unicast LIDs are below (InfiniBand Architecture Specification, 4.1.3); no switch has more than 254 ports,

@@ -11,16 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, ManagerState, SubnetManager
-from healthcheck.subnet.readers.building import (
-    Building,
-    SubnetReading,
-    UnreadLines,
-    cut_short,
-    guid_of,
-    name_of,
-    numbered,
-)
-from healthcheck.subnet.readers.dotted import number, pair
+from healthcheck.subnet.readers.building import Building, SubnetReading, UnreadLines
+from healthcheck.subnet.readers.toolwords import cut_short, guid_of, name_of, number, numbered, pair
 
 TOOL, SMINFO = "saquery", "sminfo"
 # SMInfo.SMState (InfiniBand Architecture Specification, volume 1, SMInfo)

@@ -11,18 +11,17 @@ import re
 from collections.abc import Iterator, Mapping
 
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkState
-from healthcheck.subnet.readers.building import (
-    Building,
-    SubnetReading,
-    UnreadLines,
+from healthcheck.subnet.readers.building import Building, SubnetReading, UnreadLines
+from healthcheck.subnet.readers.toolwords import (
     cut_short,
     guid_of,
     lanes,
     name_of,
+    number,
     numbered,
+    pair,
     rate,
 )
-from healthcheck.subnet.readers.dotted import number, pair
 
 TOOL = "smpquery"
 _HEADER = re.compile(r"# (Node|Port|Switch) info: Lid (\d{1,5})(?: port (\d{1,3}))?.*")

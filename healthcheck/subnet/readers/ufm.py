@@ -1,10 +1,10 @@
 """UFM's view of the fabric, as its REST interface gives it: ufm-ports.json, ufm-links.json and
 ufm-systems.json of GET /ufmRest/resources/ports, links and systems, ufm-unhealthy.json of GET
-/ufmRest/app/unhealthy_ports.
+/ufmRest/app/unhealthy_ports. A resource is a list, or where pages were asked for an object with it in `data`.
 
 Fields are those of the UFM Enterprise REST API guide ("Ports", "Links" and "Unhealthy Ports REST API"); a
-system's, and a port's `type`, `peer` and states of a port that is up, are as NVIDIA's plugins
-(Mellanox/ufm_sdk_3.0) read them:
+system's, and a port's `type`, `peer` and states of a port that is up, are as NVIDIA's plugins read them
+(Mellanox/ufm_sdk_3.0, plugins/pdr_deterministic_plugin), as no example of the guide shows a port that is up:
 
 - a port's `name` is GUID_NUMBER; `guid`, `dname` (what is printed beside it), `lid`, `physical_state`
   ("Polling", "Link Up"), `logical_state` ("Down", "Active"), `active_width`, `active_speed`, `peer` (the
@@ -14,16 +14,9 @@ system's, and a port's `type`, `peer` and states of a port that is up, are as NV
 - an unhealthy port's `UnhealthyGUID`, `UnhealthyPortNumber`, `PeerGUID`, `PeerPortNumber`, `Condition` (one
   word, or a list of them in 6.22).
 
-A resource is a list, or where pages were asked for an object with the list in `data`.
-
-That `peer` is a port's name and an adapter's port a "Computer IB Port" is how NVIDIA's own plugins read them
-(Mellanox/ufm_sdk_3.0, plugins/pdr_deterministic_plugin); none of the guide's examples that were read shows a
-port that is up. So "LinkUp" is read as "Link Up" is, "4X" and "IB_4x" as "4x", "Switch" as "switch", and a
-rate by its name or in Gbps.
-
-A row that cannot be read makes the reading partial: what it lacks is not known to be absent. A value in
-another form ("N/A", null) is not known. What a field means is nowhere guessed: `severity`,
-temperatures and numbers without documented units are left.
+So "LinkUp" is read as "Link Up" is, "4X" and "IB_4x" as "4x", and a rate by its name or in Gbps. A row that
+cannot be read makes the reading partial: what it lacks is not known to be absent. A value in another form
+("N/A", null), and what has no documented meaning or unit (`severity`, temperatures), is not known.
 """
 
 from __future__ import annotations
@@ -35,16 +28,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkState
-from healthcheck.subnet.readers.building import (
-    MOST_TEXT,
-    Building,
-    SubnetReading,
-    UnreadLines,
-    guid_of,
-    lanes,
-    name_of,
-    rate,
-)
+from healthcheck.subnet.readers.building import Building, SubnetReading, UnreadLines
+from healthcheck.subnet.readers.toolwords import MOST_TEXT, guid_of, lanes, name_of, rate
 from inventory.text import short
 
 TOOL, LINKS, SYSTEMS, UNHEALTHY = "UFM ports", "UFM links", "UFM systems", "UFM unhealthy ports"
@@ -134,8 +119,7 @@ def read_systems(text: str, cut: bool = False) -> SubnetReading:
 
 
 def read_unhealthy(text: str, cut: bool = False) -> SubnetReading:
-    """The ports that the subnet manager lists as unhealthy, at both ends of their links. It names no
-    devices."""
+    """The ports that the subnet manager lists as unhealthy, at both ends of links; names no devices."""
     unread = UnreadLines("ufm-unhealthy.json")
     rows = _rows(text, unread)
     found: dict[FabricEnd, frozenset[str]] = {}

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 from healthcheck.subnet.linkhistory import DeviceEvent, LinkEvent
 from healthcheck.subnet.model import FabricEnd
-from healthcheck.subnet.readers.building import UnreadLines, guid_of, numbered
+from healthcheck.subnet.readers.building import UnreadLines
+from healthcheck.subnet.readers.toolwords import guid_of, numbered
 from inventory.text import short
 
 TOOL = "UFM events"

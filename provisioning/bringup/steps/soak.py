@@ -190,7 +190,7 @@ class Soak(OfBmc):
             return wrong
         if waits := self._waits(kept, found.record, look):
             return Observation(StepState.WAIT, waits, again_s=15.0)
-        kept = kept.with_boot(found.record)
+        kept = replace(kept, boots=(*kept.boots, found.record), coming=None)
         record.write(self._folder, kept)
         return Observation(StepState.WAIT, f"boot {number} of {len(kept.kinds)} is recorded", again_s=0.05)
 

@@ -78,6 +78,11 @@ class Bed:
         self.sweep(START - 600)
         self.sweep(END + 600)
 
+    def ended(self, state: str, code: str = "1:0", failed: str = "") -> None:
+        """The job ended so on nodes that were fine before and after."""
+        self.quiet()
+        self.slurm(state, code, failed)
+
     def did(self, moment: float, action: str, node: str, why: str) -> None:
         """A deed of muster."""
         with self.store() as store, store.writing() as db:

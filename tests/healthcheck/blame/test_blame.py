@@ -54,8 +54,7 @@ def xid(moment: float, number: int, rest: str, pci: str = "0000:9b:00") -> str:
 
 
 def test_a_gpu_that_fell_off_the_bus_is_named_though_every_rank_timed_out(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("FAILED")
+    bed.ended("FAILED")
     bed.log("gpu007.dmesg",
             xid(END - 612, 79, "pid=1234, name=python, GPU has fallen off the bus.")
             + xid(END - 2, 45, "pid=1234, name=python, Ch 00000008") + xid(
@@ -147,8 +146,7 @@ def test_a_link_that_went_down_in_the_job_outranks_what_nccl_says_of_others(bed:
 
 
 def test_a_process_killed_for_memory_is_the_users_and_the_cancelled_steps_are_not_named(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("OUT_OF_MEMORY", "0:125")
+    bed.ended("OUT_OF_MEMORY", "0:125")
     bed.log("slurm-4711.out", "slurmstepd: error: Detected 1 oom_kill event in StepId=4711.0. Some of the "
                               "step tasks have been OOM Killed.\n"
             "srun: error: gpu004: task 25: Out Of Memory\nsrun: error: gpu001: task 0: Terminated\nsrun: "
@@ -160,8 +158,7 @@ def test_a_process_killed_for_memory_is_the_users_and_the_cancelled_steps_are_no
 
 
 def test_gpu_memory_that_ran_out_is_the_users(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("FAILED")
+    bed.ended("FAILED")
     bed.log("out", ranks(64) + "[rank9]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 "
                                "GiB. GPU 1 has ...\n" + failure("gpu002", 9, "1", END - 3))
     assert first(
@@ -171,8 +168,7 @@ def test_gpu_memory_that_ran_out_is_the_users(bed: Bed) -> None:
 def test_an_exception_of_the_program_is_the_users_and_torchruns_other_root_causes_are_echoes(
     bed: Bed,
 ) -> None:
-    bed.quiet()
-    bed.slurm("FAILED")
+    bed.ended("FAILED")
     bed.log("out", "[rank3]: RuntimeError: [/pair.cc:553] Connection closed by peer [10.0.0.3]:9403. This is "
                    "typically caused by ...\n"
             "[rank20]: ValueError: shard 17 is empty\n" + ranks(64) + failure("gpu001", 3, "1", END - 2)
@@ -182,8 +178,7 @@ def test_an_exception_of_the_program_is_the_users_and_torchruns_other_root_cause
 
 
 def test_the_rank_that_did_not_come_is_the_lead_where_nothing_says_why(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("FAILED")
+    bed.ended("FAILED")
     bed.log("out", ranks(64) + "".join(watchdog(rank, 900, END - 5) for rank in range(64) if rank != 42) +
             failure("gpu001", 0, "-6", END - 2))
     done = bed.blame()
@@ -200,8 +195,7 @@ def test_a_hang_of_which_only_flight_recorders_tell_names_the_rank_that_wrote_no
 
 
 def test_a_killed_rank_is_named_and_the_many_that_torchrun_ended_after_it_are_not(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("FAILED")
+    bed.ended("FAILED")
     bed.log("out", failure("gpu001", 2, "-15", END - 1, title="Failures:") + failure(
         "gpu001", 0, "1", END - 2) + failure("gpu003", 17, "-9", END - 3))
     assert first(bed.blame()).startswith(
@@ -214,8 +208,7 @@ def test_a_killed_rank_is_named_and_the_many_that_torchrun_ended_after_it_are_no
     ("CANCELLED by 1000", "the job was cancelled by user 1000: no one's fault"),
 ])
 def test_what_the_scheduler_ended_is_nobodys_fault(bed: Bed, state: str, line: str) -> None:
-    bed.quiet()
-    bed.slurm(state, "0:15")
+    bed.ended(state, "0:15")
     bed.log("out", f"slurmstepd: error: *** STEP 4711.0 ON gpu001 CANCELLED AT {stamp(END)} ***\nsrun: "
                    "error: gpu002: task 9: Killed\n")
     done = bed.blame()
@@ -223,8 +216,7 @@ def test_what_the_scheduler_ended_is_nobodys_fault(bed: Bed, state: str, line: s
 
 
 def test_a_job_that_stood_still_for_a_lost_gpu_until_its_time_limit_is_that_gpus(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("TIMEOUT", "0:0")
+    bed.ended("TIMEOUT", "0:0")
     bed.log("gpu008.dmesg", xid(END - 1500, 79, "pid=1, name=python, GPU has fallen off the bus."))
     bed.log("out", f"slurmstepd: error: *** STEP 4711.0 ON gpu001 CANCELLED AT {stamp(END)} DUE TO TIME "
                    "LIMIT ***\n")
@@ -241,8 +233,7 @@ def test_a_fault_that_came_long_after_the_job_is_not_its_cause(bed: Bed) -> None
 
 
 def test_nothing_found_where_all_was_measured_says_so_and_ends_with_0(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("FAILED")
+    bed.ended("FAILED")
     bed.log("out", ranks(64))
     done = bed.blame()
     assert (first(done), done.returncode) == ("nothing found, and all of it was measured", 0)
@@ -259,8 +250,7 @@ def test_nothing_found_names_what_was_not_measured_and_ends_with_3(bed: Bed) -> 
 
 
 def test_symptoms_alone_accuse_nobody(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("FAILED")
+    bed.ended("FAILED")
     bed.log("out", ranks(64) + "".join(watchdog(rank, 900, END - 5) for rank in range(64)))
     done = bed.blame()
     assert (first(done), done.returncode) == ("nothing found, and all of it was measured", 0)
@@ -306,8 +296,7 @@ def test_jobs_that_a_real_slurm_recorded_have_the_right_first_line(bed: Bed, nam
 
 
 def test_a_recording_of_a_node_tells_the_moment_of_an_xid(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("FAILED")
+    bed.ended("FAILED")
     kmsg = ("6,1,1000000,-;Linux version 6.5.0\n4,2,88000000,-;NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU "
             "has fallen off the bus.\n")
     files = {"/dev/kmsg": FileCapture(Outcome.DONE, kmsg)}
@@ -322,8 +311,7 @@ def test_a_recording_of_a_node_tells_the_moment_of_an_xid(bed: Bed) -> None:
 
 
 def test_times_of_another_zone_or_job_are_left_and_said(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("FAILED")
+    bed.ended("FAILED")
     bed.log("out", ranks(64) + failure("gpu003", 20, "-9", END - 40 * 3600))
     done = bed.blame()
     assert first(done) == "gpu003: rank 20 was ended by signal 9; likely; owner operator"
@@ -331,8 +319,7 @@ def test_times_of_another_zone_or_job_are_left_and_said(bed: Bed) -> None:
 
 
 def test_the_document_says_what_the_page_says(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("NODE_FAIL", "0:0", "gpu005")
+    bed.ended("NODE_FAIL", "0:0", "gpu005")
     done = bed.blame("4711", "--format", "json")
     told = json.loads(done.stdout)
     assert (told["schema"], told["found"], done.returncode) == ("muster.blame/1", True, 1)
@@ -341,8 +328,7 @@ def test_the_document_says_what_the_page_says(bed: Bed) -> None:
 
 
 def test_what_a_log_says_is_shown_as_text_and_bounded(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("FAILED")
+    bed.ended("FAILED")
     bed.log("out", ranks(64) + "[rank9]: ValueError: \x1b]0;owned\x07" + "x" * 5000 + "\n")
     done = bed.blame()
     assert "\x1b" not in done.stdout and "\x07" not in done.stdout
@@ -374,8 +360,7 @@ def test_without_slurm_it_says_what_to_type(bed: Bed) -> None:
 
 
 def test_a_page_takes_a_moment(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("FAILED")
+    bed.ended("FAILED")
     bed.log("out", ranks(1024) + "".join(watchdog(rank, 900, END - 5) for rank in range(1000)))
     began = time.monotonic()
     bed.blame()

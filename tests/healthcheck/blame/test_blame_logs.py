@@ -128,8 +128,7 @@ def test_a_file_of_one_node_is_that_nodes(bed: Bed) -> None:
 
 
 def test_an_xid_of_days_before_the_job_is_listed_apart_and_is_no_headline(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("FAILED")
+    bed.ended("FAILED")
     bed.log("gpu003.dmesg", xid(START - 102 * 3600, 79, "pid=1, name=python, GPU has fallen off the bus."))
     bed.log("out", ranks(64) + "[rank9]: ValueError: x\n" + failure("gpu002", 9, "1", END - 3))
     done = bed.blame()
@@ -141,8 +140,7 @@ def test_an_xid_of_days_before_the_job_is_listed_apart_and_is_no_headline(bed: B
 
 
 def test_where_only_something_before_the_job_is_known_the_headline_says_so(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("FAILED")
+    bed.ended("FAILED")
     bed.log("gpu003.dmesg", xid(START - 102 * 3600, 79, "pid=1, name=python, GPU has fallen off the bus."))
     done = bed.blame()
     assert first(done) == ("nothing found in the job's time; before the job: gpu003: GPU at PCI 0000:9b:00 "
@@ -163,8 +161,7 @@ def test_a_problem_that_sweeps_saw_before_the_job_only_is_no_headline(bed: Bed, 
 
 
 def test_an_xid_some_seconds_before_the_start_is_the_jobs(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("FAILED")
+    bed.ended("FAILED")
     bed.log("gpu003.dmesg", xid(START - 10, 79, "pid=1, name=python, GPU has fallen off the bus."))
     assert first(bed.blame()).startswith("gpu003: GPU at PCI 0000:9b:00 fell off the bus (Xid 79)")
 
@@ -198,8 +195,7 @@ def test_where_nothing_tells_the_jobs_time_no_event_of_a_store_or_a_kernel_log_i
 
 
 def test_ncclremoteerror_is_not_the_users_program(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("FAILED")
+    bed.ended("FAILED")
     bed.log("out", ranks(64) + "[rank9]: torch.distributed.DistBackendError: NCCL error in: "
             "../torch/csrc/distributed/c10d/NCCLUtils.cpp:77, remote process exited or there was a network "
             "error, NCCL version 2.27.5\n[rank9]: ncclRemoteError: A call failed possibly due to a network "
@@ -211,8 +207,7 @@ def test_ncclremoteerror_is_not_the_users_program(bed: Bed) -> None:
 
 
 def test_a_loss_that_is_no_number_accuses_no_node(bed: Bed) -> None:
-    bed.quiet()
-    bed.slurm("FAILED")
+    bed.ended("FAILED")
     bed.log("out",
             "gpu003: step 41 loss: nan\n" * 3 + "srun: error: gpu003: tasks 3: Exited with exit code 1\n")
     done = bed.blame()

@@ -17,33 +17,22 @@ from healthcheck.burnin.judge import judge
 from healthcheck.burnin.judgement import BurnInOutcome, Judgement
 from healthcheck.burnin.model import BurnInStage, Object, TaskKind, TaskResult
 from healthcheck.burnin.onnode import host
-from healthcheck.burnin.params import completed
 from healthcheck.burnin.wrongdata import wrong_data
 from tests.healthcheck.burnin.made import FLOORS, burnt, changed, places, sound
+from tests.healthcheck.burnin.workers import RankPart
 
 EIGHT = places(8)
 MIB, GIB = 1 << 20, 1 << 30
 
 
-class Part:
+class Part(RankPart):
     """What a rank is to its work."""
 
     def __init__(self, world: int = 1, numa: str = "", **params: Any) -> None:
-        self.params = completed("host", params, gpu=False)
-        self.number, self.world, self.iteration = 0, world, -1
-        self.figures: dict[str, float] = {}
-        self.facts: dict[str, str] = {"numa": numa}
-        self.wrong = 0
+        super().__init__("host", params, world)
+        self.facts["numa"] = numa
         self.phases: list[str] = []
-
-    def pause(self, seconds: float) -> None:
-        pass
-
-    def at(self, phase: str, iteration: int | None = None) -> None:
-        self.phases.append(phase)
-
-    def found_wrong(self, iteration: int, count: int, owners: list[int], own_input: bool) -> None:
-        self.wrong += count
+        self.then = self.phases.append
 
 
 @pytest.fixture

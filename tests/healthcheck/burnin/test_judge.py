@@ -103,42 +103,27 @@ def test_a_node_with_fewer_gpus_measured_than_it_has_is_unknown() -> None:
             and "measured on 7 of 8 GPUs" in why(of, "gpu003"))
 
 
-def test_a_rank_that_is_done_without_a_figure_has_measured_nothing() -> None:
-    of = judged(changed(sound(EIGHT), "node-known-gpu003", "gpu003:2", figures={"verified": 0}))
-    assert (outcome(of, "gpu003") is BurnInOutcome.UNKNOWN
-            and "known was measured on 7 of 8 GPUs" in why(of, "gpu003"))
+@pytest.mark.parametrize(("kind", "change", "said"), [
+    # done without a figure, or in no time at all
+    ("known", {"figures": {"verified": 0}}, "known was measured on 7 of 8 GPUs"),
+    ("copy", {"figures": {"copy_to_gb_s": 0.0}}, "copy was measured on 7 of 8 GPUs"),
+    ("copy", {"figures": {"copy_from_gb_s": 0.0}}, "copy was measured on 7 of 8 GPUs"),
+    ("memory", {"figures": {"memory_gb_s": 0.0}}, "memory was measured on 7 of 8 GPUs"),
+    ("rate", {"figures": {"tflops_bf16": 0.0, "tflops_fp8": 0.0}}, "rate was measured on 7 of 8 GPUs"),
+    ("known", {"facts": {"backend": "gloo"}}, "gpu003:2 worked on a CPU"),
+    ("memory", {"figures": {"memory_share": 0.5}}, "50% of the memory of gpu003:2 was tested"),
+])
+def test_a_rank_that_has_measured_nothing_leaves_its_node_unknown(
+    kind: str, change: dict[str, Any], said: str,
+) -> None:
+    of = judged(changed(sound(EIGHT), f"node-{kind}-gpu003", "gpu003:2", **change))
+    assert outcome(of, "gpu003") is BurnInOutcome.UNKNOWN and said in why(of, "gpu003")
 
 
 def test_a_rank_that_verified_nothing_among_all_nodes_keeps_its_node_from_passing() -> None:
     of = judged(changed(sound(EIGHT), "all-1", "gpu003:2", figures={"verified": 0}))
     assert (counted(of) == {BurnInOutcome.PASS: 7, BurnInOutcome.UNKNOWN: 1}
             and "all: allreduce reported no figure" in why(of, "gpu003"))
-
-
-@pytest.mark.parametrize(("kind", "figure"),
-                         [("copy", "copy_to_gb_s"), ("copy", "copy_from_gb_s"), ("memory", "memory_gb_s")])
-def test_what_was_done_in_no_time_at_all_is_not_measured(kind: str, figure: str) -> None:
-    of = judged(changed(sound(EIGHT), f"node-{kind}-gpu003", "gpu003:2", figures={figure: 0.0}))
-    assert (outcome(of, "gpu003") is BurnInOutcome.UNKNOWN
-            and f"{kind} was measured on 7 of 8 GPUs" in why(of, "gpu003"))
-
-
-def test_a_rate_of_nothing_is_not_measured() -> None:
-    of = judged(changed(sound(EIGHT), "node-rate-gpu003", "gpu003:2",
-                        figures={"tflops_bf16": 0.0, "tflops_fp8": 0.0}))
-    assert (outcome(of, "gpu003") is BurnInOutcome.UNKNOWN
-            and "rate was measured on 7 of 8 GPUs" in why(of, "gpu003"))
-
-
-def test_a_gpu_whose_rank_worked_on_the_cpu_is_not_measured() -> None:
-    of = judged(changed(sound(EIGHT), "node-known-gpu003", "gpu003:2", facts={"backend": "gloo"}))
-    assert outcome(of, "gpu003") is BurnInOutcome.UNKNOWN and "gpu003:2 worked on a CPU" in why(of, "gpu003")
-
-
-def test_memory_that_was_not_gone_over_is_not_measured() -> None:
-    of = judged(changed(sound(EIGHT), "node-memory-gpu003", "gpu003:2", figures={"memory_share": 0.5}))
-    assert (outcome(of, "gpu003") is BurnInOutcome.UNKNOWN
-            and "50% of the memory of gpu003:2 was tested" in why(of, "gpu003"))
 
 
 def test_more_than_the_data_sheet_allows_is_not_believed() -> None:

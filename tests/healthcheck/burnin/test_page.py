@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-import os
 import shlex
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -17,18 +15,9 @@ from healthcheck.burnin.judgement import BurnInOutcome, Judgement, NodeOutcome
 from healthcheck.burnin.model import Accusation, Object
 from healthcheck.burnin.page import next_step, render, verdict_line
 from inventory.nodeset import fold
+from tests.goldens import golden
 from tests.healthcheck.burnin.faulty import faulty
 from tests.healthcheck.burnin.made import burnin
-
-GOLDEN = Path(__file__).resolve().parents[2] / "golden"
-
-
-def golden(name: str, text: str) -> None:
-    """Compares with the golden file; MUSTER_GOLDEN=update writes it anew, to be read in the diff."""
-    path = GOLDEN / name
-    if os.environ.get("MUSTER_GOLDEN") == "update":
-        path.write_text(text)
-    assert text == path.read_text()
 
 
 def page(of: Burnin, **how: object) -> str:

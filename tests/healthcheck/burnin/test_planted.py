@@ -9,23 +9,18 @@ from __future__ import annotations
 import json
 import random
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from healthcheck.burnin.faults import WRONG_DATA
 from healthcheck.burnin.model import Accusation, BurnInStage, Object, Seat, Task, TaskKind, TaskResult
-from healthcheck.burnin.watch import Patience
 from healthcheck.burnin.wrongdata import wrong_data
-from inventory.model import BurnInSettings, Node
-from inventory.transport.local import LocalTransport
-from provisioning.burnin.conductor import Conductor
-from tests.testbed import badgpu, torches
+from tests.healthcheck.burnin.workers import FaultyGpus, under_way
+from tests.testbed import badgpu
 
 WORLD = 8
 SEATS = tuple(Seat(f"n{rank // 4}", rank % 4) for rank in range(WORLD))
@@ -43,11 +38,8 @@ class Planted:
     rows: tuple[dict[str, Any], ...]
 
 
-class Bed:
+class Bed(FaultyGpus):
     """A burn-in under way, and its plan of faults."""
-
-    def __init__(self, conductor: Conductor, plan: Path) -> None:
-        self.conductor, self.plan, self.count = conductor, plan, 0
 
     def run(
         self, rows: list[dict[str, Any]], checks: int, *, seats: tuple[Seat, ...] = SEATS,
@@ -76,12 +68,8 @@ class Bed:
 
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    plan = tmp_path_factory.mktemp("planted") / "plan.json"
-    python = (torches.python(), badgpu.__file__, str(plan))
-    nodes = [Node(f"n{number}", python=sys.executable, burnin=BurnInSettings(python)) for number in range(2)]
-    with Conductor(LocalTransport(), nodes, patience=Patience(join=60, stall=60)) as conductor:
-        assert conductor.ready(100).whole
-        yield Bed(conductor, plan)
+    with under_way(tmp_path_factory.mktemp("planted")) as there:
+        yield Bed(*there)
 
 
 def only(result: TaskResult, iterations: set[int]) -> tuple[Accusation, ...]:

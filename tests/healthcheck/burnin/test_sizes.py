@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,14 +25,10 @@ from healthcheck.burnin.params import completed, ladder
 from healthcheck.burnin.published import BY_SIZE, Setting
 from healthcheck.burnin.setting import measures
 from healthcheck.burnin.sizes import choices, latencies
-from healthcheck.burnin.watch import Patience
 from healthcheck.config.rulesfolder import packaged
-from inventory.model import BurnInSettings, Node
 from inventory.nodeset import fold
-from inventory.transport.local import LocalTransport
-from provisioning.burnin.conductor import Conductor
 from tests.healthcheck.burnin import made
-from tests.testbed import badgpu, torches
+from tests.healthcheck.burnin.workers import FaultyGpus, under_way
 
 EIGHT, ELEVEN = made.places(8), made.places(11)
 SEATS = tuple(Seat(f"n{rank // 2}", rank % 2) for rank in range(4))
@@ -41,11 +36,8 @@ NEW = "h1:9:9 [0] NCCL INFO AllReduce: 64 Bytes -> Algo RING proto LL channel{Lo
 OLD = "h1:9:9 [0] NCCL INFO 64 Bytes -> Algo 4 proto 2 time 12.7\n"
 
 
-class Bed:
+class Bed(FaultyGpus):
     """Real ranks on this machine, and their plan of faults."""
-
-    def __init__(self, conductor: Conductor, plan: Path) -> None:
-        self.conductor, self.plan, self.count = conductor, plan, 0
 
     def run(self, *rows: dict[str, object], seats: tuple[Seat, ...] = SEATS,
             **params: int | float) -> TaskResult:
@@ -60,12 +52,8 @@ class Bed:
 
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    plan = tmp_path_factory.mktemp("sizes") / "plan.json"
-    python = (torches.python(), badgpu.__file__, str(plan))
-    nodes = [Node(f"n{number}", python=sys.executable, burnin=BurnInSettings(python)) for number in range(2)]
-    with Conductor(LocalTransport(), nodes, patience=Patience(join=60, stall=60)) as conductor:
-        assert conductor.ready(100).whole
-        yield Bed(conductor, plan)
+    with under_way(tmp_path_factory.mktemp("sizes")) as there:
+        yield Bed(*there)
 
 
 def test_every_rank_reports_the_time_of_each_size_and_how_much_of_it_was_checking(bed: Bed) -> None:

@@ -15,34 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.burnin.onnode import storage
-from healthcheck.burnin.params import completed
+from tests.healthcheck.burnin.workers import RankPart
 from tests.testbed.mounts import WHY_NOT, can_mount, ext4
 from tests.testbed.require import require
 
 MIB = 1 << 20
 
 
-class Part:
+class Part(RankPart):
     """What a rank is to its work."""
 
     def __init__(self, path: Path | str, **params: Any) -> None:
-        self.params = completed("storage", {"path": str(path), "bytes": 9 * MIB + 4096, "leave_share": 0.0,
-                                            **params}, gpu=False)
-        self.number, self.world, self.iteration = 0, 1, -1
-        self.figures: dict[str, float] = {}
-        self.facts: dict[str, str] = {}
-        self.wrong = 0
-        self.then: Callable[[str], None] = lambda phase: None
-
-    def pause(self, seconds: float) -> None:
-        pass
-
-    def at(self, phase: str, iteration: int | None = None) -> None:
-        self.iteration = self.iteration if iteration is None else iteration
-        self.then(phase)
-
-    def found_wrong(self, iteration: int, count: int, owners: list[int], own_input: bool) -> None:
-        self.wrong += count
+        super().__init__("storage", {"path": str(path), "bytes": 9 * MIB + 4096, "leave_share": 0.0, **params})
 
 
 @pytest.fixture

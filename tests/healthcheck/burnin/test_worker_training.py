@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +12,7 @@ import pytest
 from healthcheck.burnin import faults
 from healthcheck.burnin.model import Accusation, BurnInStage, Object, Seat, Task, TaskKind, TaskResult
 from healthcheck.burnin.training import odd_nodes
-from healthcheck.burnin.watch import Patience
-from inventory.model import BurnInSettings, Node
-from inventory.transport.local import LocalTransport
-from provisioning.burnin.conductor import Conductor
-from tests.testbed import badgpu, torches
+from tests.healthcheck.burnin.workers import FaultyGpus, under_way
 
 NODES, GPUS, STEPS = 3, 2, 24
 SEATS = tuple(Seat(f"n{node}", gpu) for node in range(NODES) for gpu in range(GPUS))
@@ -26,11 +20,8 @@ BAD = Seat("n1", 1)
 SHARED, OWN = 8, 9      # a step in which all ranks compute one same batch, and one in which each has its own
 
 
-class Bed:
+class Bed(FaultyGpus):
     """A burn-in under way, and the faults of its GPUs."""
-
-    def __init__(self, conductor: Conductor, plan: Path) -> None:
-        self.conductor, self.plan, self.count = conductor, plan, 0
 
     def train(self, *rows: dict[str, Any], nodes: bool = False, **params: Any) -> list[TaskResult]:
         """What comes of a training of all, or of each node alone."""
@@ -53,13 +44,8 @@ class Bed:
 
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    plan = tmp_path_factory.mktemp("training") / "plan.json"
-    python = (torches.python(), badgpu.__file__, str(plan))
-    nodes = [Node(f"n{number}", python=sys.executable, burnin=BurnInSettings(python))
-             for number in range(NODES)]
-    with Conductor(LocalTransport(), nodes, patience=Patience(join=60, stall=60)) as conductor:
-        assert conductor.ready(100).whole
-        yield Bed(conductor, plan)
+    with under_way(tmp_path_factory.mktemp("training"), NODES) as there:
+        yield Bed(*there)
 
 
 def on(fault: str, seat: Seat = BAD, **more: Any) -> dict[str, Any]:

@@ -7,14 +7,62 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from healthcheck.burnin.params import completed
 from healthcheck.burnin.program import build
+from healthcheck.burnin.watch import Patience
 from healthcheck.burnin.wire import TOKEN
+from inventory.model import BurnInSettings, Node
+from inventory.transport.local import LocalTransport
+from provisioning.burnin.conductor import Conductor
 from provisioning.burnin.keyserver import AgentGone, AgentMessage, KeyServer
+from tests.testbed import badgpu, torches
+
+
+class FaultyGpus:
+    """A burn-in under way, and the plan of its GPUs' faults."""
+
+    def __init__(self, conductor: Conductor, plan: Path) -> None:
+        self.conductor, self.plan, self.count = conductor, plan, 0
+
+
+@contextmanager
+def under_way(folder: Path, nodes: int = 2) -> Iterator[tuple[Conductor, Path]]:
+    """A burn-in of nodes on this machine, and the file of the plan."""
+    plan = folder / "plan.json"
+    python = (torches.python(), badgpu.__file__, str(plan))
+    there = [Node(f"n{number}", python=sys.executable, burnin=BurnInSettings(python)) for number in range(nodes)]
+    with Conductor(LocalTransport(), there, patience=Patience(join=60, stall=60)) as conductor:
+        assert conductor.ready(100).whole
+        yield conductor, plan
+
+
+class RankPart:
+    """What a rank is to its work; `then` is told the phases."""
+
+    def __init__(self, kind: str, params: Mapping[str, int | float | str], world: int = 1) -> None:
+        self.params = completed(kind, dict(params), gpu=False)
+        self.number, self.world, self.iteration = 0, world, -1
+        self.figures: dict[str, float] = {}
+        self.facts: dict[str, str] = {}
+        self.wrong = 0
+        self.then: Callable[[str], None] = lambda phase: None
+
+    def pause(self, seconds: float) -> None:
+        pass
+
+    def at(self, phase: str, iteration: int | None = None) -> None:
+        self.iteration = self.iteration if iteration is None else iteration
+        self.then(phase)
+
+    def found_wrong(self, iteration: int, count: int, owners: list[int], own_input: bool) -> None:
+        self.wrong += count
 
 
 @dataclass

@@ -28,20 +28,10 @@ from healthcheck.gate.locate import load
 from healthcheck.gate.publish import SignedSnapshot
 from healthcheck.gate.reading import bytes_of
 from healthcheck.gate.snapshot import NAME, SnapshotRefused, seen
-from tests.healthcheck.certify.world import Head, Place, dying, head, place
+from tests.healthcheck.certify.world import Head, Place, dying, head
 from tests.healthcheck.exporter import made as exported
 
 LINE = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOw36bRb5BRkBAUrW7R/Yw8dgQL7ClpsmuwOjaSGueva x"
-
-
-@pytest.fixture
-def made(tmp_path: Path) -> Head:
-    return head(tmp_path / "head")
-
-
-@pytest.fixture
-def node(tmp_path: Path, made: Head) -> Place:
-    return place(tmp_path / "node", made)
 
 
 def took(node: Place, snapshot: SignedSnapshot) -> str:

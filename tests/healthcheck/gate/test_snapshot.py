@@ -19,16 +19,6 @@ from tests.healthcheck.certify.world import Head, Place, head, place
 from tests.tries import tries
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Head:
-    return head(tmp_path / "head")
-
-
-@pytest.fixture
-def node(tmp_path: Path, made: Head) -> Place:
-    return place(tmp_path / "node", made)
-
-
 def kept(made: Head, node: Place) -> int:
     snapshot = made.publish()
     keep(snapshot.data, snapshot.signature, node.folder, node.trusted)

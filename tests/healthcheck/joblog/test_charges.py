@@ -14,7 +14,7 @@ from healthcheck.joblog.meaning import FaultDomain, Sure
 from healthcheck.joblog.read import read
 from healthcheck.model.outcome import Owner
 from tests.healthcheck.explain.cases import messages
-from tests.healthcheck.joblog.told import CLOCK, accused, cause, told
+from tests.healthcheck.joblog.told import CLOCK, accused, cause, culprit, told
 
 RECORDED = Path(__file__).parents[2] / "recordings" / "blame"
 BACKEND = ("[rank0]: torch.distributed.DistBackendError: NCCL error in: "
@@ -68,14 +68,12 @@ def test_an_exception_that_only_echoes_another_rank_is_none_of_the_programs(line
     ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 9x4)", "job-exception"),
 ])
 def test_an_error_of_the_programs_own_is_the_programs(line: str, id_: str) -> None:
-    first = cause(f"[rank3]: {line}\n")
-    assert first is not None
+    first = culprit(f"[rank3]: {line}\n")
     assert (first.meaning.id, first.meaning.owner, first.who.rank) == (id_, Owner.USER, 3)
 
 
 def test_a_wrong_call_of_nccl_is_the_programs() -> None:
-    first = cause(BACKEND.format("invalid usage (run with NCCL_DEBUG=WARN for details)"))
-    assert first is not None
+    first = culprit(BACKEND.format("invalid usage (run with NCCL_DEBUG=WARN for details)"))
     assert (first.meaning.id, first.meaning.owner, first.meaning.fault) == (
         "nccl-error-usage", Owner.USER, FaultDomain.PROGRAM)
 
@@ -83,8 +81,7 @@ def test_a_wrong_call_of_nccl_is_the_programs() -> None:
 def test_an_exception_is_the_programs_only_where_no_error_of_nccl_or_cuda_came_before_it() -> None:
     own, ecc = ("[rank5]: KeyError: 'batch'\n",
                 "[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered\n")
-    first = cause(own)
-    assert first is not None and first.meaning.id == "job-exception"
+    assert culprit(own).meaning.id == "job-exception"
     assert [charge.meaning.id for charge in told(ecc + own) if charge.cause] == ["cuda-ecc"]
     assert "job-exception" in [charge.meaning.id for charge in told(own + ecc) if charge.cause]
 
@@ -115,16 +112,14 @@ def test_a_rank_that_waited_is_no_culprit_and_its_end_is_none() -> None:
 def test_the_rank_that_began_fewer_collectives_is_the_culprit() -> None:
     late = ("[rank3]:[E1121 02:07:09.5 ProcessGroupNCCL.cpp:1834] [PG ID 0 PG GUID 0(default_pg) Rank 3] "
             "Received a dump signal. Last enqueued NCCL work: 899, last completed NCCL work: 899.\n")
-    first = cause("".join(waits(rank, 900) for rank in range(3)) + late)
-    assert first is not None
+    first = culprit("".join(waits(rank, 900) for rank in range(3)) + late)
     assert (first.meaning.id, first.who.rank) == ("absent", 3)
 
 
 def test_where_all_had_begun_the_same_the_rank_that_had_finished_the_fewest_is_the_culprit() -> None:
     text = "".join(waits(rank, 901, enqueued=905, done=900) for rank in range(7)) + waits(
         7, 900, enqueued=905, done=899)
-    first = cause(text)
-    assert first is not None
+    first = culprit(text)
     assert (first.who.rank,
             first.why) == (7, "rank 7 had finished 899 collectives while 7 ranks had finished 900")
 
@@ -168,8 +163,7 @@ def test_a_rank_that_ended_before_the_others_ran_out_of_time_is_named_by_its_end
      "c10d key-value store by key '0', but store->get('0') got error: wait timeout after 600000ms\n", 0),
 ])
 def test_the_rank_that_others_name_as_missing_is_the_culprit(text: str, rank: int) -> None:
-    first = cause(text)
-    assert first is not None
+    first = culprit(text)
     assert (first.meaning.id, first.who.rank) == ("absent", rank)
 
 
@@ -178,8 +172,7 @@ def test_a_rank_that_is_waited_for_and_waits_itself_is_no_culprit() -> None:
             "/default_pg/0//cpu//0/0\n"
             "[rank0]: torch.distributed.DistStoreError: wait timeout after 8000ms, keys: "
             "/default_pg/0//cpu//0/2\n")
-    first = cause(text)
-    assert first is not None and first.who.rank == 2
+    assert culprit(text).who.rank == 2
 
 
 @pytest.mark.parametrize("said", ["Timed out after 901 seconds waiting for clients. 3/4 clients joined.",
@@ -188,8 +181,7 @@ def test_of_those_who_never_joined_the_one_of_whom_nothing_is_heard_is_named(sai
     error = f"torch.distributed.DistStoreError: {said}\n"
     nodes = ("gpu001", "gpu002", "gpu003", "gpu004")
     heard = "".join(f"{node}: starting\n" for node in ("gpu001", "gpu002", "gpu004"))
-    first = cause(heard + f"gpu001: {error}", nodes)
-    assert first is not None
+    first = culprit(heard + f"gpu001: {error}", nodes)
     assert (first.meaning.id, first.who.node) == ("absent", "gpu003")
     # With nobody's word of the nodes, or two that are silent, none is.
     assert cause(error) is None
@@ -200,13 +192,11 @@ def test_of_ranks_that_never_joined_the_one_that_says_nothing_is_named() -> None
     text = ("[rank0]: torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 3/4 "
             "clients joined.\n" + "".join(f"gpu001:1:2 [{rank}] NCCL INFO comm 0x1 rank {rank} nranks 3 "
                                           f"cudaDev {rank} busId 1 - Init COMPLETE\n" for rank in range(3)))
-    first = cause(text)
-    assert first is not None and first.who.rank == 3
+    assert culprit(text).who.rank == 3
 
 
 def test_the_rank_that_hung_in_a_recorded_job_is_named_by_its_log_alone() -> None:
-    first = cause((RECORDED / "torchrun-recorded-hang.log").read_text())
-    assert first is not None
+    first = culprit((RECORDED / "torchrun-recorded-hang.log").read_text())
     assert (first.meaning.id, first.who.rank) == ("absent", 2)
 
 
@@ -224,8 +214,7 @@ def test_the_rank_that_hung_in_a_recorded_job_is_named_by_its_log_alone() -> Non
 def test_a_loss_that_is_no_number_has_several_possible_causes_and_silent_corruption_is_one_of_them(
     line: str,
 ) -> None:
-    first = cause(f"{line}\nTraceback (most recent call last):\n")
-    assert first is not None
+    first = culprit(f"{line}\nTraceback (most recent call last):\n")
     assert (first.sure, first.meaning.owner, first.job) == (Sure.GUESS, Owner.USER, True)
     for word in ("learning rate", "data", "overflow", "Silent data corruption", "no node is accused"):
         assert word in first.meaning.meaning
@@ -249,14 +238,13 @@ def test_an_ordinary_step_and_a_few_that_overflow_are_no_cause(line: str) -> Non
 ])
 def test_steps_that_overflow_again_and_again_are_one(line: str, times: int) -> None:
     assert cause("".join(line.format(at) + "\n" for at in range(times - 1))) is None
-    first = cause("".join(line.format(at) + "\n" for at in range(times)))
-    assert first is not None and "Silent data corruption" in first.meaning.meaning
+    first = culprit("".join(line.format(at) + "\n" for at in range(times)))
+    assert "Silent data corruption" in first.meaning.meaning
 
 
 def test_a_gpu_that_failed_comes_before_a_loss_that_is_no_number() -> None:
     text = "step 1 loss: nan\n[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
-    first = cause(text)
-    assert first is not None and first.meaning.id == "cuda-ecc"
+    assert culprit(text).meaning.id == "cuda-ecc"
 
 
 _LINES = [waits(1, 5), BACKEND.format("unhandled cuda error"), "[rank2]: ValueError: x\n",
@@ -297,13 +285,12 @@ def test_the_node_that_was_there_and_says_nothing_while_all_others_wait_is_named
     at = {0: "rack1-gpu01", 1: "rack1-gpu02", 3: "rack1-gpu04"}
     waited = "".join(f"{at[rank]}: {line}\n" for rank in at for line in waits(rank, 977).strip().split("\n"))
     there = "".join(f"rack1-gpu0{number}: step 1\n" for number in range(1, 5))
-    first = cause(there + waited)
-    assert first is not None
+    first = culprit(there + waited)
     assert (first.meaning.id, first.who.node, first.who.rank,
             first.sure) == ("absent", "rack1-gpu03", 2, Sure.LIKELY)
     # Of a node that has no line at all the log may not have been given.
     nodes = tuple(f"rack1-gpu0{number}" for number in range(1, 5))
     assert cause(waited) is None
-    first = cause(waited, nodes)
-    assert first is not None and (first.who.node, first.sure) == ("rack1-gpu03", Sure.GUESS)
+    first = culprit(waited, nodes)
+    assert (first.who.node, first.sure) == ("rack1-gpu03", Sure.GUESS)
     assert cause(waited, (*nodes, "rack1-gpu05")) is None

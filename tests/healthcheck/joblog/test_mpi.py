@@ -10,7 +10,7 @@ import pytest
 from healthcheck.joblog.model import JobEvent, JobEventKind
 from healthcheck.model.outcome import Owner
 from tests.healthcheck.explain.cases import first_line
-from tests.healthcheck.joblog.told import CLOCK, cause, log, told
+from tests.healthcheck.joblog.told import CLOCK, culprit, log, told
 
 RECORDED = Path(__file__).parents[2] / "recordings" / "blame" / "openmpi-recorded"
 
@@ -87,9 +87,8 @@ def test_a_recorded_abort_is_explained(name: str, begins: str) -> None:
 
 
 def test_a_daemon_that_was_lost_is_its_nodes_and_an_operators() -> None:
-    first = cause("ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[5,0],0] on node "
+    first = culprit("ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[5,0],0] on node "
                   "gpu001\n  Remote daemon: [[5,0],2] on node gpu003\n")
-    assert first is not None
     assert (first.who.node, first.meaning.owner) == ("gpu003", Owner.OPERATOR)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from healthcheck.joblog.meaning import Sure
-from tests.healthcheck.joblog.told import accused, cause, told
+from tests.healthcheck.joblog.told import accused, cause, culprit, told
 
 NODES = ("gpu011", "gpu012", "gpu017", "gpu018")
 
@@ -43,8 +43,7 @@ def using(node: str, address: str) -> str:
 def test_the_peer_that_several_nodes_name_is_accused_and_not_they(form: str) -> None:
     text = using("gpu017", "10.20.0.17") + retry("gpu012", "10.20.0.17", form=form) + retry(
         "gpu018", "10.20.0.17", form=form)
-    first = cause(text)
-    assert first is not None
+    first = culprit(text)
     assert (first.who.node, first.meaning.id, first.sure) == ("gpu017", "ib-retry", Sure.LIKELY)
     assert {who.node for who in first.by} == {"gpu012", "gpu018"}
 
@@ -57,8 +56,7 @@ def test_the_ranks_of_one_node_are_one_voice() -> None:
                                                              "10.20.0.17").replace(":4012:4412 [0]",
                                                                                    f":{pid}:{pid} [{pid}]")
                                                        for pid in range(8))
-    first = cause(text)
-    assert first is not None
+    first = culprit(text)
     assert (first.who.node, first.sure) == ("gpu017", Sure.GUESS)
 
 
@@ -145,8 +143,7 @@ def test_the_remote_gid_of_a_connection_that_could_not_be_made_is_the_peer() -> 
     "[10.20.0.17]:31337",
 ])
 def test_the_first_peer_that_was_lost_is_a_lead_where_nothing_else_is_known(line: str) -> None:
-    first = cause(using("gpu017", "10.20.0.17") + line)
-    assert first is not None
+    first = culprit(using("gpu017", "10.20.0.17") + line)
     assert (first.who.node, first.sure) == ("gpu017", Sure.GUESS)
 
 
@@ -166,8 +163,7 @@ def test_who_waited_for_a_connection_is_not_accused() -> None:
 def test_the_node_that_could_not_be_reached_for_the_rendezvous_is_accused() -> None:
     line = ("[rank{}]: torch.distributed.DistNetworkError: The client socket has timed out after 600000ms "
             "while trying to connect to (gpu001, 29500).\n")
-    first = cause("gpu012: " + line.format(1) + "gpu013: " + line.format(2), ("gpu001", "gpu012", "gpu013"))
-    assert first is not None
+    first = culprit("gpu012: " + line.format(1) + "gpu013: " + line.format(2), ("gpu001", "gpu012", "gpu013"))
     assert (first.who.node, first.meaning.id) == ("gpu001", "rendezvous")
 
 
@@ -187,8 +183,7 @@ def test_ucx_on_roce_names_the_peers_address() -> None:
             "exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81)\n"
             "[1732182000.123460] [gpu011:12345:0]    ib_mlx5_log.c:179  UCX  ERROR RC QP 0x1f3 wqe[5]: SEND "
             "s-e [rqpn 0x1e1 dgid=::ffff:10.20.0.17]\n")
-    first = cause(text, (), {"10.20.0.17": "gpu017"})
-    assert first is not None
+    first = culprit(text, (), {"10.20.0.17": "gpu017"})
     assert (first.who.node, first.time) == ("gpu017", 1732182000.123456)
 
 
@@ -205,8 +200,7 @@ def test_open_mpi_names_the_peer_that_it_could_not_reach() -> None:
     "0x81 hw_synd 0/0)",
 ])
 def test_a_peer_that_no_line_names_is_nobody_and_not_who_says_so(line: str) -> None:
-    first = cause(f"{line}\n", NODES)
-    assert first is not None
+    first = culprit(f"{line}\n", NODES)
     assert (first.who.label, first.sure, first.words) == ("", Sure.GUESS, "so says gpu011")
 
 
@@ -220,5 +214,5 @@ def test_the_peer_that_pytorch_repeats_of_nccls_last_error_is_accused() -> None:
 def test_an_address_that_several_ranks_lost_is_a_lead_where_no_line_tells_whose_it_is() -> None:
     said = "".join(f"[rank{rank}]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] "
                    "Connection closed by peer [10.20.0.17]:31337\n" for rank in (0, 1))
-    first = cause(said)
-    assert first is not None and (first.who.address, first.sure) == ("10.20.0.17", Sure.GUESS)
+    first = culprit(said)
+    assert (first.who.address, first.sure) == ("10.20.0.17", Sure.GUESS)

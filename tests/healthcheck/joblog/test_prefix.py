@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from healthcheck.joblog.model import JobEventKind
 from healthcheck.joblog.prefix import Prefixes
-from tests.healthcheck.joblog.told import CLOCK, cause, log
+from tests.healthcheck.joblog.told import CLOCK, culprit, log
 
 ERROR = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
 
@@ -90,8 +90,7 @@ def test_the_rank_on_a_node_becomes_the_rank_of_the_job() -> None:
 
 def test_the_first_failure_of_a_parallel_shell_names_its_node() -> None:
     text = "gpu001: step 1\ngpu002: step 1\npdsh@head: gpu002: ssh exited with exit code 255\n"
-    first = cause(text)
-    assert first is not None
+    first = culprit(text)
     assert (first.who.node, first.words) == ("gpu002", "ended with exit code 255")
 
 

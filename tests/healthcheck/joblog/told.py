@@ -26,6 +26,13 @@ def cause(text: str, nodes: tuple[str, ...] = (), addresses: Mapping[str, str] =
     return next((charge for charge in told(text, nodes, addresses) if charge.cause), None)
 
 
+def culprit(text: str, nodes: tuple[str, ...] = (), addresses: Mapping[str, str] = {}) -> Charge:
+    """The likeliest cause, of which there is one."""
+    first = cause(text, nodes, addresses)
+    assert first is not None
+    return first
+
+
 def accused(text: str, nodes: tuple[str, ...] = (), addresses: Mapping[str, str] = {}) -> str | None:
     """The node, or the address, that is accused."""
     first = cause(text, nodes, addresses)

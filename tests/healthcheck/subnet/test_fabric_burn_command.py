@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from healthcheck.subnet.cabling import CablingPlan
 from tests.command import muster
 from tests.documents import validate
+from tests.goldens import golden
 from tests.testbed import fabricoutputs, fabrictables
 from tests.testbed.ibfabric import two_tiers
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden/fabric-burn.json"
 NODES = "gpu[001-008]"
+
+
+def written(made: CablingPlan, folder: Path) -> Path:
+    """The outputs of a fabric of NDR cables, in a folder."""
+    plan = replace(made, cables=tuple(replace(cable, speed="NDR") for cable in made.cables))
+    fabrictables.write(fabricoutputs.write(plan, folder / "outputs"))
+    return folder
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    made = two_tiers(8, 4, 2)
-    plan = replace(made, cables=tuple(replace(cable, speed="NDR") for cable in made.cables))
-    fabrictables.write(fabricoutputs.write(plan, tmp_path / "outputs"))
-    return tmp_path
-
-
-def golden(document: object, path: Path) -> None:
-    if os.environ.get("MUSTER_GOLDEN") == "write":
-        path.write_text(json.dumps(document, indent=1) + "\n")
-    assert document == json.loads(path.read_text())
+    return written(two_tiers(8, 4, 2), tmp_path)
 
 
 def test_every_link_is_loaded_by_pairs_with_their_names(home: Path) -> None:
@@ -45,7 +43,7 @@ def test_the_document_is_by_its_schema_and_as_it_was(home: Path) -> None:
     done = muster("fabric", "burn", NODES, "--from", "outputs", "--format", "json", home=home)
     document = json.loads(done.stdout)
     validate(document, "fabric-burn-1")
-    golden(document, GOLDEN)
+    golden("fabric-burn.json", json.dumps(document, indent=1) + "\n")
 
 
 def test_the_table_has_what_a_launch_script_needs(home: Path) -> None:

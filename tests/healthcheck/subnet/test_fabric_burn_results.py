@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,21 +17,17 @@ from healthcheck.sweep.fabriclook import saved
 from inventory.errors import UsageError
 from tests.command import muster
 from tests.documents import validate
-from tests.healthcheck.subnet.test_fabric_burn_command import golden
-from tests.testbed import fabricoutputs, fabrictables
+from tests.goldens import golden
+from tests.healthcheck.subnet.test_fabric_burn_command import written
 from tests.testbed.ibfabric import two_tiers
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden/fabric-burn-results.json"
 BURN = ("fabric", "burn", "gpu[001-016]", "--from", "outputs")
 Rows = list[dict[str, str]]
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    made = two_tiers(16, 4, 4)
-    plan = replace(made, cables=tuple(replace(cable, speed="NDR") for cable in made.cables))
-    fabrictables.write(fabricoutputs.write(plan, tmp_path / "outputs"))
-    return tmp_path
+    return written(two_tiers(16, 4, 4), tmp_path)
 
 
 def planned(home: Path, *more: str) -> Rows:
@@ -62,7 +57,7 @@ def test_a_slow_host_is_told_apart_by_the_round_that_is_proposed(home: Path) -> 
     document = json.loads(done.stdout)
     validate(document, "fabric-burn-1")
     assert done.returncode == 1 and len(document["result"]["slow"]) == 1 and "gpu003 mlx5_0" in document["result"]["slow"][0]["link"]
-    golden(document, GOLDEN)
+    golden("fabric-burn-results.json", json.dumps(document, indent=1) + "\n")
 
 
 def test_a_pair_that_was_not_measured_is_never_proven(home: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from healthcheck.subnet.cabling import CablingPlan
+from healthcheck.subnet.cabling import CablingPlan, PlannedCable
 from healthcheck.subnet.check.findings import FabricReport, FabricRule, PlaceKind
 from healthcheck.subnet.check.seen import FabricWanted
 from healthcheck.subnet.check.whole import check_fabric
@@ -57,6 +57,16 @@ def rules(report: FabricReport) -> list[FabricRule]:
     return [one.rule for one in report.findings]
 
 
+def without(bed: Fabric, cable: PlannedCable) -> FabricReport:
+    """What is found while this cable is out."""
+    before = look(bed)
+    plant.pull(bed, cable)
+    try:
+        return checked(bed, before, look(bed))
+    finally:
+        plant.plug(bed, cable)
+
+
 def test_a_healthy_fabric_gives_nothing(bed: Fabric) -> None:
     report = checked(bed, look(bed), look(bed), FabricWanted(managers=frozenset(MANAGERS)))
     assert report.findings == () and report.exit_code == 0
@@ -65,12 +75,7 @@ def test_a_healthy_fabric_gives_nothing(bed: Fabric) -> None:
 
 @pytest.mark.slow      # beside much other work a simulated manager loses packets
 def test_an_uplink_that_is_down_is_named_with_its_leaf(bed: Fabric) -> None:
-    before, cable = look(bed), plant.uplink(bed, "leaf02")
-    plant.pull(bed, cable)
-    try:
-        report = checked(bed, before, look(bed))
-    finally:
-        plant.plug(bed, cable)
+    report = without(bed, plant.uplink(bed, "leaf02"))
     assert rules(report) == [FabricRule.UPLINKS, FabricRule.LINK]
     leaf, link = report.findings
     assert (leaf.place.kind, leaf.place.name, leaf.observed) == (PlaceKind.LEAF, "leaf02", "1 of 2 uplinks are up")
@@ -100,13 +105,7 @@ def test_a_cable_that_is_pulled_is_named_when_the_manager_has_lost_its_host_and_
 
 @pytest.mark.slow      # beside much other work a simulated manager loses packets
 def test_a_host_that_is_gone_is_named_with_the_port_where_it_should_be(bed: Fabric) -> None:
-    before, cable = look(bed), plant.host_cable(bed, "gpu011")
-    plant.pull(bed, cable)
-    try:
-        report = checked(bed, before, look(bed))
-    finally:
-        plant.plug(bed, cable)
-    (found,) = report.findings
+    (found,) = without(bed, plant.host_cable(bed, "gpu011")).findings
     assert (found.rule, found.place.nodes) == (FabricRule.HOST, ("gpu011",))
     assert "leaf02 port 3 is down (polling)" in found.observed
 

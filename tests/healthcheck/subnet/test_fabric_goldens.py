@@ -1,12 +1,11 @@
 """The whole outputs of `muster fabric diff` and `map`, of one fabric with a swap, a missing cable, a host that is off and one too many.
 
-MUSTER_GOLDEN=write writes them anew.
+MUSTER_GOLDEN=update writes them anew.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +15,10 @@ from healthcheck.subnet import plancsv
 from healthcheck.subnet.cabling import CablingPlan, PlannedCable, PlannedEnd
 from tests.command import muster
 from tests.documents import validate
+from tests.goldens import golden
 from tests.testbed import fabricoutputs
 from tests.testbed.ibfabric import two_tiers
 
-FOLDER = Path(__file__).resolve().parents[2] / "golden" / "fabric"
 PLAN = two_tiers(8, 4, 2)
 SCHEMAS = {"diff": "fabric-diff-1", "map": "fabric-map-1"}
 
@@ -50,8 +49,4 @@ def test_the_output_is_as_it_was(home: Path, command: str, form: str, code: int)
     assert (done.returncode, done.stderr) == (code, "")
     if form == "json":
         validate(json.loads(done.stdout), SCHEMAS[command])
-    golden = FOLDER / f"{command}.{form}"
-    if os.environ.get("MUSTER_GOLDEN") == "write":
-        golden.parent.mkdir(exist_ok=True)
-        golden.write_text(done.stdout)
-    assert done.stdout == golden.read_text()
+    golden(f"fabric/{command}.{form}", done.stdout)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from healthcheck.subnet.burnplan import BurnPair
 from healthcheck.subnet.burnways import BurnPort
-from healthcheck.subnet.check import hotjobspage
+from healthcheck.subnet.check import page
 from healthcheck.subnet.check.findings import FabricJobs, JobHotSpots
 from healthcheck.subnet.jobroutes import JobAtPort, JobsBy, PlacedPort, PortJobs, jobs_at
 from healthcheck.subnet.model import FabricEnd, Subnet
@@ -79,12 +79,12 @@ def test_pairs_whose_way_meets_a_switch_without_a_table_are_not_known_and_a_port
     leaving, at_spine = jobs_at(subnet, placed(TREE), [job], [FabricEnd(leaf(0), 3), FabricEnd(spine(0), 2)])
     assert (leaving.by, leaving.jobs) == (JobsBy.ROUTES, (JobAtPort("5", 0, 1, unknown=1),))
     assert (at_spine.by, at_spine.jobs) == (JobsBy.MAY, (JobAtPort("5", 1, 1),))
-    assert hotjobspage.at_port(leaving, None) == "jobs by routes: none that is known; routes of 1 node pair are not known"
+    assert page.at_port(leaving, None) == "jobs by routes: none that is known; routes of 1 node pair are not known"
 
 
 def test_a_line_names_three_jobs_and_counts_the_others() -> None:
     port = PortJobs(FabricEnd(leaf(0), 3), JobsBy.MAY, tuple(JobAtPort(str(at), 5 - at, 6) for at in range(5)))
-    assert hotjobspage.at_port(port, None) == (
+    assert page.at_port(port, None) == (
         "jobs that may pass, by topology (no forwarding table): 0 (5 of 6 node pairs), 1 (4 of 6 node pairs), 2 (3 of 6 node pairs), 2 more")
 
 
@@ -97,4 +97,4 @@ def test_a_line_names_three_jobs_and_counts_the_others() -> None:
         "job 4: 8 nodes, 2 hot ports by routes, 1 that it may pass, 1 not known, as routes are not, where 1 of its nodes are is not known"]),
 ])
 def test_what_is_not_known_is_said(found: FabricJobs, said: list[str]) -> None:
-    assert list(hotjobspage.lines(found)) == said
+    assert list(page.job_lines(found)) == said

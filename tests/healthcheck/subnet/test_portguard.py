@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.subnet.directroute import direct_route
 from healthcheck.subnet.model import FabricEnd, LinkState, Subnet
 from healthcheck.subnet.portguard import UplinkFloor, allowed, proposed, switch_end
+from healthcheck.subnet.routes import direct_route
 from tests.healthcheck.subnet.trees import Tree, host, leaf, spine
 
 TREE = Tree(3, 2, 2, 2)

@@ -509,18 +509,6 @@ def test_a_node_with_the_token_of_another_is_refused_and_the_other_is_named(serv
     assert TaskKeys(link(server, "rank", "n2"), "t").count() == 0
 
 
-def test_a_proof_that_was_overheard_is_good_for_no_other_connection(server: KeyServer) -> None:
-    _opened.append(connected(["127.0.0.1"], server.port))
-    challenge = HeadConnection(_opened[-1]).receive(5)["challenge"]
-    greeting = {"as": "rank", "node": "n1", "run": "run", "challenge": "0",
-                "proof": proof(token_of(TOKEN, "n1"), challenge, "rank", "n1")}
-    _opened.append(connected(["127.0.0.1"], server.port))
-    again = HeadConnection(_opened[-1])
-    again.receive(5)
-    again.send(greeting)
-    assert again.receive(5) == {"error": "a wrong proof"}
-
-
 def test_the_conductor_remarks_once_on_a_token_that_is_used_under_another_name() -> None:
     remarks: list[str] = []
     conductor = Conductor(LocalTransport(), [Node("n1"), Node("n2")], hosts=["127.0.0.1"], remark=remarks.append)

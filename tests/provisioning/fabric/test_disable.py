@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.store import ledger, portdisables
+from healthcheck.store import portdisables
 from healthcheck.store.file import opened
-from healthcheck.store.portdisables import DisabledPort, open_ports
 from healthcheck.subnet.join import FabricJoin
 from healthcheck.subnet.model import FabricEnd, LinkState, Subnet
 from healthcheck.triage.policy import PortPolicy
@@ -21,13 +20,9 @@ from provisioning.fabric.disable import LATE_S, PortOutcome, PortTools, settle
 from provisioning.fabric.propose import PortProposal, named, proposals
 from provisioning.fabric.route import PortAnswer, PortTarget
 from tests.healthcheck.subnet.trees import Tree, leaf
+from tests.provisioning.fabric.ports import HALF, KeptPorts, Killed, killed_at
 
 UPLINK, SECOND = FabricEnd(leaf(0), 3), FabricEnd(leaf(1), 3)
-HALF = PortPolicy(number=2, percent=100, hours=24, uplinks=1, uplinks_percent=50)
-
-
-class Killed(BaseException):
-    """As kill -9: nothing after it is done."""
 
 
 class MadeFabric:
@@ -69,11 +64,12 @@ class MadeFabric:
         return port is not None and port.physical == "disabled"
 
 
-class Bed:
+class Bed(KeptPorts):
     """A store, a made fabric, a clock that stands still."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.fabric, self.now = folder, MadeFabric(), 1_800_000_000.0
+        super().__init__(folder)
+        self.fabric = MadeFabric()
         self.held: list[str] = []
         self.refuses = ""
 
@@ -93,14 +89,6 @@ class Bed:
 
     def disable(self, end: FabricEnd = UPLINK, policy: PortPolicy = HALF) -> PortOutcome:
         return acting.disable(self.proposal(end), self.fabric.subnet, 12, self.tools(policy))
-
-    def rows(self) -> tuple[DisabledPort, ...]:
-        with opened(self.folder, make=True) as store:
-            return open_ports(store)
-
-    def ledger(self) -> list[tuple[str, str | None]]:
-        with opened(self.folder, make=True) as store:
-            return [(one.action, one.outcome) for one in ledger.lines(store)]
 
 
 @pytest.fixture
@@ -148,18 +136,10 @@ def test_whoever_is_killed_leaves_what_the_next_one_finds_out(bed: Bed, moment: 
 
 
 @pytest.mark.parametrize("step", ["begin", "asking", "held"])
-def test_killed_at_a_step_of_the_record_a_port_is_asked_at_most_once(bed: Bed, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    proposal, real = bed.proposal(), getattr(portdisables, step)
-
-    def killed(*given: object) -> object:
-        if step == "begin":
-            real(*given)
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(portdisables, step, killed)
-        with pytest.raises(Killed):
-            acting.disable(proposal, bed.fabric.subnet, 12, bed.tools())
+def test_killed_at_a_step_of_the_record_a_port_is_asked_at_most_once(bed: Bed, step: str) -> None:
+    proposal = bed.proposal()
+    with killed_at(step):
+        acting.disable(proposal, bed.fabric.subnet, 12, bed.tools())
     settle(bed.tools())
     assert len(bed.fabric.asked) == (step == "held")
     assert [row.stands for row in bed.rows()] == (["disabled"] if step == "held" else [])

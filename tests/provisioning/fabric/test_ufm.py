@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from healthcheck.cli import fabriccheck
-from healthcheck.store import ledger, portdisables
+from healthcheck.store import portdisables
 from healthcheck.store.file import opened
-from healthcheck.store.portdisables import DisabledPort, open_ports
 from healthcheck.subnet.cabling import PlannedEnd
 from healthcheck.subnet.join import FabricJoin
 from healthcheck.subnet.model import Subnet
@@ -32,24 +31,21 @@ from provisioning.fabric.propose import PortProposal, named, proposals
 from provisioning.fabric.route import PortAnswer, PortTarget
 from provisioning.fabric.ufm import UfmPorts
 from tests.command import muster
+from tests.provisioning.fabric.ports import HALF, KeptPorts, Killed, killed_at
 from tests.testbed import fabricoutputs
 from tests.testbed.ibfabric import two_tiers
 from tests.testbed.ufm import PASSWORD, TOKEN, Ufm, serving
 
 PLAN = two_tiers(8, 4, 2, uplinks=2)
-HALF = PortPolicy(number=2, percent=100, hours=24, uplinks=1, uplinks_percent=50)
 ISOLATED = "isolated by the subnet manager"
 
 
-class Killed(BaseException):
-    """As kill -9: nothing after it is done."""
-
-
-class Bed:
+class Bed(KeptPorts):
     """A store, a stand-in UFM, and a clock that stands still."""
 
     def __init__(self, folder: Path, ufm: Ufm) -> None:
-        self.folder, self.ufm, self.now = folder / "state", ufm, 1_800_000_000.0
+        super().__init__(folder / "state")
+        self.ufm = ufm
         self.port = ufm.name("leaf01", 5)
 
     def route(self, **more: Any) -> UfmPorts:
@@ -79,14 +75,6 @@ class Bed:
         one = self.proposal()
         assert one.disable.peer is not None
         return PortTarget("", one.disable.end, one.disable.peer)
-
-    def rows(self) -> tuple[DisabledPort, ...]:
-        with opened(self.folder, make=True) as store:
-            return open_ports(store)
-
-    def ledger(self) -> list[tuple[str, str | None]]:
-        with opened(self.folder, make=True) as store:
-            return [(one.action, one.outcome) for one in ledger.lines(store)]
 
 
 @pytest.fixture(params=[False, True], ids=["shows isolated ports as before", "hides what is behind isolated ports"])
@@ -172,15 +160,8 @@ def test_whoever_is_killed_leaves_what_the_next_one_finds_out(bed: Bed, moment: 
 
 @pytest.mark.parametrize("step", ["begin", "asking", "held"])
 def test_killed_at_a_step_of_the_record_a_port_is_asked_at_most_once(plain: Bed, step: str) -> None:
-    proposal, seen, real = plain.proposal(), plain.seen(), getattr(portdisables, step)
-
-    def killed(*given: object) -> object:
-        if step == "begin":
-            real(*given)
-        raise Killed
-
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(portdisables, step, killed)
+    proposal, seen = plain.proposal(), plain.seen()
+    with killed_at(step):
         acting.disable(proposal, seen, 16, plain.tools())
     settle(plain.tools())
     assert len(plain.ufm.puts()) == (step == "held")
@@ -206,12 +187,7 @@ def test_killed_at_a_step_of_the_record_of_giving_back(plain: Bed, step: str) ->
     plain.disable()
     (row,) = plain.rows()
     plain.ufm.seen.clear()
-
-    def killed(*given: object) -> None:
-        raise Killed
-
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(portdisables, step, killed)
+    with killed_at(step):
         acting.enable(row, "mended", plain.tools())
     settle(plain.tools())
     if step == "undoing":

@@ -30,8 +30,8 @@ from provisioning.bringup.pages.plan import refusals
 from provisioning.bringup.pages.progress import STANDS, BringupStatus, code, document, progress
 from provisioning.lease.runlock import alone, locked
 from tests.documents import schema
+from tests.goldens import golden
 from tests.provisioning.bringup.filled import LOGIN, NOW, OWNERS, PSU, many, place, shown, small, walked
-from tests.provisioning.bringup.pages.test_report import golden
 from tests.tries import tries
 
 SCHEMA = schema("bringup-1")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -22,9 +20,9 @@ from provisioning.bringup.pages import report
 from provisioning.bringup.pages.progress import SERIAL, trouble_of
 from provisioning.bringup.pages.report import PunchListItem, PunchListSummary
 from provisioning.bringup.pages.reporthtml import html
+from tests.goldens import golden
 from tests.provisioning.bringup.filled import GPU, NOW, PSU, place, small
 
-GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 FORMULA = ("=", "+", "-", "@")
 texts = st.text(max_size=60) | st.sampled_from(
     ["=1+1", "@SUM(1)", "-2+3", "+1", " =1", "'=1", "\t=1", "＝1", "<script>", "a,b", 'a"b', "a\r\nb",
@@ -33,14 +31,6 @@ troubles = st.builds(Trouble, texts, st.sampled_from(Owner), texts, texts, texts
 lines = st.lists(st.builds(lambda trouble, node, rack,
                            serial: report.line("os", node, NOW - 60, trouble, Node(node, rack=rack), serial),
                            troubles, texts, texts, texts), max_size=8)
-
-
-def golden(name: str, text: str) -> None:
-    """Compares with the golden file; MUSTER_GOLDEN=update writes it again, to be read in the diff."""
-    path = GOLDEN / name
-    if os.environ.get("MUSTER_GOLDEN") == "update":
-        path.write_bytes(text.encode())
-    assert text.encode() == path.read_bytes()
 
 
 @pytest.fixture(scope="module")
