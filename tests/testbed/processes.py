@@ -11,3 +11,16 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def with_environment(entry: str) -> list[int]:
+    """The processes that have this entry, NAME=VALUE, in their environment."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            entries = path.read_bytes().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+        if entry.encode() in entries:
+            found.append(int(path.parent.name))
+    return found

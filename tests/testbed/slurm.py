@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -16,6 +17,7 @@ import pytest
 
 from tests.testbed.marks import plain
 from tests.testbed.ports import free_port
+from tests.testbed.processes import with_environment
 from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
 
@@ -151,6 +153,10 @@ def slurm(folder: Path, nodes: list[str], *, partitions: dict[str, list[str]] | 
             process.kill()
         for process in bed.processes.values():
             process.wait()
+        # Jobs that still run, each under a daemon of its own, outlive the daemon that started them.
+        for pid in with_environment(f"SLURM_CONF={conf}"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def _start(bed: Slurm, name: str, *argv: str) -> None:
