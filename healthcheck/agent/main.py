@@ -239,7 +239,7 @@ def _store(
 ) -> None:
     """Writes what a run leaves; what could not be written is among `faults`."""
     try:
-        state.put_json(RECORDING, said.look)
+        state.put_json(RECORDING, said.snapshot)
         _remember(said.remember, state)
         # Counters continue after a run that could not be judged.
         state.put_json(RESULT, {"kept": (state.result() or {}).get("kept"), **said.result})

@@ -32,11 +32,11 @@ def seen(recording: Recording) -> Telemetry | None:
 
 
 def page(
-    node: Node, report: NodeReport, look: tuple[bytes, str], *, time: float, took: float, period: float,
+    node: Node, report: NodeReport, snapshot: tuple[bytes, str], *, time: float, took: float, period: float,
     bundle: str, python: str, basis: AgentBasis,
 ) -> str:
-    """The file's text; `look` is `newest.packed` of this snapshot and the earlier counters."""
-    now = newest.decoded(node.name, time, basis.rules, *look)
+    """The file's text; `snapshot` is `newest.packed` of this snapshot and the earlier counters."""
+    now = newest.decoded(node.name, time, basis.rules, *snapshot)
     rows = nodes.rows(NodeNow(node.name, node, now), time, period)
     pairs = ((family, rows.of[at]) for at, family in enumerate(nodes.FAMILIES) if family is not nodes.STALE)
     run = samples(node.name, report.state is NodeState.HEALTHY, time, basis)

@@ -11,10 +11,10 @@ from inventory.text import fit
 class AgentOutput(NamedTuple):
     """The state folder's two documents, the text for node_exporter, and the line for people or Nagios.
 
-    `remember` stores what the next run compares with; it is called once `look` is stored.
+    `remember` stores what the next run compares with; it is called once `snapshot` is stored.
     """
 
-    look: Any
+    snapshot: Any
     result: Any
     metrics: str
     line: str

@@ -154,12 +154,12 @@ def _result(data: bytes, node: Node | None) -> _Result:
     own: Node = node or from_plain(Node, result["words"])
     name, rules, bundle = (_text(result, key) for key in ("node", "rules", "bundle"))
     if result["judged"] is True:
-        look = base64.b64decode(_text(result, "look"), validate=True)
+        snapshot = base64.b64decode(_text(result, "look"), validate=True)
         machine = zlib.decompressobj()
-        machine.decompress(look, MOST)
+        machine.decompress(snapshot, MOST)
         if not machine.eof:
             raise _Unread("its recording is cut, or too long")
-        now = newest.decoded(name, when, rules, look, result["kept"])
+        now = newest.decoded(name, when, rules, snapshot, result["kept"])
     else:
         kept = json.loads(result["kept"]) if result.get("kept") else {}
         now = Newest(name, when, rules, NodeState.UNKNOWN.value, _text(result, "reason"), "agent", None, {},

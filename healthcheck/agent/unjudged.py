@@ -24,32 +24,32 @@ _WRITABLE = ("Whether the agent's newest run could write at this place (state, t
 _PERIOD = "Interval of a node's agent; a result older than two of these counts as unknown."
 
 
-def unjudged(look: CollectorReply, result: dict[str, Any], state: StateFolder, began: float) -> AgentOutput:
+def unjudged(reply: CollectorReply, result: dict[str, Any], state: StateFolder, began: float) -> AgentOutput:
     """The output of a recording for the head to judge: the raw answer,
     with the previous one for comparison."""
-    if look.stage:
-        return unknown(failed(look, result), result, f"{look.stage}: {look.reason}", "node", began)
+    if reply.stage:
+        return unknown(failed(reply, result), result, f"{reply.stage}: {reply.reason}", "node", began)
     before = state.look() or {}
-    held = {"reply": base64.b64encode(look.body).decode(), "previous_reply": before.get("reply"),
+    held = {"reply": base64.b64encode(reply.body).decode(), "previous_reply": before.get("reply"),
             "previous_time": before.get("time")}
     return unknown(dict(result, **held), result, f"judged at home: Python {result['python']} records only",
                    "muster", began)
 
 
-def failed(look: CollectorReply, result: dict[str, Any]) -> dict[str, Any]:
+def failed(reply: CollectorReply, result: dict[str, Any]) -> dict[str, Any]:
     """The document of a failed recording."""
     return dict(result, recording={"schema": "muster.recording/1", "node": result["node"],
-                                   "received": look.received,
-                                   "failure": {"stage": look.stage, "reason": look.reason}})
+                                   "received": reply.received,
+                                   "failure": {"stage": reply.stage, "reason": reply.reason}})
 
 
 def unknown(
-    look: dict[str, Any], result: dict[str, Any], reason: str, origin: str, began: float,
+    snapshot: dict[str, Any], result: dict[str, Any], reason: str, origin: str, began: float,
 ) -> AgentOutput:
-    """The output of an unknown state; `look` is the document for the head."""
+    """The output of an unknown state; `snapshot` is the document for the head."""
     whole = dict(result, judged=False, state="unknown", reason=reason, origin=origin, code=3, nagios=3,
                  counts={})
-    return AgentOutput(dict(look, judged=False), whole,
+    return AgentOutput(dict(snapshot, judged=False), whole,
                        page(result["node"], result["time"], result["period"]),
                        fit([reason], LINE, f"{result['node']}: unknown: "),
                        nagios(3, lambda most, head: fit([reason], most, head), {}, time.time() - began),

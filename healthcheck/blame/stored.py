@@ -82,7 +82,7 @@ def stored_evidence(store: Store, window: JobWindow) -> StoreEvidence:
     evidence += _done(store, window)
     evidence += _watched(store, window)
     evidence += _fabric(store, window)
-    unmeasured = [*_unlooked(sweeps, window),
+    unmeasured = [*_without_snapshot(sweeps, window),
                   *(f"{listed(sorted(set(names)), 3)}: {reason}" for reason, names in sorted(blind.items()))]
     seen = sorted(node for node in window.nodes if sweeps.get(node))
     looked = (f"sweeps of {len(seen)} of {len(window.nodes)} nodes",) if seen else ()
@@ -117,8 +117,8 @@ def _boots(store: Store, window: JobWindow) -> Mapping[str, Sequence[tuple[float
     return found
 
 
-def _problem(problem: Problem, looks: Sequence[float], window: JobWindow) -> Evidence:
-    after = max((time for time in looks if time < problem.began), default=window.start - BEFORE)
+def _problem(problem: Problem, snapshots: Sequence[float], window: JobWindow) -> Evidence:
+    after = max((time for time in snapshots if time < problem.began), default=window.start - BEFORE)
     by = problem.began
     weight = next((weight for glob, weight in _WEIGHTS if fnmatchcase(problem.rule, glob)), Weight.ODD)
     if problem.severity != Severity.CRITICAL.value and weight is not Weight.USER:
@@ -135,8 +135,8 @@ def _problem(problem: Problem, looks: Sequence[float], window: JobWindow) -> Evi
                     group=problem.rule)
 
 
-def _unreached(problem: Problem, looks: Sequence[float]) -> Evidence:
-    before = max((time for time in looks if time < problem.began), default=None)
+def _unreached(problem: Problem, snapshots: Sequence[float]) -> Evidence:
+    before = max((time for time in snapshots if time < problem.began), default=None)
     return Evidence(problem.node, Weight.LOST, "could not be reached", "sweep",
                     before if before is not None else problem.began, problem.began, problem.reason[:_LONGEST],
                     Owner.OPERATOR, "Look at its console and its BMC's event log.", sure=False,
@@ -215,7 +215,7 @@ def _incidents(store: Store, window: JobWindow) -> Iterator[SharedPlace]:
             yield SharedPlace("incident", f"{kind} {cause}", frozenset(json.loads(nodes)), why, Owner(owner))
 
 
-def _unlooked(sweeps: Mapping[str, Sequence[float]], window: JobWindow) -> Iterator[str]:
+def _without_snapshot(sweeps: Mapping[str, Sequence[float]], window: JobWindow) -> Iterator[str]:
     """Nodes without a sweep during or after the job."""
     never = sorted(node for node in window.nodes if not sweeps.get(node))
     if never:

@@ -69,9 +69,9 @@ def of_store(store: Store, nodes: Collection[str]) -> Stood:
     """What the newest snapshots in the store show of these nodes. Raises StoreError."""
     standings = {name: NodeStanding(0.0, missing="the store has no snapshot of it") for name in sorted(nodes)}
     rules: set[str] = set()
-    for name, time, digest, look, counters in newest.rows(store):
+    for name, time, digest, snapshot, counters in newest.rows(store):
         if name in standings:
-            standings[name] = _of_newest(newest.decoded(name, time, digest, look, counters))
+            standings[name] = _of_newest(newest.decoded(name, time, digest, snapshot, counters))
             rules.add(digest)
     return Stood("the store's newest snapshots", ", ".join(sorted(rules)), standings)
 

@@ -228,9 +228,9 @@ def _of_sweep(folder: str, nodes: str | None, sku: str | None, notes: LearningNo
     if missing := wanted - {node.name for node in manifest.nodes}:
         raise UsageError(f"--replay {folder}: contains no recording of {min(missing)}")
     skus = {node.name: sku or node.sku or manifest.default_sku or "" for node in manifest.nodes}
-    for look, _ in recordings(Path(folder), manifest):
-        if look.node in wanted:
-            yield from digests_from_recording(look, skus[look.node], notes)
+    for reading, _ in recordings(Path(folder), manifest):
+        if reading.node in wanted:
+            yield from digests_from_recording(reading, skus[reading.node], notes)
 
 
 def _swept(
@@ -250,6 +250,6 @@ def _swept(
     skus = {node.name: sku or node.sku or "" for node in chosen}
     with progress(len(chosen), "baseline learn") as bar:
         for answer in transport.run(list(chosen), program.build(asked, nvml=False), limits):
-            look = reply.within(reply.decode(answer, limit=limits.reply_bytes), asked)
-            bar.done(look.node, look.host is not None)
-            yield from digests_from_recording(look, skus[look.node], notes)
+            reading = reply.within(reply.decode(answer, limit=limits.reply_bytes), asked)
+            bar.done(reading.node, reading.host is not None)
+            yield from digests_from_recording(reading, skus[reading.node], notes)

@@ -50,9 +50,9 @@ def of_files(names: Sequence[str], nodes: Collection[str], near: float, rules: s
         data, caveats = _read(file)
         given.unmeasured += [f"{name}: {caveat}" for caveat in caveats]
         text = data[:MOST_BYTES].decode("utf-8", "replace")
-        look = _recording(data, file)
-        if look is not None or looks_like(text):
-            given.kernel.append((node, name, look if look is not None else text))
+        snapshot = _recording(data, file)
+        if snapshot is not None or looks_like(text):
+            given.kernel.append((node, name, snapshot if snapshot is not None else text))
         elif timeless(text):
             given.unmeasured.append(f"kernel log {name}: its times count from boot; give dmesg -T, "
                                     "journalctl -k, or muster record")

@@ -68,13 +68,14 @@ def burn(
     """
     from healthcheck.subnet import burnpage, burnresultpage, burnresults
     from healthcheck.subnet.burnplanes import planes
-    from healthcheck.sweep import fabriclook
+    from healthcheck.sweep import fabricoutput
 
     chosen, known = _nodes(nodes, usual_inventory(inventory))
     if since is not None and results is None:
         raise UsageError("--since goes with --results FILE")
     folder = since if since is not None else source
-    subnets = [subnet for look in fabriclook.saved(Path(folder)) if not (subnet := look.subnet()).ethernet]
+    subnets = [subnet for output in fabricoutput.saved(Path(folder))
+               if not (subnet := output.subnet()).ethernet]
     if not subnets:
         raise UsageError(f"{folder}: LLDP shows no routes, of which a burn is planned")
     try:
@@ -87,7 +88,7 @@ def burn(
         _show(fmt, burnpage.document(made, share, code), burnpage.numbered(made), burnpage.lines(made))
         return code
     rows = burnresults.read(text_of("--results", results), results)
-    after = ({look.name: look.subnet().counters for look in fabriclook.saved(Path(source))}
+    after = ({output.name: output.subnet().counters for output in fabricoutput.saved(Path(source))}
              if since is not None else None)
     judged = burnresults.judge(made, rows, results, after)
     last = max([row.round for row in rows] + [number for _, number, _ in burnpage.numbered(made)], default=0)

@@ -95,7 +95,7 @@ def check(
     from healthcheck.subnet.check import page
     from healthcheck.subnet.check.seen import FabricWanted, SeenSubnet
     from healthcheck.subnet.check.whole import check_fabric
-    from healthcheck.sweep import fabriclook
+    from healthcheck.sweep import fabricoutput
     from healthcheck.triage.fabriclots import lots_seen, with_lots
     from healthcheck.triage.partslist import by_guid
 
@@ -112,11 +112,11 @@ def check(
     listed_lots = delivered(delivery)
     known = usual_inventory(inventory)
     folder = state_dir(state)
-    looks = looked(node, devices, ufm, lldp, source, known,
+    outputs = looked(node, devices, ufm, lldp, source, known,
                    tables or ask_jobs or jobs_from is not None)
     if save is not None:
-        fabriclook.save(looks, Path(save))
-    subnets = [(look.subnet(), look.time) for look in looks]
+        fabricoutput.save(outputs, Path(save))
+    subnets = [(output.subnet(), output.time) for output in outputs]
     before = of_folder(Path(since)) if since is not None else \
         kept(folder, subnets) if source is None else {}
     joined = joined_adapters([subnet for subnet, _ in subnets], known, folder, rules)
@@ -171,12 +171,12 @@ def by_job(report: FabricReport, seen: Sequence[SeenSubnet], listed: Sequence[Jo
 def of_folder(folder: Path) -> Mapping[str, CountedBefore]:
     """The sample in earlier saved outputs, by subnet."""
     from healthcheck.subnet.samples import sample
-    from healthcheck.sweep import fabriclook
+    from healthcheck.sweep import fabricoutput
 
     found = {}
-    for look in fabriclook.saved(folder):
-        if look.time is not None and (made := sample(look.subnet(), look.time)) is not None:
-            found[look.name] = made
+    for output in fabricoutput.saved(folder):
+        if output.time is not None and (made := sample(output.subnet(), output.time)) is not None:
+            found[output.name] = made
     return found
 
 

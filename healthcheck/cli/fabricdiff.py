@@ -53,8 +53,8 @@ def diff(
     for one in faults(planned):
         if one.kind in (FaultOfPlan.PORT_TWICE, FaultOfPlan.SAME_DEVICE, FaultOfPlan.UNKNOWN_DEVICE):
             raise UsageError(f"{plan}: {one.subject}: {one.what}")
-    looks = looked(node, devices, ufm, lldp, source, usual_inventory(inventory))
-    found = compare(planned, seen_cabling(planned, looks, state))
+    outputs = looked(node, devices, ufm, lldp, source, usual_inventory(inventory))
+    found = compare(planned, seen_cabling(planned, outputs, state))
     if fmt == "json":
         click.echo(json.dumps(diffpage.document(found, planned), indent=1))
     elif fmt == "csv":

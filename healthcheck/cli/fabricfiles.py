@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from healthcheck.subnet.cabling import CablingPlan
     from healthcheck.subnet.join import FabricJoin
     from healthcheck.subnet.model import Subnet
-    from healthcheck.sweep.fabriclook import FabricLook
+    from healthcheck.sweep.fabricoutput import FabricOutput
     from inventory.model import Inventory, Node, PortPlan
 
 PLAN: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
@@ -74,10 +74,10 @@ def sources(command: Callable[..., Any]) -> Callable[..., Any]:
 def looked(
     node: str | None, devices: Sequence[str], ufm: UfmAsked, lldp: str | None, source: str | None,
     known: Inventory | None, tables: bool = False,
-) -> tuple[FabricLook, ...]:
+) -> tuple[FabricOutput, ...]:
     """The outputs that these options name, with `tables` NODE's forwarding tables, too. Raises UsageError
     where they do not go together, or a node is not reached, UfmError where a UFM does not answer."""
-    from healthcheck.sweep import fabriclook, ufmlook
+    from healthcheck.sweep import fabricoutput, ufmoutput
 
     live = node is not None or lldp is not None or bool(ufm)
     if live == (source is not None):
@@ -87,17 +87,17 @@ def looked(
     if devices and node is None:
         raise UsageError("--via goes with NODE")
     if source is not None:
-        return fabriclook.saved(Path(source))
+        return fabricoutput.saved(Path(source))
     found = (asked(node, known, devices, tables) if node is not None
-             else ufmlook.ask(ufm.rests()) if ufm else ())
+             else ufmoutput.ask(ufm.rests()) if ufm else ())
     return (*found, _neighbours(lldp, known, beside=bool(found))) if lldp is not None else found
 
 
 def asked(name: str, known: Inventory | None, devices: Sequence[str],
-          tables: bool = False) -> tuple[FabricLook, ...]:
+          tables: bool = False) -> tuple[FabricOutput, ...]:
     """The outputs on one node, with `tables` the forwarding tables, too; without an inventory, by its name in
     ssh_config."""
-    from healthcheck.sweep import fabriclook
+    from healthcheck.sweep import fabricoutput
     from inventory.transport.remote import RemoteTransport
 
     for device in devices:
@@ -107,28 +107,28 @@ def asked(name: str, known: Inventory | None, devices: Sequence[str],
     if len(chosen) != 1:
         raise UsageError(f"{clean(name, 60)}: names {len(chosen)} nodes, expected one that sees the fabric")
     through = tuple(devices) or ("",)
-    looks = tuple(fabriclook.ask(chosen[0], RemoteTransport(), through))
-    return fabriclook.ask_tables(looks, chosen[0], RemoteTransport(), through) if tables else looks
+    looks = tuple(fabricoutput.ask(chosen[0], RemoteTransport(), through))
+    return fabricoutput.ask_tables(looks, chosen[0], RemoteTransport(), through) if tables else looks
 
 
-def _neighbours(names: str, known: Inventory | None, *, beside: bool) -> FabricLook:
+def _neighbours(names: str, known: Inventory | None, *, beside: bool) -> FabricOutput:
     """What lldpd on these nodes says; `beside` another fabric it has a name of its own."""
-    from healthcheck.sweep import fabriclook
+    from healthcheck.sweep import fabricoutput
     from inventory.transport.remote import RemoteTransport
 
-    found = fabriclook.ask_neighbours(_chosen(names, known), RemoteTransport())
+    found = fabricoutput.ask_neighbours(_chosen(names, known), RemoteTransport())
     if not found.outputs:
         more = f" ({len(found.missing)} nodes)" if len(found.missing) > 1 else ""
         raise UsageError(f"--lldp {clean(names, 60)}: no node tells its neighbours: {found.missing[0]}{more}"
                          if found.missing else f"--lldp {clean(names, 60)}: names no node")
-    return replace(found, name=fabriclook.ETHERNET) if beside else found
+    return replace(found, name=fabricoutput.ETHERNET) if beside else found
 
 
 def _chosen(names: str, known: Inventory | None) -> list[Node]:
     return list(select(known if known is not None else from_names(names), names))
 
 
-def seen_cabling(plan: CablingPlan, looks: Sequence[FabricLook], state: str | None) -> CabledFabric:
+def seen_cabling(plan: CablingPlan, looks: Sequence[FabricOutput], state: str | None) -> CabledFabric:
     """What outputs show, by the names of the plan: adapters by the node GUIDs that nodes in the store state,
     else by what they call themselves."""
     from healthcheck.subnet.seencabling import cabled

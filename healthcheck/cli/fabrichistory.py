@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from healthcheck.cli.ufmoptions import UfmAsked
     from healthcheck.subnet.readers.ufmevents import UfmEvents
-    from healthcheck.sweep.fabriclook import FabricLook, ToolOutput
+    from healthcheck.sweep.fabricoutput import FabricOutput, ToolOutput
     from healthcheck.sweep.ufmrest import UfmRest
 
 
@@ -67,7 +67,7 @@ def history(
     from healthcheck.subnet import historypage, linkhistory
     from healthcheck.subnet.check.seen import SeenSubnet
     from healthcheck.subnet.readers import ufmevents
-    from healthcheck.sweep import fabriclook
+    from healthcheck.sweep import fabricoutput
 
     if not ufm and (source is None or not files):
         raise UsageError("give --from FOLDER and --events FILE, or --ufm URL")
@@ -78,8 +78,8 @@ def history(
     rests = ufm.rests() if ufm else ()
     asked = tuple(_asked(one, source is None, not files, several=len(rests) > 1) for one in rests)
     if save is not None:
-        fabriclook.save([look for look, _ in asked], Path(save))
-    looks = fabriclook.saved(Path(source)) if source is not None else [look for look, _ in asked]
+        fabricoutput.save([look for look, _ in asked], Path(save))
+    looks = fabricoutput.saved(Path(source)) if source is not None else [look for look, _ in asked]
     subnets = [subnet for look in looks if not (subnet := look.subnet()).ethernet]
     if not subnets:
         raise UsageError(f"{clean(source)}: UFM sees InfiniBand, and only Ethernet is there")
@@ -115,15 +115,15 @@ def history(
     return shown.exit_code
 
 
-def _asked(ufm: UfmRest, ports: bool, events: bool, *, several: bool) -> tuple[FabricLook, ToolOutput]:
+def _asked(ufm: UfmRest, ports: bool, events: bool, *, several: bool) -> tuple[FabricOutput, ToolOutput]:
     """What UFM is asked for, as one look, and its events. Raises UfmError."""
-    from healthcheck.sweep import ufmlook
-    from healthcheck.sweep.fabriclook import FabricLook, ToolOutput
+    from healthcheck.sweep import ufmoutput
+    from healthcheck.sweep.fabricoutput import FabricOutput, ToolOutput
 
-    name = ufmlook.name_of(ufm) if several else ""
-    look = replace(ufmlook.ask([ufm])[0], name=name) if ports else FabricLook(name, {}, time.time())
-    found = ufmlook.events(ufm) if events else ToolOutput("[]")
-    more = {ufmlook.EVENTS: found} if events else {}
+    name = ufmoutput.name_of(ufm) if several else ""
+    look = replace(ufmoutput.ask([ufm])[0], name=name) if ports else FabricOutput(name, {}, time.time())
+    found = ufmoutput.events(ufm) if events else ToolOutput("[]")
+    more = {ufmoutput.EVENTS: found} if events else {}
     return replace(look, outputs={**look.outputs, **more}), found
 
 

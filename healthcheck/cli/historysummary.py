@@ -68,9 +68,9 @@ def _skus(store: Store, nodes: Mapping[str, Node]) -> dict[str, str]:
     """The SKU from the inventory, else from the newest snapshot."""
     from healthcheck.store.newest import decoded, rows
 
-    looks = (decoded(*row) for row in rows(store))
+    snapshots = (decoded(*row) for row in rows(store))
     named = {name: node.sku for name, node in nodes.items() if node.sku is not None}
-    return {look.node: look.sku or "" for look in looks} | named
+    return {snapshot.node: snapshot.sku or "" for snapshot in snapshots} | named
 
 
 grouped: Mapping[str, Callable[[Store, Mapping[str, Node]], dict[str, str]]] = {"rack": _racks, "sku": _skus}

@@ -328,7 +328,7 @@ def _sweep(setup: _Setup, serving: list[Node], ruleset: Ruleset) -> int:
     if lacking:
         click.echo("\nSKUs: a SKU says what a kind of machine should show, such as eight GPUs")
         basis = {report.node: report.sku_basis for report in outcome.assessed.reports}
-        if give_skus(setup.place, [look for look, _ in kept.looks], basis, lacking, ruleset, setup.rules,
+        if give_skus(setup.place, [one for one, _ in kept.snapshots], basis, lacking, ruleset, setup.rules,
                      dt.date.today().isoformat(), asker(setup.accept_skus, setup.interactive)):
             plan = planned(ruleset_of(setup.rules))
             outcome = sweep.judged_again(plan, outcome, kept)

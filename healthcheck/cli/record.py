@@ -178,9 +178,9 @@ def _sweep(
     kept = MemorySaver()
     sweep.live(plan, transport, sweep.limits(timeout, 1, plan.nodes), progress(1, "record", quiet=True),
                snapshots=Earlier(state_dir(state)), saver=kept, repairs=words_in(state_dir(state)))
-    if kept.manifest is None or not kept.looks or kept.manifest.partial:
+    if kept.manifest is None or not kept.snapshots or kept.manifest.partial:
         raise KeyboardInterrupt
-    return *kept.looks[0], kept.manifest
+    return *kept.snapshots[0], kept.manifest
 
 
 def _differences(

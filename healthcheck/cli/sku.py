@@ -155,10 +155,10 @@ def learn(
         if local or inventory is not None or timeout is not None:
             raise UsageError(
                 "--from-save touches no node: --local, --inventory and --timeout do not go with it")
-        looks, manifest = _saved(from_save, nodes)
+        snapshots, manifest = _saved(from_save, nodes)
     else:
-        looks, manifest = _swept(nodes, inventory, local, timeout, fanout, ruleset)
-    proposal = propose(looks, ruleset)
+        snapshots, manifest = _swept(nodes, inventory, local, timeout, fanout, ruleset)
+    proposal = propose(snapshots, ruleset)
     for each in fold_reasons(proposal.left_out.items()):
         click.echo(f"muster: not learned from {each.names}: {each.text}", err=True)
     chosen = name or (f"{proposal.parent.name}-site" if proposal.parent is not None else "site")
@@ -196,14 +196,14 @@ def _saved(folder: str, nodes: str | None) -> tuple[list[Recording], SweepManife
     from healthcheck.sweep.saved import load_manifest, recordings
 
     manifest = load_manifest(Path(folder))
-    looks = [look for look, _ in recordings(Path(folder), manifest)]
+    snapshots = [snapshot for snapshot, _ in recordings(Path(folder), manifest)]
     if nodes is not None:
         wanted = {node.name for node in from_names(nodes)}
-        missing = wanted - {look.node for look in looks}
+        missing = wanted - {snapshot.node for snapshot in snapshots}
         if missing:
             raise UsageError(f"--from-save {folder}: contains no recording of {min(missing)}")
-        looks = [look for look in looks if look.node in wanted]
-    return looks, manifest
+        snapshots = [snapshot for snapshot in snapshots if snapshot.node in wanted]
+    return snapshots, manifest
 
 
 def _swept(
@@ -225,4 +225,4 @@ def _swept(
     if kept.manifest is None or kept.manifest.partial:
         raise KeyboardInterrupt
     order = {node.name: at for at, node in enumerate(plan_nodes)}
-    return sorted((look for look, _ in kept.looks), key=lambda look: order[look.node]), kept.manifest
+    return sorted((one for one, _ in kept.snapshots), key=lambda one: order[one.node]), kept.manifest

@@ -46,17 +46,17 @@ def explain_one(document: Any, name: str, ruleset: Ruleset) -> RawExplanation:
 def explain_sweep(folder: Path, ruleset: Ruleset) -> RawExplanation:
     """The same for a folder from `muster check --save`; UsageError for anything else."""
     manifest = load_manifest(folder)
-    looks = list(recordings(folder, manifest))
-    causes, unread = _of(looks, manifest.nodes, manifest.default_sku, ruleset)
+    snapshots = list(recordings(folder, manifest))
+    causes, unread = _of(snapshots, manifest.nodes, manifest.default_sku, ruleset)
     partial = ["the sweep was interrupted"] if manifest.partial else []
     return RawExplanation(causes, partial + unread,
-                          f"a sweep of {len(looks)} nodes, {clean(manifest.started, 40)}")
+                          f"a sweep of {len(snapshots)} nodes, {clean(manifest.started, 40)}")
 
 
-def _of(looks: list[tuple[Recording, Recording | None]], nodes: tuple[Node, ...], sku: str | None,
+def _of(snapshots: list[tuple[Recording, Recording | None]], nodes: tuple[Node, ...], sku: str | None,
         ruleset: Ruleset) -> tuple[list[Cause], list[str]]:
     assessment = Assessment(nodes, ruleset, sku)
-    for recording, previous in looks:
+    for recording, previous in snapshots:
         assessment.add(recording, previous)
     rules = {rule.id: rule for rule in ruleset.rules}
     causes: list[Cause] = []

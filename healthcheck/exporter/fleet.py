@@ -93,11 +93,11 @@ class Process:
     sweeper: tuple[bool, int] | None = None
 
 
-def probes(looks: Iterable[tuple[tuple[str, ...], tuple[str, ...], Sequence[float]]]) -> Iterator[Sample]:
+def probes(snapshots: Iterable[tuple[tuple[str, ...], tuple[str, ...], Sequence[float]]]) -> Iterator[Sample]:
     """Outcome and duration of each probe over these snapshots, each as (ids, outcomes, seconds)."""
     outcomes: dict[tuple[str, str], int] = defaultdict(int)
     seconds: dict[str, list[float]] = defaultdict(list)
-    for ids, ended_so, took in looks:
+    for ids, ended_so, took in snapshots:
         for probe, outcome, each in zip(ids, ended_so, took, strict=True):
             if probe in seconds or len(seconds) < _MOST_PROBES:
                 outcomes[probe, outcome] += 1

@@ -11,7 +11,7 @@ from healthcheck.facts.gpu import gpus
 from healthcheck.facts.hca import hcas
 from healthcheck.facts.nvme import nvmes
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured, reading
-from healthcheck.model.firmware import MOST_COMPONENTS, SWEEP, ComponentVersion, FirmwareLook
+from healthcheck.model.firmware import MOST_COMPONENTS, SWEEP, ComponentVersion, FirmwareReading
 from inventory.text import clean
 
 # By kind: the fact, the word before a place, the field that names the place, and that of the version.
@@ -21,7 +21,7 @@ _PARTS: tuple[tuple[str, Callable[..., Any], str, str, str], ...] = (
 _MOST = 80
 
 
-def firmware_look(captures: Captures) -> FirmwareLook:
+def firmware_reading(captures: Captures) -> FirmwareReading:
     """What of it was read. A kind is whole where every component of it was seen in its place, whether or not
     its version was."""
     board = build_fact(BY_BUILDER[firmware], captures)
@@ -37,7 +37,7 @@ def firmware_look(captures: Captures) -> FirmwareLook:
         if complete and None not in found:
             whole.add(kind)
         versions += [one for one in found if one is not None]
-    return FirmwareLook(maker, tuple(versions), frozenset(whole))
+    return FirmwareReading(maker, tuple(versions), frozenset(whole))
 
 
 def _of_kind(

@@ -226,7 +226,7 @@ def _lacking(
     if not lacking:
         return
     names = tuple(node.name for node, _ in lacking)
-    newest = snapshot.newest_look()
+    newest = snapshot.newest_snapshot()
     if snapshot.made - newest > policy.fresh:
         if policy.muster == ALLOW and snapshot.made - newest <= policy.grace:
             ago = span(snapshot.made - newest)

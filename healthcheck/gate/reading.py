@@ -71,7 +71,7 @@ class GateSnapshot:
                     found.setdefault(group, []).append(name)
         return found
 
-    def newest_look(self) -> int:
+    def newest_snapshot(self) -> int:
         """When any node was last checked, in unix seconds; 0 if never."""
         if self._lines is None:
             looked = [entry.get("looked") for entry in self._entries.values() if isinstance(entry, dict)]

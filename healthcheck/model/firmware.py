@@ -32,7 +32,7 @@ class ComponentVersion:
 
 
 @dataclass(frozen=True)
-class FirmwareLook:
+class FirmwareReading:
     """What one look reported: `maker` is the machine's, "" where it is not known; `whole` the kinds of which
     every component was seen. Versions have no times yet: the store gives them the look's."""
 

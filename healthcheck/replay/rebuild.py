@@ -202,7 +202,7 @@ class Rebuilt:
         they were as many as the policy asks for.
         """
         found: dict[tuple[float, int], RequalifySnapshot] = {}
-        for time, state, measured in self._record.looks.get(node, ()):
+        for time, state, measured in self._record.snapshots.get(node, ()):
             if began <= time and self._sweeps.known(time) <= now:
                 found[time, 0] = RequalifySnapshot(time, state, measured)
         wanted = self._policy.requalify.sweeps

@@ -136,7 +136,7 @@ class StoreHistory:
     seats: dict[str, list[PastSeat]] = field(default_factory=lambda: defaultdict(list))
     chassis: dict[str, list[PastSeat]] = field(default_factory=lambda: defaultdict(list))
     boots: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    looks: dict[str, list[tuple[float, str, frozenset[str]]]] = field(
+    snapshots: dict[str, list[tuple[float, str, frozenset[str]]]] = field(
         default_factory=lambda: defaultdict(list))
     states: dict[str, list[PastState]] = field(default_factory=lambda: defaultdict(list))
     parts: list[PastSeat] = field(default_factory=list)
@@ -176,7 +176,7 @@ def read(store: Store, profile: str, since: float) -> StoreHistory:
     for name, time, state, measured in store.rows(
             "SELECT name, time, state, measured FROM look JOIN node ON node.id = look.node "
             "WHERE profile = ? ORDER BY name, time", profile):
-        found.looks[name].append((time, state, frozenset(json.loads(measured))))
+        found.snapshots[name].append((time, state, frozenset(json.loads(measured))))
     for name, *values in store.rows("SELECT name, state, began, seen, ended FROM spell "
                                     "JOIN node ON node.id = spell.node ORDER BY name, began"):
         found.states[name].append(PastState(*values))

@@ -91,8 +91,8 @@ def changes(record: StoreHistory) -> dict[str, list[float]]:
         found[name] += [was.began for was in states]
     for name, boots in record.boots.items():
         found[name] += boots
-    for name, looks in record.looks.items():
-        found[name] += [time for time, _, _ in looks]
+    for name, snapshots in record.snapshots.items():
+        found[name] += [time for time, _, _ in snapshots]
     for name, repairs in record.repairs.items():
         found[name] += [one.time for one in repairs]
     for name, rmas in record.rmas.items():

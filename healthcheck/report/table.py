@@ -119,12 +119,12 @@ def _print_gpuless(page: TextPage, reports: Sequence[NodeReport], fold: Fold) ->
 
 def _print_difference(page: TextPage, reports: Sequence[NodeReport], fold: Fold) -> None:
     """The nodes that differ from the majority, and in which rules."""
-    looks = {report.node: _signature(report) for report in reports}
-    measured = [looks[report.node] for report in reports if report.results]
+    snapshots = {report.node: _signature(report) for report in reports}
+    measured = [snapshots[report.node] for report in reports if report.results]
     if not measured:
         return
     usual, number = Counter(measured).most_common(1)[0]
-    different = [node for node, signature in looks.items() if signature != usual]
+    different = [node for node, signature in snapshots.items() if signature != usual]
     if not different or 2 * number <= len(reports):
         return
     page.gap()
@@ -132,7 +132,7 @@ def _print_difference(page: TextPage, reports: Sequence[NodeReport], fold: Fold)
     page.line((f"{who} from the other {number}, in this:", "bold"))
     ways: dict[str, list[str]] = {}
     for node in different:
-        own = looks[node]
+        own = snapshots[node]
         ids = sorted(
             {rule for rule, status in (own if any(not status for _, status in own) else own ^ usual)})
         ways.setdefault(", ".join(ids), []).append(node)

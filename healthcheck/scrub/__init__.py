@@ -46,13 +46,13 @@ def scrub(
     """The same thing has the same stand-in throughout. `hosts` and `users` are names known beforehand;
     `key` is random, and not kept."""
     both = [recording, *([previous] if previous is not None else [])]
-    haystack = "\n".join(text for look in both for text in records.texts(look))
+    haystack = "\n".join(text for snapshot in both for text in records.texts(snapshot))
     replacements = StandIns(key, haystack)
     scrubber = Scrubber(learned(both, node, hosts, users, haystack), replacements, records.own_name(node),
                         TABLE, LATE)
     allowance = Allowance(replacements)
-    made = [records.recording(scrubber, look) for look in both]
-    shown = [records.allowed(allowance, look) for look in made]
+    made = [records.recording(scrubber, snapshot) for snapshot in both]
+    shown = [records.allowed(allowance, snapshot) for snapshot in made]
     return Scrubbed(shown[0], shown[1] if previous is not None else None, records.node(scrubber, node),
                     dict(replacements.counts), allowance.kept)
 

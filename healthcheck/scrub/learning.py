@@ -18,16 +18,16 @@ from inventory.model import Node
 
 
 def learned(
-    looks: Sequence[Recording], node: Node, hosts: Iterable[str], users: Iterable[str], haystack: str,
+    snapshots: Sequence[Recording], node: Node, hosts: Iterable[str], users: Iterable[str], haystack: str,
 ) -> SensitiveNames:
     """The names in these snapshots, whose texts are in `haystack`, and those of the
     inventory and known ones."""
     names = SensitiveNames()
     names.learn_host(node.name)
-    for look in looks:
-        if look.host is not None:
-            names.learn_host(look.host.hostname)
-        for name, capture in look.captures.items():
+    for snapshot in snapshots:
+        if snapshot.host is not None:
+            names.learn_host(snapshot.host.hostname)
+        for name, capture in snapshot.captures.items():
             for document in _json_lines(capture.text):
                 _docker(names, document) if name == "docker.info" else _ids(names, document)
             for path, entry in capture.files.items():

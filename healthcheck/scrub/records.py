@@ -22,17 +22,17 @@ def own_name(node: Node) -> str:
     return node.name.lower().partition(".")[0]
 
 
-def recording(scrubber: Scrubber, look: Recording) -> Recording:
+def recording(scrubber: Scrubber, snapshot: Recording) -> Recording:
     """The recording with all text scrubbed; outcomes, exits, sizes and times stay."""
-    failure = look.failure
+    failure = snapshot.failure
     if failure is not None:
         failure = Failure(failure.stage, scrubber.text(failure.reason))
-    host = look.host
+    host = snapshot.host
     if host is not None:
         host = Host(scrubber.host(host.hostname), scrubber.opaque("boot id", host.boot_id), host.time,
                     host.uid, scrubber.text(host.python), host.machine, host.cpu_s)
-    captures = {name: _capture(scrubber, name, capture) for name, capture in look.captures.items()}
-    return Recording(NODE, look.received, host, failure, captures)
+    captures = {name: _capture(scrubber, name, capture) for name, capture in snapshot.captures.items()}
+    return Recording(NODE, snapshot.received, host, failure, captures)
 
 
 def _capture(scrubber: Scrubber, name: str, capture: Capture) -> Capture:
@@ -54,23 +54,23 @@ def _capture(scrubber: Scrubber, name: str, capture: Capture) -> Capture:
                    note=scrubber.text(capture.note))
 
 
-def allowed(allowance: Allowance, look: Recording) -> Recording:
+def allowed(allowance: Allowance, snapshot: Recording) -> Recording:
     """The scrubbed recording, of whose texts only what is allowed stays."""
-    host, failure = look.host, look.failure
+    host, failure = snapshot.host, snapshot.failure
     if host is not None:
         host = replace(host, hostname=allowance.text(host.hostname), python=allowance.text(host.python),
                        machine=allowance.text(host.machine))
     if failure is not None:
         failure = Failure(failure.stage, allowance.text(failure.reason))
     captures = {}
-    for name, capture in look.captures.items():
+    for name, capture in snapshot.captures.items():
         files = {allowance.text(path): FileCapture(entry.outcome,
                                                    allowance.text(entry.text, allowance.place(name, path)))
                  for path, entry in capture.files.items()}
         captures[name] = replace(capture, text=allowance.text(capture.text, allowance.place(name)),
                                  files=files, stderr=allowance.text(capture.stderr),
                                  note=allowance.text(capture.note))
-    return Recording(look.node, look.received, host, failure, captures)
+    return Recording(snapshot.node, snapshot.received, host, failure, captures)
 
 
 def _file(scrubber: Scrubber, path: str, text: str) -> str:
@@ -147,13 +147,13 @@ def _whole(text: str) -> str:
             else text[: max(text.rfind(" "), text.rfind("\n"), text.rfind(",")) + 1])
 
 
-def texts(look: Recording) -> Iterable[str]:
+def texts(snapshot: Recording) -> Iterable[str]:
     """Every text of the recording that may hold a name."""
-    if look.failure is not None:
-        yield look.failure.reason
-    if look.host is not None:
-        yield from (look.host.hostname, look.host.boot_id)
-    for capture in look.captures.values():
+    if snapshot.failure is not None:
+        yield snapshot.failure.reason
+    if snapshot.host is not None:
+        yield from (snapshot.host.hostname, snapshot.host.boot_id)
+    for capture in snapshot.captures.values():
         yield from (capture.text, capture.stderr, capture.note)
         for path, entry in capture.files.items():
             yield from (path, entry.text)

@@ -16,7 +16,7 @@ from healthcheck.model.firmware import (
     LISTS_ALL,
     MOST_COMPONENTS,
     ComponentVersion,
-    FirmwareLook,
+    FirmwareReading,
     MachineFirmware,
 )
 from healthcheck.store.clock import AHEAD_S
@@ -24,8 +24,8 @@ from healthcheck.store.file import Store
 from healthcheck.store.rows import node_number
 
 
-def write_look(
-    db: sqlite3.Connection, node: int, source: str, time: float, look: FirmwareLook, latest: float,
+def write_reading(
+    db: sqlite3.Connection, node: int, source: str, time: float, reading: FirmwareReading, latest: float,
 ) -> None:
     """Adds what one look reported to what is kept, inside a transaction.
 
@@ -37,34 +37,34 @@ def write_look(
     before = _from_document(json.loads(row[0])) if row is not None else MachineFirmware()
     if time < before.looked.get(source, 0.0) <= latest:
         return
-    text = json.dumps(_to_document(merged(before, source, time, look)), separators=(",", ":"))
+    text = json.dumps(_to_document(merged(before, source, time, reading)), separators=(",", ":"))
     db.execute("INSERT INTO firmware (node, time, read) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET "
                "time = excluded.time, read = excluded.read", (node, time, text))
 
 
 def write_controller(
-    store: Store, node: str, time: float, look: FirmwareLook, source: str = BMC,
+    store: Store, node: str, time: float, reading: FirmwareReading, source: str = BMC,
 ) -> None:
     """Keeps what a node's management controller, or another `source` that lists all it has, reported. Raises
     StoreError."""
     with store.writing() as db:
-        write_look(db, node_number(db, node), source, time, look, time + AHEAD_S)
+        write_reading(db, node_number(db, node), source, time, reading, time + AHEAD_S)
 
 
-def merged(before: MachineFirmware, source: str, time: float, look: FirmwareLook) -> MachineFirmware:
+def merged(before: MachineFirmware, source: str, time: float, reading: FirmwareReading) -> MachineFirmware:
     """What is known after this look; nothing in it is later than `time`, whatever a clock said before."""
     kept = {(one.source, one.name): replace(one, time=min(one.time, time)) for one in before.versions}
     for key in [key for key, one in kept.items() if one.source == source
-                and (source in LISTS_ALL or one.kind in look.whole)]:
-        if key[1] not in {one.name for one in look.versions}:
+                and (source in LISTS_ALL or one.kind in reading.whole)]:
+        if key[1] not in {one.name for one in reading.versions}:
             del kept[key]
-    for one in look.versions[:MOST_COMPONENTS]:
+    for one in reading.versions[:MOST_COMPONENTS]:
         key = (source, one.name)
         known = kept.get(key)
         if one.version is not None or known is None or known.version is None:
             kept[key] = replace(one, source=source, time=time)
-    whole = {**before.whole, **{(source, kind): time for kind in look.whole}}
-    return MachineFirmware(look.maker or before.maker, tuple(kept.values()),
+    whole = {**before.whole, **{(source, kind): time for kind in reading.whole}}
+    return MachineFirmware(reading.maker or before.maker, tuple(kept.values()),
                            MappingProxyType({**before.looked, source: time}), MappingProxyType(whole))
 
 
@@ -77,8 +77,8 @@ def known_firmware(store: Store) -> dict[str, MachineFirmware]:
 def recognised_skus(store: Store, nodes: Collection[str]) -> dict[str, str]:
     """By node, of these, the SKU that its newest sweep took it for. Raises StoreError."""
     found = {}
-    for name, look in store.rows("SELECT name, look FROM newest JOIN node ON node.id = newest.node"):
-        if name in nodes and (sku := json.loads(zlib.decompress(look)).get("sku")):
+    for name, reading in store.rows("SELECT name, look FROM newest JOIN node ON node.id = newest.node"):
+        if name in nodes and (sku := json.loads(zlib.decompress(reading)).get("sku")):
             found[name] = sku
     return found
 

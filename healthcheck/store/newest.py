@@ -72,11 +72,11 @@ def write(
 ) -> None:
     """Replaces the previous snapshot, inside a transaction."""
     row = db.execute("SELECT kept FROM newest WHERE node = ?", (node,)).fetchone()
-    look, kept = packed(row[0] if row is not None else None, report, seen)
+    snapshot, kept = packed(row[0] if row is not None else None, report, seen)
     db.execute("INSERT INTO newest (node, time, rules, look, kept) VALUES (?, ?, ?, ?, ?) "
                "ON CONFLICT DO UPDATE SET time = excluded.time, rules = excluded.rules, look = "
                "excluded.look, kept = excluded.kept",
-               (node, now, rules, look, kept))
+               (node, now, rules, snapshot, kept))
     if seen is not None:        # what a node that is not reached ran when it was is known still
         db.execute("UPDATE newest SET driver = ?, kernel = ?, firmware = ? WHERE node = ?",
                    (seen.driver, seen.kernel, firmware(seen), node))
@@ -98,8 +98,8 @@ def packed(before: str | None, report: NodeReport, seen: Telemetry | None) -> tu
         if still := [result.rule for result in report.results if result.status is Status.FAIL
                      or (result.status is Status.UNKNOWN and result.rule in failed)]:
             kept["failed"] = still
-    look = zlib.compress(json.dumps(_document(report, seen, failed), separators=(",", ":")).encode(), 1)
-    return look, json.dumps(kept, separators=(",", ":"))
+    snapshot = zlib.compress(json.dumps(_document(report, seen, failed), separators=(",", ":")).encode(), 1)
+    return snapshot, json.dumps(kept, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,12 @@ class Packed:
     node: str
     time: float
     rules: str
-    look: bytes
+    snapshot: bytes
     kept: str
 
     def opened(self) -> Newest:
         """The look itself."""
-        return decoded(self.node, self.time, self.rules, self.look, self.kept)
+        return decoded(self.node, self.time, self.rules, self.snapshot, self.kept)
 
 
 def rows(store: Store) -> Iterable[tuple[str, float, str, bytes, str]]:
@@ -124,9 +124,9 @@ def rows(store: Store) -> Iterable[tuple[str, float, str, bytes, str]]:
                 "SELECT name, time, rules, look, kept FROM newest JOIN node ON node.id = newest.node")]
 
 
-def decoded(node: str, time: float, rules: str, look: bytes, kept: str) -> Newest:
+def decoded(node: str, time: float, rules: str, snapshot: bytes, kept: str) -> Newest:
     """One row of `rows` as a value."""
-    found: dict[str, Any] = json.loads(zlib.decompress(look))
+    found: dict[str, Any] = json.loads(zlib.decompress(snapshot))
     held: dict[str, Any] = json.loads(kept)
     shown = found["shown"]
     seen = Telemetry() if shown is None else Telemetry(

@@ -11,13 +11,13 @@ from healthcheck.facts.base import BY_BUILDER, Captures, build_fact, subjects_of
 from healthcheck.facts.components import hardware_of
 from healthcheck.facts.disk import disk_health
 from healthcheck.facts.firmware import Dimms, Firmware, dimms, firmware, installation
-from healthcheck.facts.firmwareversions import firmware_look
+from healthcheck.facts.firmwareversions import firmware_reading
 from healthcheck.facts.gpu import gpus
 from healthcheck.facts.nvme import nvmes
 from healthcheck.facts.port import ports
 from healthcheck.facts.values import reading
 from healthcheck.facts.values import readings as fact_readings
-from healthcheck.model.firmware import FirmwareLook
+from healthcheck.model.firmware import FirmwareReading
 from healthcheck.model.hardware import Now
 from healthcheck.model.recording import Recording
 from healthcheck.store.shown import shown
@@ -73,7 +73,7 @@ class NodeReadings:
     shown: Telemetry = NOTHING
     hardware: Now | None = None
     machine: str = ""
-    firmware: FirmwareLook | None = None
+    firmware: FirmwareReading | None = None
 
 
 def readings(recording: Recording) -> NodeReadings:
@@ -113,7 +113,7 @@ def readings(recording: Recording) -> NodeReadings:
     boot = recording.host.boot_id if recording.host is not None else ""
     return NodeReadings(tuple(components), tuple(counters), frozenset(whole - {"port"}), clean(boot, 64),
                         shown(recording, captures), hardware, installation(captures),
-                        firmware_look(captures))
+                        firmware_reading(captures))
 
 
 def _adapters(hardware: Now, whole: set[str]) -> Iterator[Component]:

@@ -33,7 +33,7 @@ from healthcheck.store.accused import lasts
 from healthcheck.store.ahead import put_right
 from healthcheck.store.clock import AHEAD_S, UNSET_S
 from healthcheck.store.file import Store
-from healthcheck.store.firmware import write_look
+from healthcheck.store.firmware import write_reading
 from healthcheck.store.follow import follow
 from healthcheck.store.hardware import write_hardware, write_machine
 from healthcheck.store.leftout import end_left_out, write_left_out
@@ -118,7 +118,7 @@ def record(
             if report.node in readings and (hardware := readings[report.node].hardware) is not None:
                 write_hardware(db, node, sweep.started, hardware)
             if report.node in readings and (firmware := readings[report.node].firmware) is not None:
-                write_look(db, node, SWEEP, sweep.started, firmware, latest)
+                write_reading(db, node, SWEEP, sweep.started, firmware, latest)
             if (report.node in readings and (machine := readings[report.node].machine)
                 and machines[machine] == 1):
                 write_machine(db, node, sweep.started, machine)

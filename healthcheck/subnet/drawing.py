@@ -7,20 +7,20 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from healthcheck.subnet.cabling import CablingPlan, PlannedCable, Tier
-from healthcheck.subnet.linkstates import SHOWN_STATES, LinkLook
+from healthcheck.subnet.linkstates import SHOWN_STATES, CableState
 
 _FORMS = {
-    LinkLook.AS_PLANNED: ("#1a7f37", "solid"),
-    LinkLook.PLANNED: ("#57606a", "solid"),
-    LinkLook.WRONG: ("#9a6700", "dashed"),
-    LinkLook.DEGRADED: ("#bc4c00", "bold"),
-    LinkLook.MISSING: ("#cf222e", "dotted"),
-    LinkLook.UNKNOWN: ("#8250df", "dotted"),
+    CableState.AS_PLANNED: ("#1a7f37", "solid"),
+    CableState.PLANNED: ("#57606a", "solid"),
+    CableState.WRONG: ("#9a6700", "dashed"),
+    CableState.DEGRADED: ("#bc4c00", "bold"),
+    CableState.MISSING: ("#cf222e", "dotted"),
+    CableState.UNKNOWN: ("#8250df", "dotted"),
 }
 _TIERS = (Tier.CORE, Tier.SPINE, Tier.LEAF, Tier.HOST)
 
 
-def dot(plan: CablingPlan, states: Mapping[PlannedCable, LinkLook]) -> str:
+def dot(plan: CablingPlan, states: Mapping[PlannedCable, CableState]) -> str:
     """The drawing; a cable that `states` does not have was only planned."""
     lines = ["graph fabric {", "  rankdir=TB; ranksep=1.2; splines=line;",
              '  node [shape=box, fontname="sans-serif"];', '  edge [fontname="sans-serif", fontsize=9];']
@@ -32,19 +32,19 @@ def dot(plan: CablingPlan, states: Mapping[PlannedCable, LinkLook]) -> str:
     for tier in _TIERS:
         if by_tier[tier]:
             lines.append(f"  {{ rank=same; {'; '.join(map(_quoted, by_tier[tier]))}; }}")
-    between: dict[tuple[str, str], Counter[LinkLook]] = defaultdict(Counter)
+    between: dict[tuple[str, str], Counter[CableState]] = defaultdict(Counter)
     for cable in plan.cables:
-        between[cable.b.device, cable.a.device][states.get(cable, LinkLook.PLANNED)] += 1
-    for (upper, lower), looks in between.items():
-        for look in SHOWN_STATES:
-            if looks[look]:
-                lines.append(f"  {_quoted(upper)} -- {_quoted(lower)} [{_form(look, looks[look])}];")
+        between[cable.b.device, cable.a.device][states.get(cable, CableState.PLANNED)] += 1
+    for (upper, lower), counts in between.items():
+        for state in SHOWN_STATES:
+            if counts[state]:
+                lines.append(f"  {_quoted(upper)} -- {_quoted(lower)} [{_form(state, counts[state])}];")
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _form(look: LinkLook, count: int) -> str:
-    colour, style = _FORMS[look]
-    word = "" if look in (LinkLook.AS_PLANNED, LinkLook.PLANNED) else look.value
+def _form(state: CableState, count: int) -> str:
+    colour, style = _FORMS[state]
+    word = "" if state in (CableState.AS_PLANNED, CableState.PLANNED) else state.value
     label = " ".join(filter(None, (f"{count}x" if count > 1 else "", word)))
     return f'color="{colour}", style={style}' + (f", label={_quoted(label)}" if label else "")
 

@@ -10,7 +10,7 @@ from healthcheck.subnet.cabling import CablingPlan, PlannedCable
 from healthcheck.subnet.difference import DifferenceKind, compare
 
 
-class LinkLook(Enum):
+class CableState(Enum):
     """A planned cable as it is shown, in words."""
 
     PLANNED = "planned"  # not compared with anything
@@ -22,18 +22,18 @@ class LinkLook(Enum):
 
 
 # The order in which states are listed: what needs a person first.
-SHOWN_STATES = (LinkLook.MISSING, LinkLook.WRONG, LinkLook.DEGRADED, LinkLook.UNKNOWN, LinkLook.AS_PLANNED,
-                LinkLook.PLANNED)
-_LOOKS = {DifferenceKind.MISSING: LinkLook.MISSING, DifferenceKind.UNKNOWN: LinkLook.UNKNOWN}
+SHOWN_STATES = (CableState.MISSING, CableState.WRONG, CableState.DEGRADED, CableState.UNKNOWN,
+                CableState.AS_PLANNED, CableState.PLANNED)
+_LOOKS = {DifferenceKind.MISSING: CableState.MISSING, DifferenceKind.UNKNOWN: CableState.UNKNOWN}
 
 
-def link_states(plan: CablingPlan, seen: CabledFabric | None) -> Mapping[PlannedCable, LinkLook]:
+def link_states(plan: CablingPlan, seen: CabledFabric | None) -> Mapping[PlannedCable, CableState]:
     """The state of each planned cable; where nothing was seen all are just planned."""
     if seen is None:
-        return dict.fromkeys(plan.cables, LinkLook.PLANNED)
+        return dict.fromkeys(plan.cables, CableState.PLANNED)
     degraded = {frozenset(cable.ends) for cable in seen.cables if cable.degraded}
-    states = {cable: LinkLook.DEGRADED if frozenset((cable.a, cable.b)) in degraded else LinkLook.AS_PLANNED
-              for cable in plan.cables}
+    states = {cable: CableState.DEGRADED if frozenset((cable.a, cable.b)) in degraded
+              else CableState.AS_PLANNED for cable in plan.cables}
     for one in compare(plan, seen).differences:
-        states.update(dict.fromkeys(one.planned, _LOOKS.get(one.kind, LinkLook.WRONG)))
+        states.update(dict.fromkeys(one.planned, _LOOKS.get(one.kind, CableState.WRONG)))
     return states

@@ -8,7 +8,7 @@ from typing import Any
 
 from healthcheck.subnet.cabling import CablingPlan, PlannedCable
 from healthcheck.subnet.hierarchy import FabricHierarchy
-from healthcheck.subnet.linkstates import SHOWN_STATES, LinkLook
+from healthcheck.subnet.linkstates import SHOWN_STATES, CableState
 from inventory.nodeset import fold
 from inventory.text import clean, many
 
@@ -17,7 +17,7 @@ FILE = "fabric-map.json"        # of the state folder, which the status page sho
 
 
 def document(found: FabricHierarchy, plan: CablingPlan,
-             states: Mapping[PlannedCable, LinkLook]) -> dict[str, Any]:
+             states: Mapping[PlannedCable, CableState]) -> dict[str, Any]:
     """Pods, groups and hosts in the order for ranks; devices with racks; links with their states."""
     return {
         "schema": SCHEMA, "hosts": list(found.hosts), "alone": list(found.alone), "cores": list(found.cores),
@@ -31,7 +31,7 @@ def document(found: FabricHierarchy, plan: CablingPlan,
     }
 
 
-def text(found: FabricHierarchy, states: Mapping[PlannedCable, LinkLook]) -> Iterator[str]:
+def text(found: FabricHierarchy, states: Mapping[PlannedCable, CableState]) -> Iterator[str]:
     """Pod by pod, group by group, and the links in numbers by state."""
     for pod in found.pods:
         above = f", spines {fold(pod.spines)}" if pod.spines else ", no spines"

@@ -6,7 +6,7 @@ from healthcheck.facts.base import FACTS
 from healthcheck.facts.lldp import LLDP
 from healthcheck.model.probes import Effect, Probe, ProbeKind, ProbeSet
 from healthcheck.ruleset import plugins
-from healthcheck.sweep import fabriclook
+from healthcheck.sweep import fabricoutput
 from healthcheck.sweep.agents import PROBE
 
 
@@ -18,7 +18,7 @@ def root_probes() -> tuple[Probe, ...]:
     """
     plugins.load()
     of_facts = (probe for spec in FACTS.values() for probe in (*spec.probes, *spec.besides))
-    of_fabrics = [*fabriclook.probes().values(), *fabriclook.probes(tools=fabriclook.TABLES).values()]
+    of_fabrics = [*fabricoutput.probes().values(), *fabricoutput.probes(tools=fabricoutput.TABLES).values()]
     known = {probe.id: probe for probe in (PROBE, LLDP, *of_fabrics, *of_facts)}
     rooted = [probe for probe in known.values() if probe.root and probe.kind is not ProbeKind.NVML
               and probe.effect is Effect.PASSIVE]

@@ -83,11 +83,11 @@ class MemorySaver(Saver):
     """Keeps a sweep in memory: each recording with its earlier snapshot, in the order of the replies."""
 
     def __init__(self) -> None:
-        self.looks: list[tuple[Recording, Recording | None]] = []
+        self.snapshots: list[tuple[Recording, Recording | None]] = []
         self.manifest: SweepManifest | None = None
 
     def add(self, recording: Recording, previous: Recording | None) -> None:
-        self.looks.append((recording, previous))
+        self.snapshots.append((recording, previous))
 
     def finish(self, manifest: SweepManifest) -> None:
         self.manifest = manifest
@@ -170,8 +170,8 @@ def _manifest_of_one(path: Path) -> SweepManifest:
 
 
 def _previous_of_one(path: Path) -> Recording | None:
-    look = _read(path).get("look")
-    previous = look.get("previous") if isinstance(look, dict) else None
+    snapshot = _read(path).get("look")
+    previous = snapshot.get("previous") if isinstance(snapshot, dict) else None
     return None if previous is None else _as_recording(path, previous)
 
 

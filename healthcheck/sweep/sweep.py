@@ -202,7 +202,7 @@ def judged_again(plan: SweepPlan, outcome: SweepResult, kept: saved.MemorySaver)
     sent = saved.sent_probes(kept.manifest) if kept.manifest is not None else ()
     assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku, sent, plan.profiles,
                             gpu_history=plan.gpu_history)
-    for recording, previous in kept.looks:
+    for recording, previous in kept.snapshots:
         assessment.add(recording, previous)
     return replace(outcome, assessed=assessment.finish(_UNFINISHED))
 

@@ -185,7 +185,7 @@ class _Memory:
         self._verdicts = self._read_verdicts(store)
         self._cordons, self._overridden = self._read_cordons(store, lost)
         self._anew = {} if not self._verdicts else _anew(store, lost, now)
-        self._looks = self._read_looks(store, policy.requalify.profile, now)
+        self._looks = self._read_snapshots(store, policy.requalify.profile, now)
         self._states = {row[0]: (row[1], row[2]) for row in store.rows(
             "SELECT name, state, seen FROM spell JOIN node ON node.id = spell.node WHERE ended IS NULL")
             if not in_future(row[2], now)}
@@ -232,7 +232,9 @@ class _Memory:
             if not of_nodes or not all(quiet for _, quiet in of_nodes):
                 self.fabric.append(one)
 
-    def _read_looks(self, store: Store, profile: str, now: float) -> Mapping[str, list[RequalifySnapshot]]:
+    def _read_snapshots(
+        self, store: Store, profile: str, now: float,
+    ) -> Mapping[str, list[RequalifySnapshot]]:
         found: dict[str, list[RequalifySnapshot]] = defaultdict(list)
         for name, time, state, rules in store.rows(
                 "SELECT name, time, state, measured FROM look JOIN node ON node.id = look.node "

@@ -195,7 +195,7 @@ class NodeHistory:
     moved: tuple[Problem, ...] = ()
     hidden: SilencedHistory = NONE_SILENCED
     boots: tuple[float, ...] = ()
-    looks: tuple[RequalifySnapshot, ...] = ()
+    snapshots: tuple[RequalifySnapshot, ...] = ()
     repaired: tuple[Repaired, ...] = ()
     chassis_since: float = 0.0
     cordons: tuple[OpenCordon, ...] = ()

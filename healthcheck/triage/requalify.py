@@ -82,14 +82,14 @@ def _shown(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bool, s
                        and (problem.ended or problem.seen) >= held)
     clean: list[RequalifySnapshot] = []
     unmeasured: frozenset[str] = frozenset()
-    for look in _newest_first(past, now):
-        if len(clean) == wanted.sweeps or look.time < since or look.state != NodeState.HEALTHY.value:
+    for snapshot in _newest_first(past, now):
+        if len(clean) == wanted.sweeps or snapshot.time < since or snapshot.state != NodeState.HEALTHY.value:
             break
-        lacks = failed - look.measured if look.measured is not None else frozenset()
+        lacks = failed - snapshot.measured if snapshot.measured is not None else frozenset()
         unmeasured |= lacks
-        if (not lacks and (not clean or look.measured is None
-                           or clean[-1].time - look.time >= wanted.apart_minutes * 60)):
-            clean.append(look)
+        if (not lacks and (not clean or snapshot.measured is None
+                           or clean[-1].time - snapshot.time >= wanted.apart_minutes * 60)):
+            clean.append(snapshot)
     if len(clean) < wanted.sweeps:
         apart = f", {wanted.apart_minutes:g} min apart," if wanted.apart_minutes and wanted.sweeps > 1 else ""
         not_seen = f"; not measured: {', '.join(sorted(unmeasured)[:3])}" if unmeasured else ""
@@ -109,15 +109,15 @@ def unproven_machine(past: NodeHistory, policy: TriagePolicy, now: float) -> Ano
     if past.machine is None:
         return None
     clean: list[float] = []
-    for look in _newest_first(past, now):
-        if (look.state == NodeState.HEALTHY.value and look.time > past.machine.at
-                and (not clean or clean[-1] - look.time >= policy.requalify.apart_minutes * 60)):
-            clean.append(look.time)
+    for snapshot in _newest_first(past, now):
+        if (snapshot.state == NodeState.HEALTHY.value and snapshot.time > past.machine.at
+                and (not clean or clean[-1] - snapshot.time >= policy.requalify.apart_minutes * 60)):
+            clean.append(snapshot.time)
     return past.machine if len(clean) < policy.requalify.sweeps else None
 
 
 def _newest_first(past: NodeHistory, now: float) -> list[RequalifySnapshot]:
-    return sorted((look for look in past.looks if look.time <= now), key=lambda look: look.time, reverse=True)
+    return sorted((one for one in past.snapshots if one.time <= now), key=lambda one: one.time, reverse=True)
 
 
 def _after_incident(past: NodeHistory, policy: TriagePolicy, now: float, since: float) -> tuple[bool, str]:

@@ -182,6 +182,6 @@ def _words(newly: _Newly, rules: Mapping[str, Mapping[str, object]], service: in
                       f"{'it' if rule == change.name else rule}, which counts for more since"
                       for rule in most[:_SHOWN])
     more = f", and {len(most) - _SHOWN} rules more" if len(most) > _SHOWN else ""
-    look = ("look at what changed before any node" if change.kind not in VERSIONS
+    advice = ("look at what changed before any node" if change.kind not in VERSIONS
             else "look at that version before any node")
-    return f"{changed}, {first}; {fails}{more}: {look}; no node is isolated for it"
+    return f"{changed}, {first}; {fails}{more}: {advice}; no node is isolated for it"

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from healthcheck.facts.values import Unmeasured
-from healthcheck.model.firmware import BMC, ComponentVersion, FirmwareLook
+from healthcheck.model.firmware import BMC, ComponentVersion, FirmwareReading
 from inventory.text import clean
 from provisioning.bmc.base import FirmwareEntry, MachineIdentity, Missing
 
@@ -41,13 +41,13 @@ def kind_of(name: str) -> str:
     return next((kind for kind, globs in _NAMES if any(fnmatchcase(lower, glob) for glob in globs)), "")
 
 
-def controller_look(
+def controller_reading(
     identity: MachineIdentity, entries: tuple[FirmwareEntry, ...] | None,
-) -> FirmwareLook:
+) -> FirmwareReading:
     """What a controller reported; `entries` is None where it has no inventory of firmware."""
     maker = clean(identity.vendor, _MOST) if isinstance(identity.vendor, str) else ""
     own = [_version("bios", "bios", identity.bios), _version("bmc", "bmc", identity.firmware)]
-    return FirmwareLook(maker, (*own, *_listed(entries or ())), frozenset({"bmc"}))
+    return FirmwareReading(maker, (*own, *_listed(entries or ())), frozenset({"bmc"}))
 
 
 def _listed(entries: tuple[FirmwareEntry, ...]) -> Iterator[ComponentVersion]:

@@ -44,7 +44,7 @@ def work(source: str | None, share: int, adaptive: bool, means: FabricMeans, sta
     """What a link burn is planned from; None without --fabric. Raises UsageError."""
     from healthcheck.burnin.fabricwork import FabricWork
     from healthcheck.cli.fabricfiles import joined_adapters
-    from healthcheck.sweep import fabriclook
+    from healthcheck.sweep import fabricoutput
 
     wanted = stages is not None and STAGE in [name.strip() for name in stages.split(",")]
     if wanted != (source is not None):
@@ -52,7 +52,7 @@ def work(source: str | None, share: int, adaptive: bool, means: FabricMeans, sta
                          "DIR" if wanted else "--fabric goes with --stages fabric")
     if source is None:
         return None
-    subnets = [look.subnet() for look in fabriclook.saved(Path(source))]
+    subnets = [output.subnet() for output in fabricoutput.saved(Path(source))]
     made = FabricWork(subnets, joined_adapters(subnets, known, state, rules), share / 100, adaptive, means)
     try:
         made.planes(())
@@ -64,7 +64,7 @@ def work(source: str | None, share: int, adaptive: bool, means: FabricMeans, sta
 def counters(name: str | None, devices: Sequence[str], known: Inventory | None,
              launcher: str) -> Callable[[], Mapping[str, PortCounters | None]] | None:
     """What reads the counters of all ports, by subnet; None where no node is named. Raises UsageError."""
-    from healthcheck.sweep import fabriclook
+    from healthcheck.sweep import fabricoutput
     from inventory.discover import from_names
     from inventory.select import select
     from inventory.transport.choose import transport_of
@@ -80,4 +80,4 @@ def counters(name: str | None, devices: Sequence[str], known: Inventory | None,
     if len(chosen) != 1:
         raise UsageError(f"--fabric-node {clean(name, 60)}: names {len(chosen)} nodes, expected one")
     way = transport_of("local" if launcher == "local" else "ssh")
-    return lambda: fabriclook.counters(chosen[0], way, devices or ("",))
+    return lambda: fabricoutput.counters(chosen[0], way, devices or ("",))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from healthcheck.subnet.check.findings import FabricFinding
     from healthcheck.subnet.join import FabricJoin
     from healthcheck.subnet.model import FabricEnd, Subnet
-    from healthcheck.sweep.fabriclook import FabricLook
+    from healthcheck.sweep.fabricoutput import FabricOutput
     from healthcheck.triage.policy import PortPolicy
     from inventory.model import Inventory
     from provisioning.fabric.propose import PortProposal
@@ -66,13 +66,13 @@ def planned(wanted: PortsWanted, site: PortSite, route: PortRoute | None) -> Pla
     from provisioning.fabric.propose import links, named, proposals
 
     cabling = read_plan(wanted.plan) if wanted.plan is not None else None
-    looks = _looks(wanted, site) if wanted.proposed or route is None else ()
-    shown = tuple(look.subnet() for look in looks)
+    outputs = _looks(wanted, site) if wanted.proposed or route is None else ()
+    shown = tuple(output.subnet() for output in outputs)
     subnets = shown if route is None else tuple(route.look())
     joined = joined_adapters(subnets, site.known, site.folder, site.rules)
     ends: Mapping[FabricEnd, str]
     if wanted.proposed:
-        ends = _failing(wanted, site, looks, shown, cabling)
+        ends = _failing(wanted, site, outputs, shown, cabling)
         if route is not None:       # UFM names adapters by the GUIDs of their ports; switches are the same
             ends = {_at_switch(shown, end): why for end, why in ends.items()}
     else:
@@ -87,20 +87,20 @@ def planned(wanted: PortsWanted, site: PortSite, route: PortRoute | None) -> Pla
     return PlannedPorts(proposals(subnets, joined, ends, site.policy, ours, cabling), left, subnets)
 
 
-def _looks(wanted: PortsWanted, site: PortSite) -> tuple[FabricLook, ...]:
-    from healthcheck.sweep import fabriclook
+def _looks(wanted: PortsWanted, site: PortSite) -> tuple[FabricOutput, ...]:
+    from healthcheck.sweep import fabricoutput
 
     if wanted.source is not None:
-        return fabriclook.saved(Path(wanted.source))
+        return fabricoutput.saved(Path(wanted.source))
     return asked(wanted.node or "", site.known, wanted.devices)
 
 
-def _failing(wanted: PortsWanted, site: PortSite, looks: Sequence[FabricLook], subnets: Sequence[Subnet],
+def _failing(wanted: PortsWanted, site: PortSite, outputs: Sequence[FabricOutput], subnets: Sequence[Subnet],
              cabling: CablingPlan | None) -> Mapping[FabricEnd, str]:
     from provisioning.fabric.propose import harmful
 
     joined = joined_adapters(subnets, site.known, site.folder, site.rules)
-    return harmful(_findings(wanted, site, looks, subnets, joined, cabling))
+    return harmful(_findings(wanted, site, outputs, subnets, joined, cabling))
 
 
 def _at_switch(subnets: Sequence[Subnet], end: FabricEnd) -> FabricEnd:
@@ -109,12 +109,12 @@ def _at_switch(subnets: Sequence[Subnet], end: FabricEnd) -> FabricEnd:
     return next((switch_end(one, end) for one in subnets if one.port(end) is not None), end)
 
 
-def _findings(wanted: PortsWanted, site: PortSite, looks: Sequence[FabricLook], subnets: Sequence[Subnet],
+def _findings(wanted: PortsWanted, site: PortSite, outputs: Sequence[FabricOutput], subnets: Sequence[Subnet],
               joined: FabricJoin, cabling: CablingPlan | None) -> Sequence[FabricFinding]:
     from healthcheck.cli.fabriccheck import kept, of_folder
     from healthcheck.subnet.check.whole import check_fabric
 
-    pairs = [(subnet, look.time) for subnet, look in zip(subnets, looks, strict=True)]
+    pairs = [(subnet, output.time) for subnet, output in zip(subnets, outputs, strict=True)]
     before = (of_folder(Path(wanted.since)) if wanted.since is not None
               else kept(site.folder, pairs) if wanted.source is None else {})
     if not before:

@@ -16,7 +16,7 @@ from healthcheck.collector import joined
 from healthcheck.collector.loader import LOADER, payload
 from healthcheck.subnet.model import FabricEnd, Subnet
 from healthcheck.subnet.routes import direct_route
-from healthcheck.sweep import fabriclook
+from healthcheck.sweep import fabricoutput
 from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.text import clean
@@ -49,8 +49,8 @@ class NodePorts:
 
     def look(self) -> tuple[Subnet, ...]:
         """See `PortRoute.look`. Raises UsageError where the node is not reached."""
-        return tuple(look.subnet() for look in fabriclook.ask(
-            self.node, self.transport, self.devices, fabriclook.LINKS))
+        return tuple(output.subnet() for output in fabricoutput.ask(
+            self.node, self.transport, self.devices, fabricoutput.LINKS))
 
     def set(self, target: PortTarget, *, enable: bool, seen: Subnet) -> PortAnswer:
         """See `PortRoute.set`."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from healthcheck.subnet.model import Subnet
-from healthcheck.sweep import ufmlook
+from healthcheck.sweep import ufmoutput
 from healthcheck.sweep.ufmrest import UfmRest
 from healthcheck.sweep.ufmwire import UfmAnswer, UfmError
 from inventory.text import clean
@@ -29,7 +29,7 @@ _JOB_AGAIN_S = 2.0
 
 @dataclass(frozen=True)
 class UfmPorts:
-    """A `PortRoute` through the UFM of each subnet, by the subnet's name as `ufmlook.ask` has it. A job is
+    """A `PortRoute` through the UFM of each subnet, by the subnet's name as `ufmoutput.ask` has it. A job is
     followed for `job_s` at most."""
 
     ufms: Mapping[str, UfmRest]
@@ -39,7 +39,7 @@ class UfmPorts:
     @classmethod
     def of(cls, *ufms: UfmRest) -> UfmPorts:
         """The route through these."""
-        return cls({ufmlook.name_of(one) if len(ufms) > 1 else "": one for one in ufms})
+        return cls({ufmoutput.name_of(one) if len(ufms) > 1 else "": one for one in ufms})
 
     @property
     def name(self) -> str:
@@ -104,10 +104,10 @@ class UfmPorts:
 
 
 def _seen(ufm: UfmRest, name: str) -> Subnet:
-    (look,) = ufmlook.ask([ufm])
-    if look.missing:
-        raise UfmError("; ".join(look.missing))
-    return replace(look, name=name).subnet()
+    (output,) = ufmoutput.ask([ufm])
+    if output.missing:
+        raise UfmError("; ".join(output.missing))
+    return replace(output, name=name).subnet()
 
 
 def _changed(now: Subnet, target: PortTarget) -> str:

@@ -27,7 +27,7 @@ class Next(Enum):
 
 
 @dataclass(frozen=True)
-class UpdateLook:
+class UpdateReading:
     """What a controller shows: whether all components of the entry are as wanted, whether one certainly is
     not, their versions in words, the machine's power, and what became of changes that earlier calls left."""
 
@@ -64,54 +64,54 @@ _CUT_OFF = ("if its BMC's log shows no update since then, the image never arrive
 
 
 def decide(
-    look: UpdateLook, steps: Sequence[FirmwareStep], node: str, times: UpdateTimes, now: float, *, own: bool,
-    left_off: bool = False,
+    reading: UpdateReading, steps: Sequence[FirmwareStep], node: str, times: UpdateTimes, now: float, *,
+    own: bool, left_off: bool = False,
 ) -> UpdateDecision:
     """The next thing for one machine and version. `own`: the controller's firmware, which takes no reset.
     `left_off`: an update turned the machine off and not on again."""
     send, off, on = (last_step(steps, name) for name in (SEND, OFF, ON))
-    running = next((one for one in look.changes if one.end is ChangeEnd.RUNNING), None)
+    running = next((one for one in reading.changes if one.end is ChangeEnd.RUNNING), None)
     if running is not None:
         if send is not None and now > made_at(send, now) + times.task_s:
             return _failed(f"its task is still running: {running.message}", node)
         return UpdateDecision(Next.WAIT, f"{running.what}: {running.message}")
-    if look.fits:
-        if look.power is PowerState.OFF and (left_off or on is not None or off is not None):
+    if reading.fits:
+        if reading.power is PowerState.OFF and (left_off or on is not None or off is not None):
             return _on(on, node, times, now, "on again")
         if left_off and off is not None and now <= made_at(off, now) + times.power.off_s:
             return UpdateDecision(Next.WAIT, "turns off")       # and then on: it shows what waits for that
-        return UpdateDecision(Next.DONE, f"as wanted: {look.versions}")
-    if send is None and not look.drifts:
-        return _failed(f"whether it needs it is not known: {look.versions or 'no such component'}", node)
+        return UpdateDecision(Next.DONE, f"as wanted: {reading.versions}")
+    if send is None and not reading.drifts:
+        return _failed(f"whether it needs it is not known: {reading.versions or 'no such component'}", node)
     if send is None:
-        return UpdateDecision(Next.SEND, f"runs {look.versions}")
+        return UpdateDecision(Next.SEND, f"runs {reading.versions}")
     if send.done is False:
         return _failed(f"it did not take it: {send.message}", node)
     if send.done is None:
-        return _unknown(look, send, node)
+        return _unknown(reading, send, node)
     if own:
         if now > made_at(send, now) + times.bmc_s:
-            return _failed(f"it took it, and still runs {look.versions}", node)
+            return _failed(f"it took it, and still runs {reading.versions}", node)
         return UpdateDecision(Next.WAIT, "takes its new firmware")
-    return _reset(look, off, on, node, times, now)
+    return _reset(reading, off, on, node, times, now)
 
 
-def _unknown(look: UpdateLook, send: FirmwareStep, node: str) -> UpdateDecision:
+def _unknown(reading: UpdateReading, send: FirmwareStep, node: str) -> UpdateDecision:
     """A run that was cut off as it sent may have sent all of it; a person sees whether anything arrived."""
     if send.ended is not None or send.message:
         why = f": {send.message}" if send.message else ""
         return _failed(f"it is not known whether it took it{why}", node)
     return UpdateDecision(
         Next.FAILED, "it is not known whether it took it: the run was cut off as it sent; its BMC tells of "
-        f"no task, and still runs {look.versions}", _CUT_OFF.format(node=node))
+        f"no task, and still runs {reading.versions}", _CUT_OFF.format(node=node))
 
 
 def _reset(
-    look: UpdateLook, off: FirmwareStep | None, on: FirmwareStep | None, node: str, times: UpdateTimes,
+    reading: UpdateReading, off: FirmwareStep | None, on: FirmwareStep | None, node: str, times: UpdateTimes,
     now: float,
 ) -> UpdateDecision:
     """Off and on again, each asked for once but for `on`, which is repeated where a run was cut off in it."""
-    is_off = look.power is PowerState.OFF
+    is_off = reading.power is PowerState.OFF
     if on is None:
         if is_off:
             return UpdateDecision(Next.ON, "boots with new firmware")
@@ -125,7 +125,7 @@ def _reset(
     if is_off:
         return _on(on, node, times, now, "boots with new firmware")
     if now > made_at(on, now) + times.power.bios_s:
-        return _failed(f"it was reset, and still runs {look.versions}", node)
+        return _failed(f"it was reset, and still runs {reading.versions}", node)
     return UpdateDecision(Next.WAIT, "boots with new firmware")
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from healthcheck.model.firmware import FirmwareLook
+from healthcheck.model.firmware import FirmwareReading
 from healthcheck.store.file import Store
 from healthcheck.store.firmware import write_controller
 from inventory.model import Node
 from provisioning.bmc.ask import Connect, ask_controllers
 from provisioning.bmc.base import BmcError, BmcErrorReason, Controller
-from provisioning.bmc.components import controller_look
+from provisioning.bmc.components import controller_reading
 
 
 def read_now(store: Store, nodes: Sequence[Node], reach: Connect, fanout: int) -> dict[str, str]:
@@ -29,7 +29,7 @@ def read_now(store: Store, nodes: Sequence[Node], reach: Connect, fanout: int) -
             if (why := without.get(node.name) or wrong.get(node.name)) is not None}
 
 
-def look(controller: Controller) -> FirmwareLook:
+def look(controller: Controller) -> FirmwareReading:
     """What a controller says of its machine, at least its own version (IPMI); raises BmcError."""
     identity = controller.identity()
     try:
@@ -37,5 +37,5 @@ def look(controller: Controller) -> FirmwareLook:
     except BmcError as error:
         if error.wrong is not BmcErrorReason.UNSUPPORTED:
             raise
-        return controller_look(identity, None)
-    return controller_look(identity, entries)
+        return controller_reading(identity, None)
+    return controller_reading(identity, entries)

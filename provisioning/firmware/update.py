@@ -22,7 +22,15 @@ from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, Firmware
 from provisioning.bmc.redfish.update import WHAT
 from provisioning.bringup.policy.model import BringupPolicy, DesiredFirmware, UpdateRoute
 from provisioning.bringup.steps.versions import wanted_version
-from provisioning.firmware.decide import SEND, Next, UpdateDecision, UpdateLook, UpdateTimes, decide, ended_by
+from provisioning.firmware.decide import (
+    SEND,
+    Next,
+    UpdateDecision,
+    UpdateReading,
+    UpdateTimes,
+    decide,
+    ended_by,
+)
 from provisioning.firmware.drift import Drift, FleetMachine, judged
 from provisioning.firmware.inband.update import BandTools, BandUpdate, band_entry
 from provisioning.firmware.plan import MachineUpdate, UpdatePlan
@@ -203,7 +211,7 @@ def _make(entry: DesiredFirmware, wanted: Next, tools: UpdateTools, controller: 
 
 def _look(
     node: Node, entry: DesiredFirmware, policy: BringupPolicy, tools: UpdateTools, controller: Controller,
-) -> UpdateLook:
+) -> UpdateReading:
     reported, power, now = look(controller), controller.power(), tools.clock()
     with opened(tools.folder, make=True) as store:
         write_controller(store, node.name, now, reported)
@@ -211,7 +219,7 @@ def _look(
                          merged(MachineFirmware(), BMC, now, reported))
     found = [one for one in judged(alone, policy).components if one.entry == entry.id]
     versions = ", ".join(sorted({f"{one.name} {one.version or '?'}" for one in found})[:4])
-    return UpdateLook(bool(found) and all(one.state is Drift.AS_WANTED for one in found),
+    return UpdateReading(bool(found) and all(one.state is Drift.AS_WANTED for one in found),
                       any(one.state is Drift.DRIFT for one in found), clean(versions, _MOST), power)
 
 

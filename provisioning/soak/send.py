@@ -22,7 +22,7 @@ from provisioning.agent import onnode as agent
 from provisioning.base import onnode as base
 
 _PARTS = (Path(agent.__file__).with_name("files.py"), Path(base.__file__).with_name("answer.py"),
-          Path(__file__).with_name("onnode") / "bootlook.py")
+          Path(__file__).with_name("onnode") / "bootreading.py")
 _MOST = 2 << 20
 _NODE_S = 60.0
 # Nothing of ours has run there. Of others from which nothing came back, it is not known.
@@ -31,7 +31,7 @@ _NOT_BEGUN = (Stage.RESOLVE, Stage.CONNECT, Stage.HOST_KEY, Stage.AUTH, Stage.LO
 
 
 @dataclass(frozen=True)
-class BootLook:
+class BootReading:
     """What a node says of its boot: its id ("" where it was not reached, and `message` says why), for how
     many seconds it is up, memory in kB, processors, and by PCI address class, ids, link width and speed.
     `stage` is where its answer was lost, None where it has said itself why there is none."""
@@ -45,7 +45,7 @@ class BootLook:
     stage: Stage | None = None
 
 
-def look(node: Node, transport: Transport) -> BootLook:
+def look(node: Node, transport: Transport) -> BootReading:
     """How its boot stands."""
     return _read(_sent(node, transport, ""))
 
@@ -70,22 +70,22 @@ def _sent(node: Node, transport: Transport, boot: str) -> Reply:
     return reply
 
 
-def _read(reply: Reply) -> BootLook:
+def _read(reply: Reply) -> BootReading:
     if reply.failure is not None:
-        return BootLook(message=clean(f"{reply.failure.stage.value}: {reply.failure.reason}", 300),
+        return BootReading(message=clean(f"{reply.failure.stage.value}: {reply.failure.reason}", 300),
                         stage=reply.failure.stage)
     try:
         report = answer.document(reply.body, _MOST)
         if report["ok"] is not True:
-            return BootLook(message=clean(report["said"], 300) or "it says no reason")
+            return BootReading(message=clean(report["said"], 300) or "it says no reason")
         uptime, boot = float(report["uptime"]), clean(report["boot"], 64)
         if not math.isfinite(uptime) or uptime < 0 or not boot:
             raise ValueError
         pci = {clean(at, 20): tuple(clean(one, 40) for one in values[:5])
                for at, values in report["pci"].items()}
-        return BootLook(boot, uptime, _whole(report["memory"]), _whole(report["cpus"]), pci)
+        return BootReading(boot, uptime, _whole(report["memory"]), _whole(report["cpus"]), pci)
     except answer.UNREADABLE:
-        return BootLook(message="its answer cannot be read", stage=Stage.REPLY)
+        return BootReading(message="its answer cannot be read", stage=Stage.REPLY)
 
 
 def _whole(value: Any) -> int | None:

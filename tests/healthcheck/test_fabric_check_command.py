@@ -12,7 +12,7 @@ import pytest
 
 from healthcheck.subnet import plancsv
 from healthcheck.subnet.cabling import CablingPlan, PlannedEnd
-from healthcheck.sweep import fabriclook
+from healthcheck.sweep import fabricoutput
 from healthcheck.sweep.rootprobes import root_probes
 from tests.command import muster
 from tests.documents import validate
@@ -79,7 +79,7 @@ def test_links_of_one_lot_by_the_delivery_list_are_a_finding_of_the_vendor(tmp_p
     hosts = [cable for cable in plan.cables if cable.a.device.startswith("gpu")]
     bad = {(cable.b, "LinkDownedCounter"): 2 for cable in hosts[:24:4]}
     first, second = saved(tmp_path / "a", plan, 1000), saved(tmp_path / "b", plan, 4600, bad)
-    (adapters,) = (look.subnet().devices.values() for look in fabriclook.saved(second))
+    (adapters,) = (look.subnet().devices.values() for look in fabricoutput.saved(second))
     rows = [f"0x{one.guid},MCX75310,{'W12' if int(one.description[3:6]) % 4 == 1 else 'W20'}\n" for one in adapters if one.description.startswith("gpu")]
     (tmp_path / "parts.csv").write_text("guid,part,lot\n" + "".join(rows))
     words = ("--from", second, "--since", first, "--plan", tmp_path / "plan.csv")
@@ -120,17 +120,17 @@ def test_what_the_tools_of_a_node_print_is_taken_as_the_collector_sends_it(tmp_p
         path.write_text(f"#!/bin/sh\ncase \"$1\" in -p) cat {outputs}/{text}-p.txt;; -s) echo IsSM ports;; *) cat {outputs}/{text}.txt;; esac\n"
                         + ("exit 1\n" if tool == "ibqueryerrors" else ""))
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    recording = collect(list(fabriclook.probes().values()), env={"PATH": f"{tools}:/bin"}, nvml=False)
+    recording = collect(list(fabricoutput.probes().values()), env={"PATH": f"{tools}:/bin"}, nvml=False)
 
-    look = fabriclook.of_recording(recording, "", fabriclook.probes())
+    look = fabricoutput.of_recording(recording, "", fabricoutput.probes())
     subnet = look.subnet()
     assert (len(subnet.devices), len(subnet.links), subnet.partial) == (7, 6, False)
     assert subnet.counters is not None and subnet.counters.zeros
     assert len(subnet.unread) == 1 and subnet.unread[0].startswith("sminfo ")     # not there, or there and without any fabric
-    fabriclook.save([look], tmp_path / "kept")
-    (again,) = fabriclook.saved(tmp_path / "kept")
+    fabricoutput.save([look], tmp_path / "kept")
+    (again,) = fabricoutput.saved(tmp_path / "kept")
     assert again.time == look.time and again.subnet().links == subnet.links
 
 
 def test_the_root_owned_helper_knows_the_probes() -> None:
-    assert {probe.id for probe in fabriclook.probes().values()} <= {probe.id for probe in root_probes()}
+    assert {probe.id for probe in fabricoutput.probes().values()} <= {probe.id for probe in root_probes()}

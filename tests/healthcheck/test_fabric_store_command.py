@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from healthcheck.subnet import plancsv
-from healthcheck.sweep.fabriclook import saved
+from healthcheck.sweep.fabricoutput import saved
 from tests.command import muster
 from tests.testbed import fabricoutputs
 from tests.testbed.ibfabric import two_tiers

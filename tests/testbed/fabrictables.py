@@ -6,7 +6,7 @@ from collections import deque
 from pathlib import Path
 
 from healthcheck.subnet.model import DeviceKind, Subnet
-from healthcheck.sweep.fabriclook import saved
+from healthcheck.sweep.fabricoutput import saved
 
 
 def write(folder: Path) -> Path:

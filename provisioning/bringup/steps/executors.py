@@ -32,10 +32,10 @@ from provisioning.bringup.steps.os import OsInstalled
 from provisioning.bringup.steps.osproof import OsProof
 from provisioning.bringup.steps.service import ServiceStep
 from provisioning.bringup.steps.soak import Soak
-from provisioning.bringup.steps.soaklook import NodeBoots
+from provisioning.bringup.steps.soakboots import NodeBoots
 from provisioning.bringup.steps.ssh import Ssh
 from provisioning.osinstall.registry import OsTools
-from provisioning.osinstall.sshlook import SshLook
+from provisioning.osinstall.sshsigns import SshSigns
 
 _BEFORE = ORDER[:ORDER.index("bios")]       # until then a machine is about to tell who it is
 
@@ -59,7 +59,7 @@ def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor
     accounts = accounts_of(policy.accounts, context.folder) if policy.accounts.wanted else None
     agent = AgentStep(step["agent"], context.transport, context.ruleset, default_sku=context.default_sku,
                       fanout=context.fanout)
-    look = SshLook(context.transport, policy.os.wanted).state
+    look = SshSigns(context.transport, policy.os.wanted).state
     installer = policy.os.make(OsTools(look, controllers, context.folder, context.rules))
     proof = OsProof(installer, look)
     listed = delivered_by(policy.delivery, context.inventory.nodes)

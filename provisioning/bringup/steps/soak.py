@@ -32,13 +32,13 @@ from provisioning.bringup.engine.model import (
 from provisioning.bringup.policy.model import DesiredSoak, PowerTimes
 from provisioning.bringup.steps.bmcstep import Controllers, OfBmc, place, trouble, try_of
 from provisioning.bringup.steps.power import off, on
-from provisioning.bringup.steps.soaklook import Boots, BootTimes
+from provisioning.bringup.steps.soakboots import Boots, BootTimes
 from provisioning.console.view import last_lines
 from provisioning.soak import boottimes, record
 from provisioning.soak.baseline import uncompared, unfit
 from provisioning.soak.compare import differences
 from provisioning.soak.record import BEFORE, BootRecord, SoakRecord
-from provisioning.soak.send import BootLook
+from provisioning.soak.send import BootReading
 
 _AGAIN_S = 5.0
 _SETTLE_S = 120.0           # in which a machine that restarts is gone, mostly
@@ -87,38 +87,40 @@ class Soak(OfBmc):
                            self.step.owner, f"to begin them anew: muster bringup retry {machine.name}")
         if number == len(kept.kinds) + 1:
             return self._ended(machine, kept)
-        look, now = self._boots.look(machine.node), self._clock()
+        reading, now = self._boots.look(machine.node), self._clock()
         if not kept.boots:
-            return self._taken(machine, kept, look, now) if look.boot else Observation(
-                StepState.UNKNOWN, f"not looked at before it is restarted: {look.message}", again_s=15.0)
-        if look.boot and look.boot != kept.boots[-1].boot:
+            return self._taken(machine, kept, reading, now) if reading.boot else Observation(
+                StepState.UNKNOWN, f"not looked at before it is restarted: {reading.message}", again_s=15.0)
+        if reading.boot and reading.boot != kept.boots[-1].boot:
             if self._began(machine, number) is None:
                 return trouble("it restarted, and muster had not asked it to", self.step.owner,
                                "find out who or what restarted it (its BMC's log, muster bmc console "
                                f"{machine.name}), then: muster bringup retry {machine.name}", "node")
-            return self._taken(machine, kept, look, now)
-        if not look.boot and self._began(machine, number) is None:
+            return self._taken(machine, kept, reading, now)
+        if not reading.boot and self._began(machine, number) is None:
             # It may be restarting by itself, which a restart of ours would hide.
             return Observation(StepState.UNKNOWN, again_s=_AGAIN_S, message=clean(
-                f"not reached, and restart {number} is not begun: {look.message}", _MOST))
+                f"not reached, and restart {number} is not begun: {reading.message}", _MOST))
         self._away[machine.name] = now
         if kept.kinds[number - 1] == "warm":
-            return self._warm(machine, number, look)
-        return self._asked(machine, lambda known, controller: self._cold(known, controller, number, look))
+            return self._warm(machine, number, reading)
+        return self._asked(machine, lambda known, controller: self._cold(known, controller, number, reading))
 
     # One restart.
 
-    def _cold(self, machine: Machine, controller: Controller, number: int, look: BootLook) -> Observation:
+    def _cold(
+        self, machine: Machine, controller: Controller, number: int, reading: BootReading,
+    ) -> Observation:
         name, state = _name(number), controller.power()
         down, up = machine.did(f"off:{name}"), machine.did(f"on:{name}")
         why = f"restart {number} of {len(self._desired.kinds)}, cold"
         if up is not None:
             seen = on(machine, state, name, why, self._power)
-            if seen is None and look.boot and up.done:
+            if seen is None and reading.boot and up.done:
                 return trouble("its controller turned the power off and on, and it is in the same boot",
                                self.step.owner, "see whether that controller is another machine's (bmc: of "
                                f"{machine.name}), then: muster bringup retry {machine.name}", "node")
-            return seen or self._comes(machine, number, up, look)
+            return seen or self._comes(machine, number, up, reading)
         if state is not State.OFF:
             seen = off(machine, state, name, why, self._power)
             assert seen is not None  # noqa: S101  (it is not off)
@@ -133,30 +135,30 @@ class Soak(OfBmc):
         assert seen is not None  # noqa: S101  (it is off)
         return seen
 
-    def _warm(self, machine: Machine, number: int, look: BootLook) -> Observation:
+    def _warm(self, machine: Machine, number: int, reading: BootReading) -> Observation:
         key = f"{_REBOOT}{_name(number)}"
         past = machine.did(key)
         sent = past is not None and past.done is not False
         change = f"restart {number} of {len(self._desired.kinds)}, warm: by its operating system"
         operation = Operation("restart", key, (change,), StepEffect.DISRUPTIVE, once=True,
                               settle_s=_SETTLE_S)
-        if past is not None and sent and not (past.done is None and look.boot):
-            return self._comes(machine, number, past, look)
+        if past is not None and sent and not (past.done is None and reading.boot):
+            return self._comes(machine, number, past, reading)
         if past is not None and past.done is False and past.message.startswith(_REFUSED):
             return trouble(clean(past.message, _MOST), self.step.owner,
                            f"repair that, then: muster bringup retry {machine.name}", "node")
         return Observation(StepState.NOT_SO, change, operation=operation, again_s=_AGAIN_S)
 
-    def _comes(self, machine: Machine, number: int, past: PastOperation, look: BootLook) -> Observation:
+    def _comes(self, machine: Machine, number: int, past: PastOperation, reading: BootReading) -> Observation:
         """A restart was accepted, and the boot is not there yet."""
         since = past.ended or past.began
         kind = self._desired.kinds[number - 1]
         if self._clock() < since + self._desired.boot_s:
-            said = "has not gone down yet" if look.boot else f"not back yet: {look.message}"
+            said = "has not gone down yet" if reading.boot else f"not back yet: {reading.message}"
             return Observation(StepState.WAIT, clean(f"restart {number} ({kind}): {said}", _MOST),
                                again_s=_AGAIN_S)
-        how = ("it was accepted, and it is still in the boot before" if look.boot
-               else f"it did not come back: {look.message}")
+        how = ("it was accepted, and it is still in the boot before" if reading.boot
+               else f"it did not come back: {reading.message}")
         wrote = last_lines(self._folder, machine.name, since)
         console = f"; its console ends: {wrote}" if wrote else "; nothing of its console was captured"
         what = clean(f"restart {number} ({kind}): {self._desired.boot_s:g} s later {how}{console}", 400)
@@ -167,28 +169,28 @@ class Soak(OfBmc):
 
     # One boot.
 
-    def _taken(self, machine: Machine, kept: SoakRecord, look: BootLook, now: float) -> Observation:
+    def _taken(self, machine: Machine, kept: SoakRecord, reading: BootReading, now: float) -> Observation:
         """It is in the boot that is to be recorded next."""
         number = len(kept.boots)
         kind = kept.kinds[number - 1] if number else BEFORE
-        if kept.coming is None or kept.coming[0] != look.boot:
+        if kept.coming is None or kept.coming[0] != reading.boot:
             away = self._away.pop(machine.name, None)
             answered = now if number and away is not None and now - away <= _WATCHED_S else None
-            kept = replace(kept, coming=(look.boot, answered))
+            kept = replace(kept, coming=(reading.boot, answered))
             record.write(self._folder, kept)
-        if look.uptime < self._desired.settle_s:
-            return Observation(StepState.WAIT, f"boot {number} is up for {look.uptime:.0f} s",
-                               again_s=min(_AGAIN_S, self._desired.settle_s - look.uptime + 0.1))
+        if reading.uptime < self._desired.settle_s:
+            return Observation(StepState.WAIT, f"boot {number} is up for {reading.uptime:.0f} s",
+                               again_s=min(_AGAIN_S, self._desired.settle_s - reading.uptime + 0.1))
         past = self._began(machine, number)
         answered = kept.coming[1] if kept.coming is not None else None
-        found = self._boots.judged(machine, look, BootTimes(
-            kind, (past.ended or past.began) if past is not None else None, now - look.uptime, answered))
+        found = self._boots.judged(machine, reading, BootTimes(
+            kind, (past.ended or past.began) if past is not None else None, now - reading.uptime, answered))
         if found.record is None:
             return Observation(StepState.UNKNOWN, clean(f"boot {number}: {found.message}", _MOST),
                                again_s=15.0)
         if not number and (wrong := self._unfit(machine, kept, found.record)):
             return wrong
-        if waits := self._waits(kept, found.record, look):
+        if waits := self._waits(kept, found.record, reading):
             return Observation(StepState.WAIT, waits, again_s=15.0)
         kept = replace(kept, boots=(*kept.boots, found.record), coming=None)
         record.write(self._folder, kept)
@@ -204,9 +206,9 @@ class Soak(OfBmc):
         return Observation(StepState.TROUBLE, f"not restarted: {len(troubles)} things are wrong already",
                            troubles=tuple(troubles[:_MOST_TROUBLES])) if troubles else None
 
-    def _waits(self, kept: SoakRecord, boot: BootRecord, look: BootLook) -> str:
+    def _waits(self, kept: SoakRecord, boot: BootRecord, reading: BootReading) -> str:
         """What may yet be measured of it, such as by services that are about to start."""
-        if not kept.boots or look.uptime > self._desired.settle_s + self._desired.boot_s:
+        if not kept.boots or reading.uptime > self._desired.settle_s + self._desired.boot_s:
             return ""
         lost = sorted(rule for rule, one in boot.rules.items() if one[0] == Status.UNKNOWN.value
                       and rule in kept.boots[0].rules

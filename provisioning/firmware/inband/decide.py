@@ -14,7 +14,7 @@ SLACK_S = 3.0      # between the head's clock at an answer, and the machine's ti
 
 
 @dataclass(frozen=True)
-class BandLook:
+class BandReading:
     """What a tool shows: whether all components of the entry run what is wanted, whether one certainly does
     not, whether what is wanted is written and waits for a restart, their versions in words, and when the
     machine started (the head's epoch seconds). `lost` is why the tool reported nothing."""
@@ -42,8 +42,8 @@ _CYCLE = ("turn it off and on, which some devices need: muster bmc power {node} 
 
 
 def decide(
-    look: BandLook, steps: Sequence[FirmwareStep], node: str, tool: str, times: BandTimes, now: float, *,
-    running: str = "",
+    reading: BandReading, steps: Sequence[FirmwareStep], node: str, tool: str, times: BandTimes, now: float,
+    *, running: str = "",
 ) -> UpdateDecision:
     """The next thing for one machine and version; `running`: the tool is at work, and how it is known."""
     send, restart = (last_step(steps, name) for name in (SEND, RESTART))
@@ -51,36 +51,37 @@ def decide(
         if send is not None and now > send.began + times.write_s:
             return _failed(f"it is not at its end: {running}", _AGAIN, node, tool)
         return UpdateDecision(Next.WAIT, running)
-    if restart is not None and restart.done is not False and look.started <= restart.began - SLACK_S:
+    if restart is not None and restart.done is not False and reading.started <= restart.began - SLACK_S:
         if now > made_at(restart, now) + times.back_s:
             return _failed("it was asked to restart, and has not", _AGAIN, node, tool)
         return UpdateDecision(Next.WAIT, "restarts")
-    if look.fits:
-        return UpdateDecision(Next.DONE, f"as wanted: {look.versions}")
-    if not look.drifts and not look.waits:
-        if restart is not None and now <= look.started + times.back_s:
-            return UpdateDecision(Next.WAIT, f"started, and {look.lost or 'does not tell its versions yet'}")
-        why = look.lost or look.versions or "no such component"
+    if reading.fits:
+        return UpdateDecision(Next.DONE, f"as wanted: {reading.versions}")
+    if not reading.drifts and not reading.waits:
+        if restart is not None and now <= reading.started + times.back_s:
+            why = reading.lost or "does not tell its versions yet"
+            return UpdateDecision(Next.WAIT, f"started, and {why}")
+        why = reading.lost or reading.versions or "no such component"
         return UpdateDecision(Next.FAILED, f"whether it needs it is not known: {why}",
                               "mend that, then type the same again")
-    if send is None and not look.waits:
-        return UpdateDecision(Next.SEND, f"runs {look.versions}")
-    if send is not None and not look.waits:
+    if send is None and not reading.waits:
+        return UpdateDecision(Next.SEND, f"runs {reading.versions}")
+    if send is not None and not reading.waits:
         if send.done is False:
             return _failed(f"it did not take it: {send.message}", _AGAIN, node, tool)
         if send.done is None:
             why = f": {send.message}" if send.message else ""
             return _failed(f"it is not known whether it took it{why}", _AGAIN, node, tool)
-    return _restart(look, restart, node, tool)
+    return _restart(reading, restart, node, tool)
 
 
-def _restart(look: BandLook, restart: FirmwareStep | None, node: str, tool: str) -> UpdateDecision:
+def _restart(reading: BandReading, restart: FirmwareStep | None, node: str, tool: str) -> UpdateDecision:
     """Once; a machine that has restarted and still runs the old version is for a person."""
     if restart is None:
         return UpdateDecision(Next.RESTART, "a restart, so that the new firmware runs")
     if restart.done is False:
         return _failed(f"it does not restart: {restart.message}", _AGAIN, node, tool)
-    return _failed(f"it was restarted, and still runs {look.versions}", _CYCLE, node, tool)
+    return _failed(f"it was restarted, and still runs {reading.versions}", _CYCLE, node, tool)
 
 
 def _failed(message: str, hand: str, node: str, tool: str) -> UpdateDecision:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from healthcheck.model.firmware import ComponentVersion, FirmwareLook
+from healthcheck.model.firmware import ComponentVersion, FirmwareReading
 
 MOST_DEVICES = 128      # of one machine and one tool
 MOST_TEXT = 80          # characters of a name or a version
@@ -32,7 +32,7 @@ class BandDevice:
     written: str = ""
 
 
-def look_of(source: str, devices: Iterable[BandDevice]) -> tuple[FirmwareLook, dict[str, BandDevice]]:
+def look_of(source: str, devices: Iterable[BandDevice]) -> tuple[FirmwareReading, dict[str, BandDevice]]:
     """The store's look of a tool's devices, and the device of each component; equal names get numbers."""
     met: Counter[str] = Counter()
     named: dict[str, BandDevice] = {}
@@ -41,7 +41,7 @@ def look_of(source: str, devices: Iterable[BandDevice]) -> tuple[FirmwareLook, d
         named[one.name if met[one.name] == 1 else f"{one.name} #{met[one.name]}"] = one
     versions = tuple(ComponentVersion(name, one.kind, one.version, 0.0, source, _said(one))
                      for name, one in named.items())
-    return FirmwareLook("", versions, frozenset()), named
+    return FirmwareReading("", versions, frozenset()), named
 
 
 def _said(one: BandDevice) -> str:

@@ -11,7 +11,7 @@ from inventory.model import Node
 from inventory.transport.base import Transport
 from provisioning.bringup.policy.model import UpdateRoute
 from provisioning.firmware.inband.device import look_of
-from provisioning.firmware.inband.send import ALL_OF_IT, BandPlace, NodeLook, look
+from provisioning.firmware.inband.send import ALL_OF_IT, BandPlace, NodeReading, look
 
 TOOLS = (UpdateRoute.FWUPD, UpdateRoute.MLXFWMANAGER)
 
@@ -29,7 +29,7 @@ def read_tools(
     return {node.name: wrong[node.name] for node in nodes if node.name in wrong}
 
 
-def keep(store: Store, found: NodeLook, now: float) -> None:
+def keep(store: Store, found: NodeReading, now: float) -> None:
     """Keeps what tools reported; one that reported nothing changes nothing. Raises StoreError."""
     for tool, devices in found.devices.items():
         seen, _ = look_of(tool.value, devices)

@@ -47,7 +47,7 @@ ALL_OF_IT = BandPlace()
 
 
 @dataclass(frozen=True)
-class NodeLook:
+class NodeReading:
     """What the tools of one node reported. `devices` is by tool; in `lost` is why others reported none. `up`
     is the machine's seconds since boot; None, and `failure`, where it did not answer."""
 
@@ -85,7 +85,7 @@ class BandOrder:
 def look(
     nodes: Sequence[Node], tools: Collection[UpdateRoute], transport: Transport, fanout: int,
     place: BandPlace = ALL_OF_IT,
-) -> Iterator[NodeLook]:
+) -> Iterator[NodeReading]:
     """Asks the tools of these nodes what runs. Changes nothing."""
     request = {"do": "look", "tools": [one.value for one in tools]}
     limits = _limits(nodes, _LOOK_S, fanout, twice=True)
@@ -142,15 +142,15 @@ def answered(reply: Reply) -> BandAnswer:
                       found.get("running") is True, found.get("never") is True and done is False)
 
 
-def _looked(reply: Reply, tools: Collection[UpdateRoute]) -> NodeLook:
+def _looked(reply: Reply, tools: Collection[UpdateRoute]) -> NodeReading:
     if reply.failure is not None:
-        return NodeLook(reply.node, {}, {}, None,
+        return NodeReading(reply.node, {}, {}, None,
                         clean(f"{reply.failure.stage.value}: {reply.failure.reason}", 300))
     found = _document(reply)
     up, said = found.get("up"), found.get("tools")
     if not isinstance(up, float) or not 0 <= up < math.inf or not isinstance(said, dict):
         why = found.get("said")
-        return NodeLook(reply.node, {}, {}, None,
+        return NodeReading(reply.node, {}, {}, None,
                         clean(why, 300) if isinstance(why, str) else "its answer cannot be read")
     devices: dict[UpdateRoute, tuple[BandDevice, ...]] = {}
     lost: dict[UpdateRoute, str] = {}
@@ -159,7 +159,7 @@ def _looked(reply: Reply, tools: Collection[UpdateRoute]) -> NodeLook:
             devices[tool] = _devices(tool, said.get(tool.value))
         except ToolOutputError as error:
             lost[tool] = clean(str(error), 300)
-    return NodeLook(reply.node, devices, lost, up)
+    return NodeReading(reply.node, devices, lost, up)
 
 
 def _devices(tool: UpdateRoute, said: Any) -> tuple[BandDevice, ...]:

@@ -21,7 +21,7 @@ from provisioning.bringup.policy.model import BringupPolicy, DesiredFirmware
 from provisioning.bringup.steps.versions import as_desired
 from provisioning.firmware.decide import SEND, Next, UpdateDecision
 from provisioning.firmware.drift import Drift, FleetMachine, judged
-from provisioning.firmware.inband.decide import RESTART, SLACK_S, BandLook, BandTimes, decide
+from provisioning.firmware.inband.decide import RESTART, SLACK_S, BandReading, BandTimes, decide
 from provisioning.firmware.inband.device import look_of
 from provisioning.firmware.inband.read import keep
 from provisioning.firmware.inband.send import ALL_OF_IT, BandOrder, BandPlace, install, look, settle
@@ -67,7 +67,7 @@ class BandUpdate:
 class _Seen:
     """A look, and the addresses of the devices that drift."""
 
-    look: BandLook
+    look: BandReading
     addresses: tuple[str, ...]
 
 
@@ -184,7 +184,7 @@ def _look(wanted: BandUpdate, policy: BringupPolicy, tools: BandTools) -> _Seen 
     waits = bool(drifting) and written == drifting
     names = sorted({f"{one.name} {one.version or '?'}" for one in mine if one.name})
     versions = ", ".join(names[:_MOST_NAMED])
-    return _Seen(BandLook(bool(mine) and all(one.state is Drift.AS_WANTED for one in mine), bool(drifting),
+    return _Seen(BandReading(bool(mine) and all(one.state is Drift.AS_WANTED for one in mine), bool(drifting),
                           waits, clean(versions, _MOST), now - found.up, found.lost.get(entry.by, "")),
                  tuple(one.address for one in drifting if one not in written))
 

@@ -129,7 +129,7 @@ class Memory:
         return NodeHistory(
             self.names[node], over=over,
             problems=tuple(self._problem(node, key, shown, now) for key, shown in here.items()),
-            boots=tuple(self._boots.get(node, (EPOCH - 86400,))), looks=tuple(self._looks.get(node, ())),
+            boots=tuple(self._boots.get(node, (EPOCH - 86400,))), snapshots=tuple(self._looks.get(node, ())),
             repaired=tuple(done for done in self._repaired.get(node, ()) if done.time >= since),
             cordons=cordons, verdict=verdict,
             domains=domains, ports=ports, away=self.away.get(node, ""), left=self._left.get(node, 0.0),

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from healthcheck.facts.base import Captures
-from healthcheck.facts.firmwareversions import firmware_look
-from healthcheck.model.firmware import ComponentVersion, FirmwareLook
+from healthcheck.facts.firmwareversions import firmware_reading
+from healthcheck.model.firmware import ComponentVersion, FirmwareReading
 from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
 
 
-def of(**changes: Capture) -> FirmwareLook:
-    return firmware_look(Captures(machine.recording(**changes)))
+def of(**changes: Capture) -> FirmwareReading:
+    return firmware_reading(Captures(machine.recording(**changes)))
 
 
-def named(look: FirmwareLook, kind: str) -> list[ComponentVersion]:
+def named(look: FirmwareReading, kind: str) -> list[ComponentVersion]:
     return [one for one in look.versions if one.kind == kind]
 
 

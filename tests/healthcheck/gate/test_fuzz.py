@@ -94,7 +94,7 @@ def test_the_reader_alone_makes_of_a_cut_or_altered_snapshot_an_error_or_a_snaps
         except SnapshotError:
             continue
         answer(found, ["gpu001", "gpu003"], NOW)
-        found.newest_look()
+        found.newest_snapshot()
 
 
 @given(JSON)

@@ -15,7 +15,7 @@ from healthcheck.store.file import opened
 from healthcheck.subnet import mapdocument, plancsv
 from healthcheck.subnet.cabling import CablingPlan
 from healthcheck.subnet.hierarchy import hierarchy
-from healthcheck.subnet.linkstates import LinkLook
+from healthcheck.subnet.linkstates import CableState
 from inventory.load import load_inventory
 from tests.command import muster
 from tests.documents import validate
@@ -24,9 +24,9 @@ from tests.healthcheck.subnet.made import rails
 from tests.testbed.chromium import CHROMIUM, Chromium
 
 
-def stored(state: Path, plan: CablingPlan, looks: dict[int, LinkLook]) -> None:
+def stored(state: Path, plan: CablingPlan, looks: dict[int, CableState]) -> None:
     """The map of a plan, with links in these states, as the command keeps it."""
-    states = {cable: looks.get(at, LinkLook.AS_PLANNED) for at, cable in enumerate(plan.cables)}
+    states = {cable: looks.get(at, CableState.AS_PLANNED) for at, cable in enumerate(plan.cables)}
     (state / mapdocument.FILE).write_text(json.dumps(mapdocument.document(hierarchy(plan), plan, states)))
 
 
@@ -35,7 +35,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> World:
     found = world(tmp_path_factory.mktemp("world"), 4, now=NOW)
     plan = rails()
     racks = {name: replace(device, rack=device.rack or ("r1" if name.startswith("leaf") else "n1")) for name, device in plan.devices.items()}
-    stored(found.state, CablingPlan(racks, plan.cables), {0: LinkLook.MISSING, 5: LinkLook.WRONG, 9: LinkLook.UNKNOWN})
+    stored(found.state, CablingPlan(racks, plan.cables), {0: CableState.MISSING, 5: CableState.WRONG, 9: CableState.UNKNOWN})
     return found
 
 
@@ -77,7 +77,7 @@ def test_a_file_that_is_no_map_is_said_to_be_none(tmp_path: Path, text: str, tro
 def test_hostile_names_are_text(tmp_path: Path) -> None:
     there = world(tmp_path, 2, now=NOW)
     plan = plancsv.parse('device,port,device,port\n"<script>alert(1)</script>",mlx5_0,"<img src=x onerror=alert(2)>",1\n', "p")
-    stored(there.state, plan, {0: LinkLook.MISSING})
+    stored(there.state, plan, {0: CableState.MISSING})
     text = shown(there).decode()
     assert "<script>alert" not in text and "<img src=x" not in text and "&lt;img src=x" in text
 

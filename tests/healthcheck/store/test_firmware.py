@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.model.firmware import BMC, KINDS, SWEEP, ComponentVersion, FirmwareLook, MachineFirmware
+from healthcheck.model.firmware import BMC, KINDS, SWEEP, ComponentVersion, FirmwareReading, MachineFirmware
 from healthcheck.store.file import Store
 from healthcheck.store.firmware import known_firmware, merged, recognised_skus, write_controller
 from healthcheck.store.readings import NodeReadings
@@ -20,15 +20,15 @@ def version(name: str, found: str | None, kind: str = "vbios") -> ComponentVersi
     return ComponentVersion(name, kind, found, 0.0, "", "" if found else "lost")
 
 
-def look(*versions: ComponentVersion, whole: tuple[str, ...] = (), maker: str = "") -> FirmwareLook:
-    return FirmwareLook(maker, versions, frozenset(whole))
+def look(*versions: ComponentVersion, whole: tuple[str, ...] = (), maker: str = "") -> FirmwareReading:
+    return FirmwareReading(maker, versions, frozenset(whole))
 
 
 def held(known: MachineFirmware) -> dict[tuple[str, str], tuple[str | None, float]]:
     return {(one.source, one.name): (one.version, one.time) for one in known.versions}
 
 
-def swept(store: Store, at: float, found: FirmwareLook, node: str = "n1") -> None:
+def swept(store: Store, at: float, found: FirmwareReading, node: str = "n1") -> None:
     record(store, SweepRecord(at, at + 1, False, "t", "d"), [report(GOOD, node=node)],
            {node: NodeReadings((), (), frozenset(), firmware=found)}, clock=lambda: at + 1)
 
@@ -83,11 +83,11 @@ def test_the_sku_that_a_sweep_took_a_node_for_is_known(store: Store) -> None:
 _VERSIONS = st.lists(st.builds(version, st.sampled_from(["a", "b", "c"]), st.none() | st.sampled_from("123"),
                                st.sampled_from(KINDS)), max_size=4, unique_by=lambda one: one.name)
 _LOOKS = st.lists(st.tuples(st.sampled_from([SWEEP, BMC]), st.builds(
-    FirmwareLook, st.sampled_from(["", "Dell"]), _VERSIONS.map(tuple), st.frozensets(st.sampled_from(KINDS)))), max_size=6)
+    FirmwareReading, st.sampled_from(["", "Dell"]), _VERSIONS.map(tuple), st.frozensets(st.sampled_from(KINDS)))), max_size=6)
 
 
 @given(_LOOKS)
-def test_no_version_is_newer_than_its_look_and_each_was_told(looks: list[tuple[str, FirmwareLook]]) -> None:
+def test_no_version_is_newer_than_its_look_and_each_was_told(looks: list[tuple[str, FirmwareReading]]) -> None:
     known = MachineFirmware()
     for at, (source, found) in enumerate(looks):
         known = merged(known, source, float(at), found)

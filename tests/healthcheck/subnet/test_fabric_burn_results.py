@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from healthcheck.subnet.burnresults import read
 from healthcheck.subnet.model import DeviceKind
-from healthcheck.sweep.fabriclook import saved
+from healthcheck.sweep.fabricoutput import saved
 from inventory.errors import UsageError
 from tests.command import muster
 from tests.documents import validate

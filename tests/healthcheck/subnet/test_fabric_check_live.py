@@ -18,7 +18,7 @@ from healthcheck.subnet.check.whole import check_fabric
 from healthcheck.subnet.join import join
 from healthcheck.subnet.model import Subnet
 from healthcheck.subnet.samples import sample
-from healthcheck.sweep.fabriclook import saved
+from healthcheck.sweep.fabricoutput import saved
 from tests.testbed import plantfabric as plant
 from tests.testbed.ibfabric import Fabric, fabric, require_fabric, topology, two_tiers
 from tests.testbed.sshd import wait_until

@@ -12,7 +12,7 @@ import pytest
 from healthcheck.subnet import plancsv, plandocument
 from healthcheck.subnet.drawing import dot
 from healthcheck.subnet.hierarchy import hierarchy
-from healthcheck.subnet.linkstates import LinkLook
+from healthcheck.subnet.linkstates import CableState
 from healthcheck.subnet.slurmtopology import blocks, tree
 from healthcheck.subnet.topologyfile import topology
 from inventory.errors import InventoryError, UsageError
@@ -135,7 +135,7 @@ def test_a_name_that_topology_conf_cannot_hold_is_refused() -> None:
 
 def test_a_drawing_is_read_by_graphviz_and_says_each_state_in_a_word() -> None:
     plan = plancsv.parse('device,port,device,port\n"g""1\\",mlx5_0,leaf01,1\ngpu2,mlx5_0,leaf01,2\n', "p")
-    text = dot(plan, {plan.cables[0]: LinkLook.MISSING, plan.cables[1]: LinkLook.AS_PLANNED})
+    text = dot(plan, {plan.cables[0]: CableState.MISSING, plan.cables[1]: CableState.AS_PLANNED})
     assert 'label="missing"' in text and 'style=dotted' in text and text.count(" -- ") == 2
     if shutil.which("dot") is None:
         pytest.skip("no Graphviz: apt-get install -y graphviz")

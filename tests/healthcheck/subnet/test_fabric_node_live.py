@@ -14,7 +14,7 @@ import pytest
 
 from healthcheck.subnet import plancsv
 from healthcheck.subnet.cabling import PlannedEnd
-from healthcheck.sweep import fabriclook
+from healthcheck.sweep import fabricoutput
 from inventory.load import load_inventory
 from inventory.transport.remote import RemoteTransport
 from tests.command import muster
@@ -114,7 +114,7 @@ def test_what_a_burn_in_reads_before_and_after_is_what_every_port_sent(home: Pat
     joined = {end: f"{port.node[2:]}/{port.number}" for end, port in bed.there.items()}
     plant.sent(bed, cable.b, 7_000_000_000)
     for _ in range(_TRIES):
-        (counters,) = fabriclook.counters(node, RemoteTransport()).values()
+        (counters,) = fabricoutput.counters(node, RemoteTransport()).values()
         assert counters is not None
         sent = {f"{end.guid}/{end.number}": values.get("PortXmitData", 0) for end, values in counters.values.items()}
         if sent.keys() >= set(joined.values()):

@@ -15,7 +15,7 @@ from healthcheck.subnet.check.whole import check_fabric
 from healthcheck.subnet.join import join
 from healthcheck.subnet.model import Subnet
 from healthcheck.subnet.samples import sample
-from healthcheck.sweep.fabriclook import saved
+from healthcheck.sweep.fabricoutput import saved
 from healthcheck.triage.fabricplaces import spots
 from tests.healthcheck.triage.made import NOW
 from tests.testbed import plantfabric as plant

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from healthcheck.subnet.cabling import CablingPlan
-from healthcheck.subnet.linkstates import LinkLook, link_states
+from healthcheck.subnet.linkstates import CableState, link_states
 from healthcheck.subnet.model import FabricPort, LinkState, Subnet
 from healthcheck.subnet.plannednames import names_of
 from healthcheck.subnet.seencabling import cabled
@@ -16,11 +16,11 @@ from tests.healthcheck.subnet.faulty import PLAN, FaultyFabric
 WIDE = CablingPlan(PLAN.devices, tuple(replace(cable, width=4, speed="NDR") for cable in PLAN.cables))
 
 
-def looks(fabric: FaultyFabric, subnet: Subnet) -> dict[int, LinkLook]:
+def looks(fabric: FaultyFabric, subnet: Subnet) -> dict[int, CableState]:
     """By the number of the plan's cable, without those that are as planned."""
     seen = cabled(fabric.plan, [(subnet, names_of(fabric.plan, subnet, fabric.joined()))])
     states = link_states(fabric.plan, seen)
-    return {number: states[cable] for number, cable in enumerate(fabric.plan.cables) if states[cable] is not LinkLook.AS_PLANNED}
+    return {number: states[cable] for number, cable in enumerate(fabric.plan.cables) if states[cable] is not CableState.AS_PLANNED}
 
 
 def at_upper_end(fabric: FaultyFabric, number: int, **changes: object) -> Subnet:
@@ -35,7 +35,7 @@ def at_upper_end(fabric: FaultyFabric, number: int, **changes: object) -> Subnet
 @pytest.mark.parametrize("changes", [{"state": LinkState.INITIALIZE}, {"state": LinkState.ARMED}, {"width": 1}, {"speed": "HDR"}])
 def test_a_link_that_either_end_shows_to_be_less_than_planned_is_degraded_and_no_other_is(changes: dict[str, object]) -> None:
     fabric = FaultyFabric(WIDE)
-    assert looks(fabric, at_upper_end(fabric, 5, **changes)) == {5: LinkLook.DEGRADED}
+    assert looks(fabric, at_upper_end(fabric, 5, **changes)) == {5: CableState.DEGRADED}
 
 
 @pytest.mark.parametrize("changes", [{}, {"state": None}, {"width": None}, {"speed": None}])
@@ -47,7 +47,7 @@ def test_what_no_tool_shows_of_a_link_says_nothing_against_it(changes: dict[str,
 def test_a_link_that_the_subnet_manager_leaves_out_is_degraded() -> None:
     fabric = FaultyFabric(WIDE)
     subnet = replace(fabric.subnet(), unhealthy={fabric.end(fabric.planned(5).b): frozenset({"MANUAL"})})
-    assert looks(fabric, subnet) == {5: LinkLook.DEGRADED}
+    assert looks(fabric, subnet) == {5: CableState.DEGRADED}
 
 
 def test_a_plan_without_rates_accuses_no_link_of_its_rate_and_a_missing_one_stays_missing() -> None:
@@ -55,4 +55,4 @@ def test_a_plan_without_rates_accuses_no_link_of_its_rate_and_a_missing_one_stay
     fabric.narrow = {3}
     assert looks(fabric, fabric.subnet()) == {}
     fabric.down = {3}
-    assert looks(fabric, fabric.subnet()) == {3: LinkLook.MISSING}
+    assert looks(fabric, fabric.subnet()) == {3: CableState.MISSING}

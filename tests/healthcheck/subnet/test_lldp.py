@@ -21,7 +21,7 @@ from healthcheck.subnet.model import DeviceKind, FabricEnd, LinkState, Subnet
 from healthcheck.subnet.plannednames import names_of
 from healthcheck.subnet.readers.lldp import file_of, number_of_name, read
 from healthcheck.subnet.seencabling import cabled as seen_cabled
-from healthcheck.sweep.fabriclook import FabricLook, ToolOutput, saved
+from healthcheck.sweep.fabricoutput import FabricOutput, ToolOutput, saved
 from inventory.model import Node, PortPlan
 from tests.command import muster
 from tests.documents import validate
@@ -58,7 +58,7 @@ def written(plan: CablingPlan, **facts: str) -> dict[str, str]:
 
 
 def seen(outputs: dict[str, str]) -> Subnet:
-    return FabricLook("", {name: ToolOutput(text) for name, text in outputs.items()}, 1000.0).subnet()
+    return FabricOutput("", {name: ToolOutput(text) for name, text in outputs.items()}, 1000.0).subnet()
 
 
 def checked(subnet: Subnet, plan: CablingPlan) -> FabricReport:

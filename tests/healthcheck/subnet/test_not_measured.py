@@ -16,7 +16,7 @@ from healthcheck.subnet.merge import merge
 from healthcheck.subnet.model import DeviceKind, FabricDevice, FabricEnd, FabricPort, LinkState, Subnet
 from healthcheck.subnet.readers import counters, smp
 from healthcheck.subnet.samples import sample
-from healthcheck.sweep.fabriclook import saved
+from healthcheck.sweep.fabricoutput import saved
 from tests.testbed import fabricoutputs
 from tests.testbed.fabrictables import write as write_tables
 from tests.testbed.ibfabric import two_tiers

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from healthcheck.subnet.check.findings import FabricFinding, FabricRule
 from healthcheck.subnet.check.whole import check_fabric
 from healthcheck.subnet.join import join
-from healthcheck.sweep import ufmlook
-from healthcheck.sweep.fabriclook import saved
+from healthcheck.sweep import ufmoutput
+from healthcheck.sweep.fabricoutput import saved
 from healthcheck.sweep.ufmrest import UfmLogin, UfmRest
 from healthcheck.sweep.ufmwire import place_of
 from inventory.transport.httponce import HttpTrust
@@ -36,7 +36,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ufm]:
 
 def found(bed: Ufm, page_rows: int) -> list[FabricFinding]:
     rest = UfmRest(place_of(bed.url), HttpTrust(pins=(bed.fingerprint,)), UfmLogin(TOKEN), page_rows=page_rows)
-    (look,) = ufmlook.ask([rest])
+    (look,) = ufmoutput.ask([rest])
     subnet = look.subnet()
     assert not look.missing and not subnet.partial
     report = check_fabric([(subnet, look.time)], join([subnet], ()), PLAN, None, {}, None)
@@ -81,7 +81,7 @@ def test_planted_faults_are_found_where_they_are_and_nothing_else(bed: Ufm, plan
 
 def test_ufm_shows_the_subnet_that_infiniband_diags_show(bed: Ufm, tmp_path: Path) -> None:
     rest = UfmRest(place_of(bed.url), HttpTrust(pins=(bed.fingerprint,)), UfmLogin(TOKEN))
-    (by_ufm,) = (look.subnet() for look in ufmlook.ask([rest]))
+    (by_ufm,) = (look.subnet() for look in ufmoutput.ask([rest]))
     (by_tools,) = (look.subnet() for look in saved(fabricoutputs.write(PLAN, tmp_path / "outputs")))
     assert by_ufm.links == by_tools.links
     assert {guid: (one.kind, one.description) for guid, one in by_ufm.devices.items()} == {

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.subnet.readers import ufm as readers
-from healthcheck.sweep import ufmlook, ufmrest, ufmwire
+from healthcheck.sweep import ufmoutput, ufmrest, ufmwire
 from healthcheck.sweep.ufmrest import AUTH, UfmLogin, UfmRest, login_of
 from healthcheck.sweep.ufmwire import UfmAnswer, UfmError, UfmPlace, place_of, trust_of
 from inventory.errors import UsageError
@@ -44,15 +44,15 @@ def rest(bed: Ufm, secret: str = f"{USER}:{PASSWORD}", **more: Any) -> UfmRest:
 def message_of(bed: Ufm, **more: Any) -> str:
     """Why a look was refused."""
     with pytest.raises(UfmError) as error:
-        ufmlook.ask([rest(bed, **more)])
+        ufmoutput.ask([rest(bed, **more)])
     line = str(error.value)
     assert line.startswith(bed.url) and line.isprintable() and "\n" not in line and PASSWORD not in line
     return line
 
 
 def test_a_password_goes_to_one_path_and_a_token_to_the_other(bed: Ufm) -> None:
-    (by_password,) = ufmlook.ask([rest(bed)])
-    (by_token,) = ufmlook.ask([rest(bed, TOKEN)])
+    (by_password,) = ufmoutput.ask([rest(bed)])
+    (by_token,) = ufmoutput.ask([rest(bed, TOKEN)])
     assert by_password.outputs == by_token.outputs and not by_password.missing
     subnet = by_password.subnet()
     assert len(subnet.links) == len(PLAN.cables) and len(subnet.devices) == len(PLAN.devices) and not subnet.partial and subnet.unhealthy == {}
@@ -147,7 +147,7 @@ def test_an_answer_beyond_the_limit_is_refused(bed: Ufm, monkeypatch: pytest.Mon
 
 def test_what_else_it_does_not_give_is_missing_and_the_rest_is_read(bed: Ufm) -> None:
     bed.faults = lambda method, path: 404 if path in ("/resources/links", "/app/unhealthy_ports") else None
-    (look,) = ufmlook.ask([rest(bed)])
+    (look,) = ufmoutput.ask([rest(bed)])
     assert set(look.outputs) == {"ufm-ports.json", "ufm-systems.json"} and len(look.missing) == 2 and all("(404)" in line for line in look.missing)
     assert look.subnet().unhealthy is None and set(look.missing) <= set(look.subnet().unread)
 
@@ -181,7 +181,7 @@ def test_a_certificate_that_is_not_believed_gets_no_password(bed: Ufm, trust: Ht
 def test_a_fingerprint_is_believed_as_openssl_prints_it(bed: Ufm) -> None:
     colons = ":".join(bed.fingerprint[at:at + 2] for at in range(0, 64, 2)).upper()
     assert trust_of(f"SHA256:{colons},sha256:{'0' * 64}").pins == (bed.fingerprint, "0" * 64)
-    (look,) = ufmlook.ask([rest(bed, trust=trust_of(f"sha256:{colons}"))])
+    (look,) = ufmoutput.ask([rest(bed, trust=trust_of(f"sha256:{colons}"))])
     assert not look.missing
     with pytest.raises(UsageError, match="expected verify, a file, or sha256:"):
         trust_of("sha256:12")

@@ -57,7 +57,7 @@ def test_a_node_that_is_well_is_held_on_in_the_name_of_an_open_incident_that_iso
     isolates: bool, isolation: Isolation,
 ) -> None:
     node = NodeHistory("n1", over=(problem("port-state", began=-3, ended=-2),), cordons=(held(-3),),
-                       looks=looks(-1.5, -1),
+                       snapshots=looks(-1.5, -1),
                        verdict=OpenVerdict(1, "incident", Isolation.NO_NEW_JOBS, at(-3), 1),
                        shared=(IncidentMembership(1, PORT, at(-3)),), state="healthy", seen=at(-1))
     found = verdict(node, incident(isolates))
@@ -69,7 +69,7 @@ def test_a_node_of_which_nothing_is_wrong_any_more_is_watched_by_nobody_whether_
     shown: Any,
 ) -> None:
     node = NodeHistory("n1", over=(problem("gpu-count", began=-9, ended=-3),), cordons=(held(-8),),
-                       looks=shown, verdict=OpenVerdict(1, "lost", Isolation.EVICT, at(-8)))
+                       snapshots=shown, verdict=OpenVerdict(1, "lost", Isolation.EVICT, at(-8)))
     found = verdict(node)
     assert (found.isolation, found.repair, found.owner, found.fault, bool(found.proven)) == (
         Isolation.NONE, Repair.WATCH, None, "lost", bool(shown))
@@ -77,7 +77,7 @@ def test_a_node_of_which_nothing_is_wrong_any_more_is_watched_by_nobody_whether_
 
 @pytest.mark.parametrize("shown", [looks(-2, -1), ()])
 def test_a_held_node_that_an_open_incident_keeps_from_proving_itself_waits_for_who_repairs_that(shown: Any) -> None:
-    node = NodeHistory("n1", over=(problem("gpu-count", began=-9, ended=-3),), cordons=(held(-8),), looks=shown,
+    node = NodeHistory("n1", over=(problem("gpu-count", began=-9, ended=-3),), cordons=(held(-8),), snapshots=shown,
                        verdict=OpenVerdict(1, "lost", Isolation.EVICT, at(-8)),
                        shared=(IncidentMembership(1, PORT, at(-1)),))
     found = verdict(node, incident(isolates=False))
@@ -114,8 +114,8 @@ def test_a_node_that_came_anew_is_kept_from_jobs_and_watched_until_it_has_proved
     found = verdict(anew(isolation))
     assert (found.isolation, found.repair, found.owner, found.fault) == (
         isolation, Repair.WATCH, Owner.OPERATOR, "lost")
-    assert decide(anew(isolation, looks=looks(-2, -1)), policy(), NOW) is None
-    watched = verdict(anew(isolation, problem("fan", severity="warning"), looks=looks(-2, -1)))
+    assert decide(anew(isolation, snapshots=looks(-2, -1)), policy(), NOW) is None
+    watched = verdict(anew(isolation, problem("fan", severity="warning"), snapshots=looks(-2, -1)))
     assert (watched.isolation, watched.fault) == (Isolation.NONE, "watch")
     assert decide(anew(Isolation.NONE), policy(), NOW) is None
 
@@ -150,12 +150,12 @@ def test_what_jobs_might_do_there_before_holds_on_in_an_incidents_name_and_no_in
 
 
 def test_proof_is_spoken_of_where_a_node_is_held_for_nothing_that_is_wrong_with_it_now_and_nowhere_else() -> None:
-    well = verdict(NodeHistory("n1", cordons=(held(-8),), looks=looks(-2, -1)))
-    not_yet = verdict(NodeHistory("n1", cordons=(held(-8),), looks=looks(-2)))
+    well = verdict(NodeHistory("n1", cordons=(held(-8),), snapshots=looks(-2, -1)))
+    not_yet = verdict(NodeHistory("n1", cordons=(held(-8),), snapshots=looks(-2)))
     assert (well.why == well.proven != "" == well.unproven
             and not_yet.why == not_yet.unproven != "" == not_yet.proven)
     for node in (past("n1", problem("gpu-count"), cordons=(held(-8),)),
-                 past("n1", problem("fan", severity="warning"), looks=looks(-2, -1))):
+                 past("n1", problem("fan", severity="warning"), snapshots=looks(-2, -1))):
         assert (verdict(node).proven, verdict(node).unproven) == ("", "")
 
 
@@ -170,7 +170,7 @@ def test_a_node_of_which_several_components_repeat_is_inspected_whatever_its_new
 
 
 def test_of_a_healthy_node_that_a_person_alone_cordoned_there_is_nothing_to_say() -> None:
-    assert decide(NodeHistory("n1", cordons=(held(-3, verdict=None),), looks=looks(-2, -1)), policy(),
+    assert decide(NodeHistory("n1", cordons=(held(-3, verdict=None),), snapshots=looks(-2, -1)), policy(),
                   NOW) is None
 
 

@@ -30,7 +30,7 @@ def lines(plan: TriagePlan) -> list[str]:
 
 def released() -> TriagePlan:
     well = NodeHistory("n001", over=(problem("host-memory", "", began=-9, ended=-5),),
-                       cordons=(OpenCordon(7, "slurm", "why", at(-8), 1),), looks=looks(-3, -1),
+                       cordons=(OpenCordon(7, "slurm", "why", at(-8), 1),), snapshots=looks(-3, -1),
                        state="healthy", seen=at(-1))
     return make(replace(fleet(32, {}), nodes=(well,)), bounded(4))
 

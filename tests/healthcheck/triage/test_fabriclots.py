@@ -10,7 +10,7 @@ import pytest
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricReport, FabricRule, PlaceKind
 from healthcheck.subnet.model import FabricEnd, Subnet
-from healthcheck.sweep.fabriclook import saved
+from healthcheck.sweep.fabricoutput import saved
 from healthcheck.triage.fabriclots import with_lots
 from healthcheck.triage.lots import PartLot
 from healthcheck.triage.partslist import guid_key, parse

@@ -211,7 +211,7 @@ def test_a_look_says_which_of_the_rules_that_ever_failed_it_measured(tmp_path: P
         look(3, Status.SKIPPED, "not selected")
         look(4, Status.UNKNOWN, "timeout")
         look(5, Status.SKIPPED, "disabled in rules/site.yaml")
-        found = [look.measured for look in known(store, 6)["n1"].looks]
+        found = [look.measured for look in known(store, 6)["n1"].snapshots]
         # the newest four are kept
         assert found == [{"gpu-ecc-uncorrected"}, set(), set(), {"gpu-ecc-uncorrected"}]
 

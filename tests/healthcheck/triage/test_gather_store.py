@@ -182,8 +182,8 @@ def test_no_silence_makes_a_snapshot_healthy(store: Store) -> None:
             measured=json.dumps(["fan"] if hour == -2 else []))
     put(store, "look", node=71, profile="other", time=at(-1), state="healthy", measured="[]")
     past = known(store, silenced=lambda problem: problem.rule == "fan")
-    assert [look.state for look in past.looks] == ["healthy", "degraded", "unknown"]
-    assert past.looks[1] == RequalifySnapshot(at(-2), "degraded", frozenset({"fan"}))
+    assert [look.state for look in past.snapshots] == ["healthy", "degraded", "unknown"]
+    assert past.snapshots[1] == RequalifySnapshot(at(-2), "degraded", frozenset({"fan"}))
 
 
 def test_what_was_done_and_came_to_a_good_end_is_a_repair(store: Store) -> None:

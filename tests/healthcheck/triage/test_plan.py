@@ -45,7 +45,7 @@ def test_a_node_of_which_no_fresh_sweep_says_how_it_is_is_told(
 
 
 def test_a_node_that_is_not_fit_is_isolated_and_one_that_proved_itself_returned_first() -> None:
-    well = NodeHistory("n2", over=(OVER,), cordons=(held(-8, number=7),), looks=looks(-3, -1))
+    well = NodeHistory("n2", over=(OVER,), cordons=(held(-8, number=7),), snapshots=looks(-3, -1))
     made = plan(sick("n1"), well)
     assert acts(made) == [("release", "n2"), ("isolate", "n1")]
     assert (made.steps[0].backend, made.steps[0].cordon) == ("slurm", 7)
@@ -57,7 +57,7 @@ def test_what_flaps_and_is_away_takes_no_node_and_keeps_one_that_is_held() -> No
     free = plan(NodeHistory("n1", over=away))
     assert (acts(free), [one.act for one in free.withheld]) == ([], [Act.ISOLATE])
     assert "flaps and is away now" in free.withheld[0].why
-    kept = plan(NodeHistory("n1", over=away, cordons=(held(-7),), looks=looks(-1, -0.5)))
+    kept = plan(NodeHistory("n1", over=away, cordons=(held(-7),), snapshots=looks(-1, -0.5)))
     assert acts(kept) == [] and kept.verdicts[0].isolation is Isolation.NO_NEW_JOBS
     assert acts(plan(past("n1", problem("kernel-xid", node="n1"), over=away))) == [("isolate", "n1")]
 
@@ -79,7 +79,7 @@ def test_what_a_person_gave_back_stays_so_for_the_verdict_that_they_saw_and_for_
 
 
 def test_a_node_that_is_leased_is_neither_isolated_nor_returned() -> None:
-    well = NodeHistory("n2", over=(OVER,), cordons=(held(-8),), looks=looks(-3, -1),
+    well = NodeHistory("n2", over=(OVER,), cordons=(held(-8),), snapshots=looks(-3, -1),
                        leased="it is leased as muster-3-ab: diagnostics")
     made = plan(sick("n1", leased="it is leased as muster-4-cd: diagnostics"), well)
     assert acts(made) == [] and [one.why for one in made.withheld] == [
@@ -89,11 +89,11 @@ def test_a_node_that_is_leased_is_neither_isolated_nor_returned() -> None:
 def test_a_cordon_by_hand_is_neither_doubled_nor_ended() -> None:
     by_hand = (held(verdict=None),)
     assert acts(plan(sick("n1", cordons=by_hand))) == []
-    assert acts(plan(NodeHistory("n1", over=(OVER,), cordons=by_hand, looks=looks(-1.5, -1)))) == []
+    assert acts(plan(NodeHistory("n1", over=(OVER,), cordons=by_hand, snapshots=looks(-1.5, -1)))) == []
 
 
 def test_of_two_cordons_on_a_node_that_proved_itself_ours_ends_and_a_persons_stays() -> None:
-    made = plan(NodeHistory("n1", over=(OVER,), cordons=(held(-8), held(-8, None, 2)), looks=looks(-2, -1)))
+    made = plan(NodeHistory("n1", over=(OVER,), cordons=(held(-8), held(-8, None, 2)), snapshots=looks(-2, -1)))
     assert [(step.act, step.cordon) for step in made.steps] == [(Act.RELEASE, 1)]
 
 
@@ -104,7 +104,7 @@ def test_of_a_node_that_is_still_sick_no_return_is_spoken() -> None:
 def test_a_node_out_of_service_is_neither_isolated_nor_returned() -> None:
     away = {"in_service": False, "lifecycle": "maintenance"}
     made = plan(sick("n1", **away),
-                NodeHistory("n2", over=(OVER,), cordons=(held(-8),), looks=looks(-3, -1), **away))     # type: ignore[arg-type]
+                NodeHistory("n2", over=(OVER,), cordons=(held(-8),), snapshots=looks(-3, -1), **away))     # type: ignore[arg-type]
     assert acts(made) == [] and [one.node for one in made.withheld] == ["n2"]
 
 
@@ -192,7 +192,7 @@ def test_what_was_isolated_within_the_window_takes_room_and_before_it_none(hour:
 
 
 def test_once_open_it_stays_so_and_holds_up_no_release() -> None:
-    well = NodeHistory("n2", over=(OVER,), cordons=(held(-8),), looks=looks(-3, -1))
+    well = NodeHistory("n2", over=(OVER,), cordons=(held(-8),), snapshots=looks(-3, -1))
     made = plan(sick("n1"), well, sick("n3", "gpu-count"), open_since=at(-100))
     assert acts(made) == [("release", "n2"), ("isolate", "n3")]        # the reserve
     assert made.is_open and not made.opens and "--close-breaker" in made.withheld[0].why
@@ -263,7 +263,7 @@ def test_what_silences_hold_back_is_named_with_the_verdict_that_would_be() -> No
 
 def test_a_held_node_with_only_silenced_problems_is_withheld_and_no_step_is_taken() -> None:
     hidden = SilencedHistory((problem("gpu-count", node="n1"),))
-    made = plan(past("n1", hidden=hidden, cordons=(held(-8),), looks=looks(-3, -1)))
+    made = plan(past("n1", hidden=hidden, cordons=(held(-8),), snapshots=looks(-3, -1)))
     assert acts(made) == [] and made.unfit == ()
     (one,) = made.withheld
     assert one.act is Act.RELEASE and one.why.startswith("only silenced problems are left: gpu-count fails")

@@ -99,40 +99,40 @@ def looked(*minutes: float, measured: tuple[str, ...] = ("gpu-count",)) -> tuple
     ((21, 16, 11, 6, 1), True), ((9, 7, 5, 3, 1), False), ((1,), False), ((), False),
 ])
 def test_clean_looks_are_some_time_apart(minutes: tuple[float, ...], well: bool) -> None:
-    assert requalified(node(looks=looked(*minutes)), policy(), NOW)[0] is well
+    assert requalified(node(snapshots=looked(*minutes)), policy(), NOW)[0] is well
 
 
 def test_how_far_apart_is_the_policys_to_say() -> None:
     asked = policy(requalify=Requalify("bringup", 2, 0))
-    assert requalified(node(looks=looked(1.1, 1)), asked, NOW)[0]
-    well, said = requalified(node(looks=looked(12, 1)), policy(requalify=Requalify("bringup", 2, 30)), NOW)
+    assert requalified(node(snapshots=looked(1.1, 1)), asked, NOW)[0]
+    well, said = requalified(node(snapshots=looked(12, 1)), policy(requalify=Requalify("bringup", 2, 30)), NOW)
     assert not well and "1 of 2 clean looks, 30 min apart," in said
 
 
 def test_a_look_between_that_is_not_clean_counts_whatever_the_time_apart() -> None:
     between = RequalifySnapshot(NOW - 60 * 5, "degraded", frozenset({"gpu-count"}))
-    assert not requalified(node(looks=(*looked(30, 1), between)), policy(), NOW)[0]
+    assert not requalified(node(snapshots=(*looked(30, 1), between)), policy(), NOW)[0]
 
 
 def test_a_look_that_did_not_measure_what_had_failed_proves_nothing_of_it() -> None:
-    well, said = requalified(node(looks=looked(60, 30, measured=())), policy(), NOW)
+    well, said = requalified(node(snapshots=looked(60, 30, measured=())), policy(), NOW)
     assert not well and "0 of 2" in said and "not measured: gpu-count" in said
-    assert not requalified(node(looks=(*looked(60), *looked(30, measured=("port-state",)))), policy(), NOW)[0]
-    assert requalified(node(looks=(*looked(60, 15), *looked(30, measured=()))), policy(), NOW)[0]
+    assert not requalified(node(snapshots=(*looked(60), *looked(30, measured=("port-state",)))), policy(), NOW)[0]
+    assert requalified(node(snapshots=(*looked(60, 15), *looked(30, measured=()))), policy(), NOW)[0]
 
 
 def test_all_that_failed_while_it_was_held_is_measured_and_what_was_over_long_before_need_not_be() -> None:
     both = (OVER, problem("port-state", "mlx5_0", began=-5, ended=-3))
-    assert not requalified(node(over=both, looks=looked(60, 30)), policy(), NOW)[0]
-    assert requalified(node(over=both, looks=looked(60, 30, measured=("gpu-count", "port-state"))), policy(),
+    assert not requalified(node(over=both, snapshots=looked(60, 30)), policy(), NOW)[0]
+    assert requalified(node(over=both, snapshots=looked(60, 30, measured=("gpu-count", "port-state"))), policy(),
                        NOW)[0]
     old = (OVER, problem("port-state", "mlx5_0", began=-50, ended=-40))
-    assert requalified(node(over=old, looks=looked(60, 30)), policy(), NOW)[0]
+    assert requalified(node(over=old, snapshots=looked(60, 30)), policy(), NOW)[0]
 
 
 def test_a_look_at_another_machine_of_this_name_proves_nothing() -> None:
-    assert requalified(node(looks=looked(60, 30), new_since=NOW - 61 * 60), policy(), NOW)[0]
-    assert not requalified(node(looks=looked(60, 30), new_since=NOW - 59 * 60), policy(), NOW)[0]
+    assert requalified(node(snapshots=looked(60, 30), new_since=NOW - 61 * 60), policy(), NOW)[0]
+    assert not requalified(node(snapshots=looked(60, 30), new_since=NOW - 59 * 60), policy(), NOW)[0]
 
 
 def test_a_persons_word_of_a_worn_out_board_is_as_good_as_the_vendors_and_of_another_is_not() -> None:
@@ -169,10 +169,10 @@ def test_a_warning_that_is_over_asks_for_no_later_looks() -> None:
 def test_what_failed_is_what_failed_since_our_first_cordon_whatever_a_person_cordoned_before() -> None:
     unmeasured = looked(60, 30, measured=())
     before = problem("gpu-count", began=-12, ended=-10)
-    assert requalified(node(over=(before,), cordons=(held(-8), held(-20, None, 2)), looks=unmeasured),
+    assert requalified(node(over=(before,), cordons=(held(-8), held(-20, None, 2)), snapshots=unmeasured),
                        policy(), NOW)[0]
     between = problem("gpu-count", began=-7, ended=-6)
-    assert not requalified(node(over=(between,), cordons=(held(-8), held(-4, number=2)), looks=unmeasured),
+    assert not requalified(node(over=(between,), cordons=(held(-8), held(-4, number=2)), snapshots=unmeasured),
                            policy(), NOW)[0]
 
 
@@ -200,9 +200,9 @@ def test_a_node_that_was_held_for_an_incident_alone_needs_one_sweep_that_found_i
 
 def test_looks_of_half_a_day_ago_are_fresh_and_those_of_yesterday_are_not() -> None:
     long_ago = {"over": (problem("gpu-count", began=-60, ended=-50),), "cordons": (held(-55),)}
-    assert requalified(node(**long_ago, looks=looks(-14, -13)), policy(), NOW)[0]
-    assert not requalified(node(**long_ago, looks=looks(-26, -25)), policy(), NOW)[0]
-    assert requalified(node(**long_ago, looks=looks(-26, -1)), policy(), NOW)[0], "the newest is"
+    assert requalified(node(**long_ago, snapshots=looks(-14, -13)), policy(), NOW)[0]
+    assert not requalified(node(**long_ago, snapshots=looks(-26, -25)), policy(), NOW)[0]
+    assert requalified(node(**long_ago, snapshots=looks(-26, -1)), policy(), NOW)[0], "the newest is"
 
 
 def test_a_board_whose_fault_was_last_seen_before_the_cordon_and_ended_after_it_is_worn_out_still() -> None:
@@ -232,7 +232,7 @@ def test_what_is_wrong_now_is_named_with_its_time(wrong: Problem, said: str) -> 
 def test_what_is_missing_is_said_with_how_to_show_it(
     asked: Requalify, more: dict[str, Any], said: str,
 ) -> None:
-    assert requalified(node(looks=(), **more), policy(requalify=asked), NOW) == (False, said)
+    assert requalified(node(snapshots=(), **more), policy(requalify=asked), NOW) == (False, said)
 
 
 def test_what_fails_keeps_a_node_before_what_was_not_measured_for_longer() -> None:
@@ -281,13 +281,13 @@ def test_what_was_silenced_and_is_over_is_to_be_measured_and_shown_as_all_else()
     assert not well and why.startswith("1 of 2 clean looks, 10 min apart, since 2027-01-15T06:00Z: muster")
     blind = tuple(RequalifySnapshot(at(hour), "healthy", frozenset({"gpu-count"})) for hour in (-3, -1))
     early = SilencedHistory(over=(problem("port-state", "mlx5_0", began=-7, ended=-5),))
-    assert "not measured: port-state" in requalified(node(hidden=early, looks=blind), policy(), NOW)[1]
+    assert "not measured: port-state" in requalified(node(hidden=early, snapshots=blind), policy(), NOW)[1]
     assert not requalified(node(hidden=SilencedHistory(left=at(-2))), policy(), NOW)[0]
 
 
 def test_what_is_silenced_and_spoils_no_look_is_not_what_keeps_the_node() -> None:
     told = SilencedHistory((problem("fan", severity="info"),))
-    assert requalified(node(hidden=told, looks=looks(-1)), policy(), NOW)[1].startswith("1 of 2 clean looks")
+    assert requalified(node(hidden=told, snapshots=looks(-1)), policy(), NOW)[1].startswith("1 of 2 clean looks")
 
 
 def test_what_is_not_silenced_is_said_first_and_without_a_cordon_the_silence_is_to_end() -> None:

@@ -36,7 +36,7 @@ def window(
 
 def test_in_a_window_the_worst_alone_are_isolated_and_releases_go_on() -> None:
     well = NodeHistory("n9", over=(problem("gpu-count", node="n9", began=-9, ended=-3),), cordons=(held(-8),),
-                       looks=looks(-3, -1))
+                       snapshots=looks(-3, -1))
     made = plan(sick("n1"), sick("n2", "gpu-count"), sick("n3", "port-state"), well, windows=(window(),))
     assert [(step.act.value, step.node) for step in made.steps] == [("release", "n9"), ("isolate", "n2")]
     assert {one.node: one.why for one in made.withheld} == dict.fromkeys(

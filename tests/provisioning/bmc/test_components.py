@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.model.firmware import KINDS
 from provisioning.bmc.base import FirmwareEntry, MachineIdentity
-from provisioning.bmc.components import controller_look, kind_of
+from provisioning.bmc.components import controller_reading, kind_of
 
 WHO = MachineIdentity("Dell Inc.", "GX8", "SN1", "uuid-1", "2.1.5", "7.00.60", "iDRAC 9")
 
@@ -30,7 +30,7 @@ def test_any_name_is_a_kind_or_none(name: str) -> None:
 
 
 def test_a_controller_tells_of_its_machine_itself_and_each_entry_once() -> None:
-    look = controller_look(WHO, (FirmwareEntry("Power Supply", "1"), FirmwareEntry("Power Supply", "2"), FirmwareEntry("bios", "9"),
+    look = controller_reading(WHO, (FirmwareEntry("Power Supply", "1"), FirmwareEntry("Power Supply", "2"), FirmwareEntry("bios", "9"),
                                  FirmwareEntry("x\x1b[2J" + "y" * 200, Unmeasured("it answered 500"))))
     assert look.maker == "Dell Inc." and len({one.name for one in look.versions}) == len(look.versions)
     found = {one.name: (one.kind, one.version) for one in look.versions}
@@ -43,5 +43,5 @@ def test_a_controller_tells_of_its_machine_itself_and_each_entry_once() -> None:
 
 def test_what_it_does_not_say_is_no_version() -> None:
     silent = MachineIdentity(UNSUPPORTED, UNSUPPORTED, UNSUPPORTED, UNSUPPORTED, UNSUPPORTED, "  ", "x")
-    look = controller_look(silent, None)
+    look = controller_reading(silent, None)
     assert look.maker == "" and [(one.name, one.version) for one in look.versions] == [("bios", None), ("bmc", None)]

@@ -14,7 +14,7 @@ from typing import Any
 
 from healthcheck.subnet.cabling import CablingPlan, PlannedCable, PlannedDevice, PlannedEnd, Tier
 from healthcheck.subnet.model import Subnet
-from healthcheck.sweep.fabriclook import saved
+from healthcheck.sweep.fabricoutput import saved
 from tests.provisioning.burnin.site import Site
 from tests.testbed import fabricoutputs, fabrictables
 from tests.testbed.routedfabric import RoutedFabric

@@ -15,7 +15,7 @@ from healthcheck.store.file import opened
 from healthcheck.store.portdisables import open_ports
 from healthcheck.subnet.join import FabricJoin
 from healthcheck.subnet.model import FabricEnd, Subnet
-from healthcheck.sweep.fabriclook import saved
+from healthcheck.sweep.fabricoutput import saved
 from healthcheck.triage.policy import PortPolicy
 from inventory.model import Node
 from inventory.transport.local import LocalTransport

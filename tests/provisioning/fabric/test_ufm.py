@@ -17,7 +17,7 @@ from healthcheck.store.file import opened
 from healthcheck.subnet.cabling import PlannedEnd
 from healthcheck.subnet.join import FabricJoin
 from healthcheck.subnet.model import Subnet
-from healthcheck.sweep.fabriclook import saved
+from healthcheck.sweep.fabricoutput import saved
 from healthcheck.sweep.ufmrest import AUTH, UfmLogin, UfmRest
 from healthcheck.sweep.ufmwire import UfmError, place_of
 from healthcheck.triage.policy import PortPolicy

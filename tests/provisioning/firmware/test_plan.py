@@ -17,7 +17,7 @@ from inventory.model import Bmc, Node, Speaks
 from provisioning.bmc.base import ChangeEnd, EarlierChange, PowerState
 from provisioning.bmc.redfish.update import multipart, update_ways
 from provisioning.bringup.policy.model import FirmwarePayload, PowerTimes
-from provisioning.firmware.decide import Next, UpdateLook, UpdateTimes, decide
+from provisioning.firmware.decide import Next, UpdateReading, UpdateTimes, decide
 from provisioning.firmware.drift import FleetMachine, judged
 from provisioning.firmware.payload import image_of
 from provisioning.firmware.plan import MachineUpdate, planned, waves
@@ -77,8 +77,8 @@ def step(name: str, done: bool | None, at: float = 10.0) -> FirmwareStep:
     return FirmwareStep(1, "n1", "e", "t", name, at, at if done is not None else None, done, "said", 1)
 
 
-def look(*, fits: bool = False, on: bool = True, drifts: bool = True, changes: tuple[EarlierChange, ...] = ()) -> UpdateLook:
-    return UpdateLook(fits, drifts, "bios 1", PowerState.ON if on else PowerState.OFF, changes)
+def look(*, fits: bool = False, on: bool = True, drifts: bool = True, changes: tuple[EarlierChange, ...] = ()) -> UpdateReading:
+    return UpdateReading(fits, drifts, "bios 1", PowerState.ON if on else PowerState.OFF, changes)
 
 
 @pytest.mark.parametrize(("seen", "steps", "now", "wanted"), [
@@ -93,7 +93,7 @@ def look(*, fits: bool = False, on: bool = True, drifts: bool = True, changes: t
     (look(changes=(EarlierChange("x", ChangeEnd.RUNNING, "30%"),)), (step("send", None),), 11.0, Next.WAIT),
     (look(changes=(EarlierChange("x", ChangeEnd.RUNNING, "30%"),)), (step("send", None),), 999.0, Next.FAILED)])
 def test_the_next_step_follows_from_what_was_done_and_what_shows(
-    seen: UpdateLook, steps: tuple[FirmwareStep, ...], now: float, wanted: Next,
+    seen: UpdateReading, steps: tuple[FirmwareStep, ...], now: float, wanted: Next,
 ) -> None:
     assert decide(seen, steps, "n1", TIMES, now, own=False).next is wanted
 

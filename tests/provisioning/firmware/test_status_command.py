@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.model.firmware import SWEEP, ComponentVersion, FirmwareLook
+from healthcheck.model.firmware import SWEEP, ComponentVersion, FirmwareReading
 from healthcheck.store.file import opened
 from healthcheck.store.firmware import known_firmware, write_controller
 from tests.command import muster
@@ -54,7 +54,7 @@ def firmware(tmp_path: Path) -> Command:
 def kept(state: Path, node: str, *versions: tuple[str, str, str], maker: str = "Contoso") -> None:
     """What a controller told an hour ago."""
     with opened(state, make=True) as store:
-        write_controller(store, node, time.time() - 3600 - 5, FirmwareLook(
+        write_controller(store, node, time.time() - 3600 - 5, FirmwareReading(
             maker, tuple(ComponentVersion(name, kind, found, 0.0, SWEEP) for name, kind, found in versions), frozenset()))
 
 

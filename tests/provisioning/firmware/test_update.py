@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.model.firmware import FirmwareLook
+from healthcheck.model.firmware import FirmwareReading
 from healthcheck.store import ledger
 from healthcheck.store.file import opened
 from healthcheck.store.firmware import known_firmware
@@ -255,7 +255,7 @@ def test_the_end_of_a_task_is_kept_though_the_look_after_it_fails(tmp_path: Path
     """A controller tells of it once, and forgets it."""
     failed: list[int] = []
 
-    def look(controller: Controller) -> FirmwareLook:
+    def look(controller: Controller) -> FirmwareReading:
         if bed.service.pushed and len(failed) < 5:
             failed.append(1)
             raise BmcError(BmcErrorReason.TIMEOUT, "no answer")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.model.firmware import BMC, ComponentVersion, FirmwareLook
+from healthcheck.model.firmware import BMC, ComponentVersion, FirmwareReading
 from healthcheck.store.file import opened
 from healthcheck.store.firmware import write_controller
 from healthcheck.store.firmwaresteps import begin_step, end_step, firmware_steps
@@ -43,7 +43,7 @@ def home(tmp_path: Path, services: dict[str, Updating]) -> Iterator[Path]:
         (tmp_path / "muster.yaml").write_text(f"version: 1\ngroups: {{rack7: 'gpu[001-002]'}}\ndefaults: {{lifecycle: bringup, rack: r7}}\nnodes:\n{entries}")
         with opened(tmp_path / "state", make=True) as store:
             for name in NAMES:
-                write_controller(store, name, time.time() - 60, FirmwareLook("Super Micro", (ComponentVersion("bios", "bios", "2.1.5", 0.0, BMC),), frozenset()))
+                write_controller(store, name, time.time() - 60, FirmwareReading("Super Micro", (ComponentVersion("bios", "bios", "2.1.5", 0.0, BMC),), frozenset()))
         yield tmp_path
 
 
@@ -74,7 +74,7 @@ def test_a_machine_that_a_killed_update_left_off_is_turned_on_though_it_is_as_wa
     with opened(home / "state") as store:
         for name in ("send", "off"):
             end_step(store, begin_step(store, "ops", "gpu002", "new", target, name, "", time.time()), True, "", time.time())
-        write_controller(store, "gpu002", time.time(), FirmwareLook("", (ComponentVersion("bios", "bios", "2.2.0", 0.0, BMC),), frozenset()))
+        write_controller(store, "gpu002", time.time(), FirmwareReading("", (ComponentVersion("bios", "bios", "2.2.0", 0.0, BMC),), frozenset()))
     assert "gpu002: new: left off by an update" in muster("firmware", "update", "gpu002", "--rules", "rules", home=home).stdout
     done = muster("firmware", "update", "gpu002", "--rules", "rules", "--apply", home=home)
     assert done.returncode == 0 and done.stdout == "gpu002  new: as wanted: bios 2.2.0\n"
@@ -159,7 +159,7 @@ def test_a_version_by_a_tool_of_the_machine_needs_no_controller_and_one_that_doe
         f"firmware: [{{id: cx7, component: hca, exactly: '28.43.1014', by: mlxfwmanager, payload: {{file: image.bin, sha256: {digest}}}}}]\n")
     (home / "muster.yaml").write_text("version: 1\ndefaults: {lifecycle: bringup}\nnodes:\n  gpu009: {address: 127.0.0.1, port: 1, user: root}\n")
     with opened(home / "state") as store:
-        write_controller(store, "gpu009", time.time() - 60, FirmwareLook(
+        write_controller(store, "gpu009", time.time() - 60, FirmwareReading(
             "", (ComponentVersion("hca 0000:18:00.0", "hca", "28.39.1002", 0.0, ""),), frozenset()), "mlxfwmanager")
     plan = muster("firmware", "update", "gpu009", "--rules", "rules", home=home)
     assert plan.stdout.splitlines()[:2] == ["wave 1: gpu009", "gpu009: cx7: hca 0000:18:00.0 28.39.1002 -> 28.43.1014"]

@@ -21,9 +21,9 @@ from provisioning.bringup.engine.site import BringupOutcome, RunContext
 from provisioning.bringup.policy.model import DesiredSoak, PowerTimes
 from provisioning.bringup.steps import soak as soakstep
 from provisioning.bringup.steps.soak import Soak
-from provisioning.bringup.steps.soaklook import BootTimes, Judged
+from provisioning.bringup.steps.soakboots import BootTimes, Judged
 from provisioning.soak.record import BootRecord
-from provisioning.soak.send import BootLook
+from provisioning.soak.send import BootReading
 from tests.provisioning.bringup.controllers import Scripted
 from tests.provisioning.bringup.scripted import Acts, Died, Plan, step
 
@@ -80,12 +80,12 @@ class World:
 
     # As `Boots`.
 
-    def look(self, node: Node) -> BootLook:
+    def look(self, node: Node) -> BootReading:
         up = float(self._text("up", "0"))
         if not self.on or time.time() < up or (self.folder / "dead").exists():
-            return BootLook(message="connect: no route to host")
+            return BootReading(message="connect: no route to host")
         shows = self._shows(self.boot)
-        return BootLook(f"boot-{self.boot}", max(0.01, time.time() - up), shows["memory"], shows["cpus"],
+        return BootReading(f"boot-{self.boot}", max(0.01, time.time() - up), shows["memory"], shows["cpus"],
                         {at: tuple(values) for at, values in shows["pci"].items()})
 
     def restart(self, node: Node, boot: str) -> tuple[bool | None, str]:
@@ -96,7 +96,7 @@ class World:
         self.died.point()
         return True, "it restarts"
 
-    def judged(self, machine: Machine, look: BootLook, boot: BootTimes) -> Judged:
+    def judged(self, machine: Machine, look: BootReading, boot: BootTimes) -> Judged:
         shows = self._shows(int(look.boot.removeprefix("boot-")))
         self.died.point()
         return Judged(BootRecord(

@@ -12,7 +12,7 @@ from healthcheck.config.rulesfolder import packaged
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.file import opened
 from provisioning.bringup.engine.model import Machine
-from provisioning.bringup.steps.soaklook import BootTimes, NodeBoots
+from provisioning.bringup.steps.soakboots import BootTimes, NodeBoots
 from provisioning.soak.record import SoakRecord, read, write
 from tests.provisioning.bringup.afteros import context, machines
 

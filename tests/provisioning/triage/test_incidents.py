@@ -447,7 +447,7 @@ def test_a_node_that_nobody_can_look_at_is_not_well(world: World) -> None:
     assert not world.triage().ends and len(world.held()) == 8
 
 
-def test_versions_of_a_newest_look_stay_while_a_node_is_not_reached(world: World) -> None:
+def test_versions_of_a_newest_snapshot_stay_while_a_node_is_not_reached(world: World) -> None:
     world.dead = {"n000"}
     world.sweep(1)
     with world.store() as store:

@@ -49,7 +49,7 @@ from provisioning.bringup.steps.context import StepContext
 from provisioning.bringup.steps.service import ServiceStep
 from provisioning.bringup.steps.ssh import Ssh
 from provisioning.osinstall.evidence import MarkerFile, WantedSigns
-from provisioning.osinstall.sshlook import SshLook
+from provisioning.osinstall.sshsigns import SshSigns
 from tests.command import environment
 from tests.testbed.nspawn import Machine as Container
 from tests.testbed.nspawn import nodes, require_nspawn
@@ -61,7 +61,7 @@ LIMITS, SYSTEM = "etc/security/limits.d/muster.conf", "etc/systemd/system.conf.d
 SYSCTL = "etc/sysctl.d/90-muster.conf"
 STEPS = load([packaged()]).steps
 # The root file system of a container is an overlay, as a stateless system's.
-PROOF = SshLook(RemoteTransport, WantedSigns(MarkerFile("/etc/site-image"))).state
+PROOF = SshSigns(RemoteTransport, WantedSigns(MarkerFile("/etc/site-image"))).state
 CHRONY = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 
 

@@ -24,7 +24,7 @@ from provisioning.bringup.steps.ssh import Ssh
 from provisioning.osinstall.base import OsReport, OsState
 from provisioning.osinstall.evidence import WantedSigns
 from provisioning.osinstall.others import ByOthers
-from provisioning.osinstall.sshlook import SshLook
+from provisioning.osinstall.sshsigns import SshSigns
 from tests.provisioning.bringup.controllers import POLICY, Scripted
 from tests.provisioning.bringup.proofs import Installer
 from tests.provisioning.bringup.scripted import Plan
@@ -46,7 +46,7 @@ def node(here: Place) -> Node:
 
 
 def proof(backend: Installer | None = None) -> OsProof:
-    look = SshLook(RemoteTransport, WantedSigns()).state
+    look = SshSigns(RemoteTransport, WantedSigns()).state
     return OsProof(backend or ByOthers(look), look)
 
 

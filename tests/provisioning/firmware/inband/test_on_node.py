@@ -29,7 +29,7 @@ from provisioning.firmware.inband.send import (
     BandAnswer,
     BandOrder,
     BandPlace,
-    NodeLook,
+    NodeReading,
     answered,
     install,
     look,
@@ -67,7 +67,7 @@ def asked(machine: AdapterMachine, key: str = "firmware-1-1") -> BandAnswer:
     return settle(machine.node, key, LocalTransport(), place(machine))
 
 
-def seen(machine: AdapterMachine, *tools: UpdateRoute) -> NodeLook:
+def seen(machine: AdapterMachine, *tools: UpdateRoute) -> NodeReading:
     (found,) = look([machine.node], tools or (MLX,), LocalTransport(), 1, place(machine))
     return found
 

@@ -66,7 +66,7 @@ class ToolOutput(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FabricLook:
+class FabricOutput:
     """The outputs of one subnet by the name of their file, when they were taken (epoch seconds; None where
     that is not known), and what could not be had, a line each."""
 
@@ -114,7 +114,7 @@ def counters(node: Node, transport: Transport,
 
 
 def ask(node: Node, transport: Transport, devices: Sequence[str] = ("",),
-        tools: Collection[str] = tuple(COMMANDS)) -> Iterator[FabricLook]:
+        tools: Collection[str] = tuple(COMMANDS)) -> Iterator[FabricOutput]:
     """What the tools on this node print, all but those of TABLES or these, for the subnet behind each device;
     changes nothing there. Raises UsageError where the node is not reached."""
     by_device = {device: probes(device, tools) for device in devices}
@@ -129,8 +129,8 @@ def ask(node: Node, transport: Transport, devices: Sequence[str] = ("",),
             yield of_recording(recording, device, those)
 
 
-def ask_tables(looks: Sequence[FabricLook], node: Node, transport: Transport,
-               devices: Sequence[str] = ("",)) -> tuple[FabricLook, ...]:
+def ask_tables(looks: Sequence[FabricOutput], node: Node, transport: Transport,
+               devices: Sequence[str] = ("",)) -> tuple[FabricOutput, ...]:
     """Looks that `ask` gave, with the forwarding tables of their subnets' switches. Raises UsageError where
     the node is not reached."""
     tables = {one.name: one for one in ask(node, transport, devices, TABLES)}
@@ -138,7 +138,7 @@ def ask_tables(looks: Sequence[FabricLook], node: Node, transport: Transport,
                          missing=(*look.missing, *tables[look.name].missing)) for look in looks)
 
 
-def ask_neighbours(nodes: Sequence[Node], transport: Transport) -> FabricLook:
+def ask_neighbours(nodes: Sequence[Node], transport: Transport) -> FabricOutput:
     """What lldpd on each of these nodes says of its neighbours; changes nothing there. A node that is not
     reached, or has no lldpd, is missing."""
     wanted = ProbeSet.of((LLDP, NETDEV), _LLDP_S)
@@ -160,7 +160,7 @@ def ask_neighbours(nodes: Sequence[Node], transport: Transport) -> FabricLook:
             missing.append(f"{recording.node}: {clean(error)}")
             continue
         outputs[f"interfaces-{recording.node}.json"] = ToolOutput(json.dumps(_interfaces(captures)))
-    return FabricLook("", outputs, time, tuple(missing))
+    return FabricOutput("", outputs, time, tuple(missing))
 
 
 def _interfaces(captures: Captures) -> Mapping[str, Mapping[str, object]]:
@@ -172,7 +172,7 @@ def _interfaces(captures: Captures) -> Mapping[str, Mapping[str, object]]:
             if isinstance(reading(one, "interface"), str)}
 
 
-def of_recording(recording: Recording, device: str, those: Mapping[str, Probe]) -> FabricLook:
+def of_recording(recording: Recording, device: str, those: Mapping[str, Probe]) -> FabricOutput:
     """The look in the captures of these probes; what could not be captured is missing."""
     outputs: dict[str, ToolOutput] = {}
     missing: list[str] = []
@@ -183,10 +183,10 @@ def of_recording(recording: Recording, device: str, those: Mapping[str, Probe]) 
             missing.append(clean(why(probe, capture)))
             continue
         outputs[name] = ToolOutput(capture.text, capture.outcome is Outcome.TRUNCATED)
-    return FabricLook(device, outputs, recording.received, tuple(missing))
+    return FabricOutput(device, outputs, recording.received, tuple(missing))
 
 
-def saved(folder: Path) -> tuple[FabricLook, ...]:
+def saved(folder: Path) -> tuple[FabricOutput, ...]:
     """The looks in a folder: its own files, or those of each folder in it, which is then a plane of that
     name. Raises UsageError where there is none."""
     if not folder.is_dir():
@@ -200,7 +200,7 @@ def saved(folder: Path) -> tuple[FabricLook, ...]:
     return tuple(found)
 
 
-def _from_folder(folder: Path, name: str) -> FabricLook | None:
+def _from_folder(folder: Path, name: str) -> FabricOutput | None:
     outputs: dict[str, ToolOutput] = {}
     missing: list[str] = []
     times: list[float] = []
@@ -217,10 +217,10 @@ def _from_folder(folder: Path, name: str) -> FabricLook | None:
     if not outputs and not missing:
         return None
     at, lacked = _kept(folder)
-    return FabricLook(name, outputs, at or max(times, default=None), (*missing, *lacked))
+    return FabricOutput(name, outputs, at or max(times, default=None), (*missing, *lacked))
 
 
-def _apart(look: FabricLook) -> Iterator[FabricLook]:
+def _apart(look: FabricOutput) -> Iterator[FabricOutput]:
     """InfiniBand and Ethernet that lie in one folder are two fabrics."""
     ethernet = {name: output for name, output in look.outputs.items() if lldp.file_of(name) is not None}
     others = {name: output for name, output in look.outputs.items() if name not in ethernet}
@@ -244,7 +244,7 @@ def _kept(folder: Path) -> tuple[float | None, tuple[str, ...]]:
         return None, ()
 
 
-def save(looks: Sequence[FabricLook], folder: Path) -> None:
+def save(looks: Sequence[FabricOutput], folder: Path) -> None:
     """Writes looks as `saved` reads them. Raises UsageError where the folder holds anything, OSError."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"--save {clean(folder)}: exists and is not an empty folder")

@@ -41,7 +41,7 @@ _CONSOLE = "see its console, sshd there, and its address in the inventory"
 _ON_THE_WAY = (Stage.HEAD, Stage.RESOLVE, Stage.JUMP, Stage.TURN)
 
 
-class SshLook:
+class SshSigns:
     """`transport` reaches machines and checks host keys strictly; `config` None: ssh's files."""
 
     def __init__(

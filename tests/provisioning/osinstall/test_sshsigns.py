@@ -14,7 +14,7 @@ from inventory.sshconfig import SshConfig
 from inventory.transport.ssh import SshTransport
 from provisioning.osinstall.base import OsReport, OsState
 from provisioning.osinstall.evidence import MarkerFile, WantedSigns
-from provisioning.osinstall.sshlook import SshLook
+from provisioning.osinstall.sshsigns import SshSigns
 from tests.testbed.sshd import hangs_after_banner, listener, make_key, public, silent
 from tests.testbed.systems import (
     FIRST_BOOT,
@@ -38,7 +38,7 @@ def machine(tmp_path: Path) -> Iterator[Place]:
 
 
 def looked(machine: Place, wanted: WantedSigns = WantedSigns()) -> OsReport:  # noqa: B008  (frozen)
-    look = SshLook(lambda: SshTransport(NO_CONFIG), wanted, NO_CONFIG)
+    look = SshSigns(lambda: SshTransport(NO_CONFIG), wanted, NO_CONFIG)
     before = machine.known.read_text() if machine.known.exists() else None
     report = look.state(machine.node())
     assert (machine.known.read_text() if machine.known.exists() else None) == before
@@ -56,7 +56,7 @@ def test_nothing_that_answers_is_nothing_installed(machine: Place) -> None:
 
 
 def test_where_the_way_there_fails_nothing_is_known_of_the_machine(machine: Place) -> None:
-    look = SshLook(lambda: SshTransport(NO_CONFIG), WantedSigns(), NO_CONFIG)
+    look = SshSigns(lambda: SshTransport(NO_CONFIG), WantedSigns(), NO_CONFIG)
     for node in (replace(machine.node(), proxy_jump="bastion.invalid"), replace(machine.node(), address="gone.invalid")):
         report = look.state(node)
         assert (report.state, report.answered) == (OsState.UNKNOWN, False), report
@@ -124,7 +124,7 @@ def test_a_marker_is_read_and_never_waited_for(machine: Place) -> None:
 
 def test_a_server_that_says_its_line_and_no_more_is_not_taken_for_an_empty_machine(machine: Place) -> None:
     with listener(hangs_after_banner) as port:
-        look = SshLook(lambda: SshTransport(NO_CONFIG), WantedSigns(), NO_CONFIG)
+        look = SshSigns(lambda: SshTransport(NO_CONFIG), WantedSigns(), NO_CONFIG)
         report = look.state(replace(machine.node(), port=port, limits=StageLimits(connect=0.5)))
     assert report.state is OsState.UNKNOWN
     with listener(silent) as port:

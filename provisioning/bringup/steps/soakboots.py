@@ -20,7 +20,7 @@ from provisioning.bringup.steps.context import StepContext
 from provisioning.bringup.steps.sweeps import swept
 from provisioning.soak import send
 from provisioning.soak.record import BootRecord
-from provisioning.soak.send import BootLook
+from provisioning.soak.send import BootReading
 
 _ERROR = 3      # KERN_ERR (include/linux/kern_levels.h); what is less is written by healthy machines at will
 _MOST_FORMS = 200
@@ -37,14 +37,14 @@ class Judged:
 class Boots(Protocol):
     """A machine's boots: which one it is in, to have it restarted, and what one shows."""
 
-    def look(self, node: Node) -> BootLook:
+    def look(self, node: Node) -> BootReading:
         """Which boot it is in; one without an id where it was not reached."""
 
     def restart(self, node: Node, boot: str) -> tuple[bool | None, str]:
         """Restarts it if it is in this boot: whether it will (None: not known), and what was said."""
 
-    def judged(self, machine: Machine, look: BootLook, boot: BootTimes) -> Judged:
-        """What the boot shows that `look` saw."""
+    def judged(self, machine: Machine, reading: BootReading, boot: BootTimes) -> Judged:
+        """What the boot shows that `reading` saw."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ class NodeBoots:
     def __init__(self, context: StepContext, profile: str) -> None:
         self._context, self._profile = context, profile
 
-    def look(self, node: Node) -> BootLook:
+    def look(self, node: Node) -> BootReading:
         """See `Boots.look`."""
         try:
             return send.look(node, self._context.transport())
         except MusterError as error:
-            return BootLook(message=clean(str(error), 300))
+            return BootReading(message=clean(str(error), 300))
 
     def restart(self, node: Node, boot: str) -> tuple[bool | None, str]:
         """See `Boots.restart`."""
@@ -77,20 +77,21 @@ class NodeBoots:
         except MusterError as error:
             return False, clean(f"{Stage.CONNECT.value}: {error}", 300)
 
-    def judged(self, machine: Machine, look: BootLook, boot: BootTimes) -> Judged:
+    def judged(self, machine: Machine, reading: BootReading, boot: BootTimes) -> Judged:
         """See `Boots.judged`."""
         recordings: list[Recording] = []
         (report,), found = swept(self._context, [machine], (self._profile,), each=recordings.append)
         known = found.get(machine.name)
         if not report.results or known is None or not recordings:
             return Judged(None, clean(f"{report.stage or 'not checked'}: {report.reason}", 300))
-        if known.boot and known.boot != look.boot:
+        if known.boot and known.boot != reading.boot:
             return Judged(None, "it restarted while it was checked")
         forms, log = _log(recordings[-1], self._context.sku(machine.node) or "")
         parts = {f"{one.kind} {one.slot}": one.serial for one in known.components}
         return Judged(BootRecord(
-            boot.kind, look.boot, boot.restarted, boot.up, boot.answered, parts, tuple(sorted(known.kinds)),
-            look.pci, look.memory, look.cpus, _rules(report), forms, log), "")
+            boot.kind, reading.boot, boot.restarted, boot.up, boot.answered, parts,
+            tuple(sorted(known.kinds)), reading.pci, reading.memory, reading.cpus, _rules(report), forms,
+            log), "")
 
 
 def _rules(report: NodeReport) -> Mapping[str, tuple[str, str, str]]:

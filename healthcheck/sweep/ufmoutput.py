@@ -1,4 +1,4 @@
-"""A look at a fabric through UFM: what its REST interface answers, as the files that `fabriclook.saved`
+"""A look at a fabric through UFM: what its REST interface answers, as the files that `fabricoutput.saved`
 reads."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from healthcheck.subnet.readers.ufmevents import MOST_EVENTS_TEXT
-from healthcheck.sweep.fabriclook import FabricLook, ToolOutput
+from healthcheck.sweep.fabricoutput import FabricOutput, ToolOutput
 from healthcheck.sweep.ufmrest import UfmRest
 from healthcheck.sweep.ufmwire import UfmError
 
@@ -23,7 +23,7 @@ RESOURCES = {
 }
 
 
-def ask(ufms: Sequence[UfmRest], clock: Callable[[], float] = time.time) -> tuple[FabricLook, ...]:
+def ask(ufms: Sequence[UfmRest], clock: Callable[[], float] = time.time) -> tuple[FabricOutput, ...]:
     """What each UFM knows of its subnet; several are named by their addresses. Raises UfmError where one
     gives no ports; what else it does not give is missing."""
     return tuple(_one(ufm, "" if len(ufms) == 1 else name_of(ufm), clock) for ufm in ufms)
@@ -34,7 +34,7 @@ def name_of(ufm: UfmRest) -> str:
     return f"{ufm.place.host.replace(':', '-')}-{ufm.place.port}"
 
 
-def _one(ufm: UfmRest, name: str, clock: Callable[[], float]) -> FabricLook:
+def _one(ufm: UfmRest, name: str, clock: Callable[[], float]) -> FabricOutput:
     deadline = ufm.deadline()
     outputs: dict[str, ToolOutput] = {}
     missing: list[str] = []
@@ -46,7 +46,7 @@ def _one(ufm: UfmRest, name: str, clock: Callable[[], float]) -> FabricLook:
             if file == _PORTS or error.status == 401:
                 raise
             missing.append(str(error))
-    return FabricLook(name, outputs, at, tuple(missing))
+    return FabricOutput(name, outputs, at, tuple(missing))
 
 
 def events(ufm: UfmRest) -> ToolOutput:
