@@ -153,8 +153,7 @@ _VERSION = re.compile(r"(?m)^NVIDIA Container Toolkit CLI version (\S{1,60})\s*$
 @fact("toolkit_version", VERSION)
 def toolkit_version(captures: Captures) -> ToolkitVersion:
     """What `nvidia-ctk --version` prints."""
-    capture = captures.capture(VERSION)
-    if capture is not None and capture.outcome is Outcome.MISSING:
+    if captures.outcome(VERSION) is Outcome.MISSING:
         return ToolkitVersion.absent("container toolkit")
     match = _VERSION.search(captures.text(VERSION))
     if match is None:

@@ -108,7 +108,7 @@ def disk_health(captures: Captures) -> Any:
     """Every disk that was read, in natural order of their names, and then the drives behind a RAID
     controller; one entry, all UNSUPPORTED, where there is no tool or no disk."""
     capture = captures.capture(SMART)
-    if capture is not None and capture.outcome is Outcome.MISSING:
+    if captures.outcome(SMART) is Outcome.MISSING:
         return (DiskHealth.absent(NO_TOOL),)
     answers = captures.devices(SMART)
     shown = [_asked(captures, path, answers[path])

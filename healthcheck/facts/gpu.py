@@ -27,7 +27,7 @@ from healthcheck.facts.nvml_output import (
     reading,
 )
 from healthcheck.facts.smi import SMI
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, parted, partial_if
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
 
@@ -235,8 +235,7 @@ def on_pci(captures: Captures) -> Any:
         count = len(pci_gpus(files))
     except Unread as error:
         return Unmeasured(str(error))
-    capture = captures.capture(PCI)
-    if files.unreadable() or not list(files) or capture is None or capture.outcome is not Outcome.DONE:
+    if files.unreadable() or not list(files) or captures.outcome(PCI) is not Outcome.DONE:
         return Unmeasured(files.unreadable() or "the PCI bus was not wholly read")
     return count
 
@@ -252,8 +251,7 @@ def _smi_log(captures: Captures, refused: Unread) -> smi.SmiLog:
     try:
         return captures.once(smi.log)
     except Unread as error:
-        capture = captures.capture(SMI)
-        ran = capture is not None and capture.outcome is not Outcome.MISSING
+        ran = captures.outcome(SMI) not in (None, Outcome.MISSING)
         raise Unread(f"{refused}; {error}" if ran else str(refused), refused.asked) from None
 
 
@@ -279,7 +277,7 @@ def each(captures: Captures, make: Callable[[Sequence[Line]], Made]) -> Made | P
     try:
         answer = _nvml(captures)
     except Unread:
-        if capture is not None and capture.outcome is Outcome.MISSING and _no_gpu_on_pci(captures):
+        if captures.outcome(NVML) is Outcome.MISSING and _no_gpu_on_pci(captures):
             return make(())
         raise
     return _counted(answer.head, make(answer.gpus), len(answer.gpus))
@@ -306,10 +304,9 @@ def _sourced(captures: Captures) -> tuple[_Sourced, ...] | Partial:
         log = _smi_log(captures, error)
         by_smi = tuple([_by_smi(line, str(error)) for line in log.gpus])
         return Partial(by_smi, log.cut) if log.cut else _counted(log.head, by_smi, len(by_smi), "nvidia-smi")
-    capture = captures.capture(SMI)
-    if capture is None or capture.outcome is Outcome.MISSING:
+    if captures.outcome(SMI) in (None, Outcome.MISSING):
         return found
-    lines, lacking = (found.value, found.reason) if isinstance(found, Partial) else (found, "")
+    lines, lacking = parted(found)
     try:
         count = reading(captures.once(_lines).head, "count", int)
         return _filled(lines, lacking, count, captures.once(smi.log))
@@ -362,10 +359,8 @@ def _filled(
 def gpus(captures: Captures) -> Any:
     """Every GPU that the driver lists; empty where it lists none, or where there is no driver and no GPU on
     the PCI bus."""
-    found = captures.once(_sourced)
-    if isinstance(found, Partial):
-        return Partial(_gpus_of(found.value), found.reason)
-    return _gpus_of(found)
+    lines, lacking = parted(captures.once(_sourced))
+    return partial_if(_gpus_of(lines), lacking)
 
 
 def _gpus_of(lines: Sequence[_Sourced]) -> tuple[Gpu, ...]:
@@ -376,10 +371,10 @@ def _gpus_of(lines: Sequence[_Sourced]) -> tuple[Gpu, ...]:
 def silence(captures: Captures) -> str:
     """The driver's words where it lists GPUs, all of them were asked, and none answers; else empty."""
     try:
-        found = captures.once(_sourced)
+        found, lacking = parted(captures.once(_sourced))
     except Unread:
         return ""
-    return "" if isinstance(found, Partial) else none_answers([each.line for each in found])
+    return "" if lacking else none_answers([each.line for each in found])
 
 
 def _gpu(line: Line, source: str, caveat: str, answer: GpuAnswer) -> Gpu:
@@ -406,11 +401,10 @@ def recovery_actions(captures: Captures) -> tuple[tuple[str, str], ...]:
     """The recovery action that the driver asks for, by PCI address of each GPU that was read: "" where it has
     no such reading."""
     try:
-        found = _sourced(captures)
+        found, _ = parted(_sourced(captures))
     except (Unread, ValueError, RecursionError):
         return ()
-    lines = [each.line for each in (found.value if isinstance(found, Partial) else found)]
-    read = [(reading(line, "pci", str), reading(line, "recovery_action", str)) for line in lines]
+    read = [(reading(each.line, "pci", str), reading(each.line, "recovery_action", str)) for each in found]
     return tuple([(pci, "" if action is UNSUPPORTED else action) for pci, action in read
                   if type(pci) is str and not isinstance(action, Unmeasured)])
 
@@ -425,7 +419,7 @@ def gpu_presence(captures: Captures) -> GpuPresence:
         listed = reading(head, "count", int)
     except Unread as error:
         listed = Unmeasured(str(error), asked=error.asked)
-        none = capture is not None and capture.outcome is Outcome.MISSING and _no_gpu_on_pci(captures)
+        none = captures.outcome(NVML) is Outcome.MISSING and _no_gpu_on_pci(captures)
         if none or (smi.trouble(captures) or (0, ""))[0] == smi.NO_DEVICES:
             listed = 0
         else:

@@ -16,7 +16,7 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.divided import LINKS, PAIRS, is_divided
 from healthcheck.facts.gpu import NVML, PCI, each
 from healthcheck.facts.nvml_output import DRIVER, Line, asked, handle_error, index_of, reading
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, changed
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, changed, parted, partial_if
 from healthcheck.facts.values import reading as value_of
 
 T = TypeVar("T")
@@ -187,9 +187,8 @@ def _of_gpus(captures: Captures) -> Any:
 
 def _chained(found: Any, of: Callable[[Any], Iterable[T]]) -> Any:
     """Of all GPUs, one after the other."""
-    if isinstance(found, Partial):
-        return Partial(_chained(found.value, of), found.reason)
-    return tuple(chain.from_iterable(map(of, found)))
+    rows, lacking = parted(found)
+    return partial_if(tuple(chain.from_iterable(map(of, rows))), lacking)
 
 
 @fact("gpu_links", NVML, PCI, each="gpu_link")
@@ -318,18 +317,9 @@ def gpu_pairs(captures: Captures) -> Any:
     found = _chained(_by_gpu(captures, "pairs of a GPU", ("p2p",), _pairs), tuple)
     if found == ():
         return each(captures, _alone)
-    divided = each(captures, _divided)
-    divided = divided.value if isinstance(divided, Partial) else divided
-    if not divided:
-        return found
-    if isinstance(found, Partial):
-        return Partial(_of_whole(found.value, divided), found.reason)
-    return _of_whole(found, divided)
-
-
-def _divided(lines: Sequence[Line]) -> frozenset[int]:
-    """The numbers of GPUs that are divided."""
-    return frozenset(index_of(line) for line in lines if is_divided(line))
+    pairs, lacking = parted(found)
+    divided, _ = parted(each(captures, lambda lines: frozenset(map(index_of, filter(is_divided, lines)))))
+    return partial_if(_of_whole(pairs, divided), lacking) if divided else found
 
 
 def _of_whole(pairs: tuple[GpuPair, ...], divided: frozenset[int]) -> tuple[GpuPair, ...]:

@@ -125,8 +125,7 @@ def _sensor(files: CapturedFiles, device: str, stem: str) -> AdapterTemperature:
 def optics(captures: Captures) -> tuple[Optics, ...]:
     """mlxlink's readings of each mlx5 device, or, where it is not installed, ethtool's of each one's
     interface, in natural order."""
-    capture = captures.capture(MLXLINK)
-    if capture is not None and capture.outcome is Outcome.MISSING:
+    if captures.outcome(MLXLINK) is Outcome.MISSING:
         return _modules(captures)
     answers = sorted(captures.devices(MLXLINK).items(), key=lambda at: natural(at[0].rpartition("/")[2]))
     return (tuple(_optics(path.rpartition("/")[2], answer) for path, answer in answers)

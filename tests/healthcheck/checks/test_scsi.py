@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.facts.scsi import counter, state
+from healthcheck.facts.parsing import hexadecimal
+from healthcheck.facts.scsi import state
 from healthcheck.model.outcome import Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from tests.healthcheck import machine
@@ -122,7 +123,7 @@ def test_disks_that_could_not_be_listed_or_captured_are_unknown(rule: str) -> No
 
 @given(st.text(max_size=30))
 def test_no_text_upsets_a_parser(text: str) -> None:
-    for parse in (state, counter):
+    for parse in (state, hexadecimal):
         try:
             assert parse(text) == (text if parse is state else int(text, 16))
         except ValueError:
