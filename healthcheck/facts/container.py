@@ -17,7 +17,7 @@ from typing import Any
 from healthcheck.facts import docker
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.parsing import matched
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, changed, partial_if
 from healthcheck.model.probes import KIB, MIB, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
@@ -179,11 +179,11 @@ def cdi(captures: Captures) -> Cdi:
     if unreadable:
         raise Unread(unreadable)
     toolkit = files.has(TOOLKIT_CONFIG)
-    gone: Any = UNSUPPORTED
     if not found:
-        return Cdi("CDI", found=False, toolkit=toolkit, file=gone, gpus=gone, driver=gone)
+        return changed(Cdi.absent("CDI"), found=False, toolkit=toolkit)
     _, count, driver, path = max(found, key=lambda one: one[:2])
-    return Cdi("CDI", found=True, toolkit=toolkit, file=path, gpus=count, driver=driver or gone)
+    driver_or_none: Any = driver or UNSUPPORTED
+    return Cdi("CDI", found=True, toolkit=toolkit, file=path, gpus=count, driver=driver_or_none)
 
 
 _CLI_UUID = re.compile(r"(?m)^GPU UUID:\s+(GPU-[0-9a-fA-F-]{8,64})\s*$")

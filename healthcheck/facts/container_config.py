@@ -18,7 +18,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.container import CDI, LIBRARY, TOOLKIT_CONFIG
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.values import Fact, Unmeasured, Unread, reading
+from healthcheck.facts.values import Fact, Unmeasured, Unread, changed, reading
 from healthcheck.model.probes import MIB, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
@@ -125,8 +125,7 @@ def _runtimes(files: CapturedFiles, path: str) -> Iterator[ContainerRuntime]:
     try:
         found = _described(files, path)
     except Unread as error:
-        gone: Any = Unmeasured(str(error))
-        yield ContainerRuntime(path, runtime=gone, file=path, program=gone, there=gone)
+        yield changed(ContainerRuntime.absent(path, Unmeasured(str(error))), file=path)
         return
     for runtime, program, there in _programs(found):
         hidden: Any = Unmeasured(f"{program} of {path} cannot be looked for (needs root)")
@@ -201,11 +200,11 @@ def _spec(texts: CapturedFiles, described: CapturedFiles, path: str) -> CdiSpec:
     try:
         found, text = _described(described, path), texts.text(path)
     except Unread as error:
-        return _unread(path, str(error))
+        return CdiSpec.absent(path, Unmeasured(str(error)))
     spec = parse_spec(text)
     gone, unseen = found.get("gone"), found.get("unseen")
     if spec is None or not isinstance(gone, list) or not isinstance(unseen, list):
-        return _unread(path, f"{path} is not written as nvidia-ctk writes it")
+        return CdiSpec.absent(path, Unmeasured(f"{path} is not written as nvidia-ctk writes it"))
     kind, devices, needed = spec
     missing: Any = tuple(clean(each, 300) for each in sorted(needed & {str(one) for one in gone}))
     if needed & {str(one) for one in unseen}:
@@ -213,11 +212,6 @@ def _spec(texts: CapturedFiles, described: CapturedFiles, path: str) -> CdiSpec:
     versions = set(LIBRARY.findall(text))
     return CdiSpec(path, kind=clean(kind, 100), devices=tuple(clean(name, 100) for name in devices),
                    gone=missing, libraries=versions.pop() if len(versions) == 1 else "")
-
-
-def _unread(path: str, reason: str) -> CdiSpec:
-    gone: Any = Unmeasured(reason)
-    return CdiSpec(path, kind=gone, devices=gone, gone=gone, libraries=gone)
 
 
 Spec = tuple[str, tuple[str, ...], frozenset[str]]

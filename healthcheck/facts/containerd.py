@@ -16,6 +16,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact, hung, why
 from healthcheck.facts.files import DeviceOutput
+from healthcheck.facts.parsing import member
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import KIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -146,8 +147,7 @@ def cri_ready(captures: Captures) -> CriReady:
         document = json.loads(captures.text(CRI))
     except RecursionError:
         document = None
-    status = document.get("status") if isinstance(document, dict) else None
-    conditions = status.get("conditions") if isinstance(status, dict) else None
+    conditions = member(document, "status", "conditions")
     if not isinstance(conditions, list):
         raise Unread("crictl info holds no status.conditions")
     found = {str(each.get("type")): each for each in conditions if isinstance(each, dict)}

@@ -255,7 +255,6 @@ def packages(captures: Captures) -> tuple[Package, ...]:
     """Every package, by its number; where the kernel names none, one whose counter is not supported."""
     files = _of(captures, "counters")
     found: dict[str, Any] = {}
-    none: Any = UNSUPPORTED
     for path in files:
         match = _PACKAGE.fullmatch(path)
         if match is None:
@@ -266,7 +265,7 @@ def packages(captures: Captures) -> tuple[Package, ...]:
             counter = f"{CPU}/cpu{match[1]}/thermal_throttle/package_throttle_count"
             found[name] = number if isinstance(number, Unmeasured) else files.optional(counter, whole)
     return (tuple(Package(name, value) for name, value in sorted(found.items()))
-            or (Package("CPU package 0", none),))
+            or (Package.absent("CPU package 0"),))
 
 
 @fact("core_throttling", CORES, THROTTLE, each="cores")
@@ -292,12 +291,11 @@ def core_throttling(captures: Captures) -> Any:
         if (match := _PACKAGE.fullmatch(path)) and match[1] not in counting:
             found[f"CPU {match[1]}"] = Unmeasured(f"CPU {match[1]} has no counter, and others have")
     files.ignore([path for path in files if _CORE.fullmatch(path) or path.endswith("/physical_package_id")])
-    none: Any = UNSUPPORTED
     unread: Any = Unmeasured("the counter of the package was not read")
     return partial_if(tuple(
         Cores(name, MappingProxyType(counts) if isinstance(counts, dict) else counts,
               of_package.get(name, unread)) for name, counts in sorted(found.items())
-    ) or (Cores("CPU package 0", none, none),), files.unreadable())
+    ) or (Cores.absent("CPU package 0"),), files.unreadable())
 
 
 def _mhz(text: str) -> float:
@@ -317,8 +315,7 @@ def cpu_temperatures(captures: Captures) -> tuple[CpuTemperature, ...]:
         limit: Any = files.optional(path.replace("_input", "_crit"), milli)
         found[number] = CpuTemperature(f"CPU package {number}", files.read(path, milli),
                                        0.0 if limit is UNSUPPORTED else limit)
-    none: Any = UNSUPPORTED
-    return tuple(found[number] for number in sorted(found)) or (CpuTemperature("CPU package 0", none, none),)
+    return tuple(found[number] for number in sorted(found)) or (CpuTemperature.absent("CPU package 0"),)
 
 
 @fact("cpu_frequency", THROTTLE)

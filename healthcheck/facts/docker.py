@@ -14,6 +14,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact, hung, why
 from healthcheck.facts.limits import DOCKER_WARNINGS
+from healthcheck.facts.parsing import member
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, changed, partial_if
 from healthcheck.model.probes import KIB, MIB, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
@@ -248,8 +249,7 @@ def _programs(info: dict[str, Any]) -> Any:
 
 def _build(info: dict[str, Any], key: str) -> Any:
     """The commit of a part of the daemon; UNSUPPORTED where its packagers leave that out."""
-    value = info.get(key)
-    commit = value.get("ID") if isinstance(value, dict) else None
+    commit = member(info, key, "ID")
     return clean(commit, 80) if isinstance(commit, str) and commit not in ("", "N/A") else UNSUPPORTED
 
 

@@ -16,7 +16,7 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.divided import LINKS, PAIRS, is_divided
 from healthcheck.facts.gpu import NVML, PCI, each
 from healthcheck.facts.nvml_output import DRIVER, Line, asked, handle_error, index_of, reading
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, changed, parted, partial_if
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, changed, first_unread, parted, partial_if
 from healthcheck.facts.values import reading as value_of
 
 T = TypeVar("T")
@@ -225,9 +225,9 @@ def _gpu_links(line: Line) -> GpuLinks:
     if type(rows) is not list:
         return GpuLinks(name=f"GPU {index}", index=index, links=rows, active=rows, down=rows)
     states = [_number(row[0], index) for row in rows]
-    unread = [state for state in states if isinstance(state, Unmeasured)]
-    active: Any = unread[0] if unread else states.count(1)
-    down: Any = unread[0] if unread else tuple([
+    unread: Any = first_unread(states)
+    active: Any = unread or states.count(1)
+    down: Any = unread or tuple([
         link for link, state in enumerate(states) if type(state) is int and state != 1])
     if down and is_divided(line):
         down = LINKS

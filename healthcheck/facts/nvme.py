@@ -227,9 +227,7 @@ def has_sensor(captures: Captures, device: str) -> bool:
 
 def over_network(captures: Captures, device: str) -> bool:
     """Whether the kernel says that this controller is reached over a network (NVMe-oF)."""
-    capture = captures.capture(NVME)
-    entry = capture.files.get(f"{BASE}/{device}/transport") if capture is not None else None
-    return entry is not None and entry.outcome is Outcome.DONE and entry.text.strip() != "pcie"
+    return captures.said(NVME, f"{BASE}/{device}/transport") not in ("", "pcie")
 
 
 def _on_pci(captures: Captures) -> Any:

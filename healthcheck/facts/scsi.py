@@ -18,7 +18,6 @@ from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.parsing import SECTOR, flag, hexadecimal, natural, one_of, whole
 from healthcheck.facts.values import Fact
 from healthcheck.model.probes import MIB, Probe, ProbeKind
-from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 BASE = "/sys/block"
@@ -68,9 +67,7 @@ def state(text: str) -> str:
 
 def is_removable(captures: Captures, path: str) -> bool:
     """Whether the kernel says that the disk of this folder has removable media, as a BMC's virtual drive."""
-    capture = captures.capture(SCSI)
-    entry = capture.files.get(f"{path}/removable") if capture is not None else None
-    return entry is not None and entry.outcome is Outcome.DONE and entry.text.strip() == "1"
+    return captures.said(SCSI, f"{path}/removable") == "1"
 
 
 @fact("scsi_disks", SCSI, each="scsi_disk")

@@ -214,7 +214,7 @@ _THRESHOLDS = tuple([
                 (f"tlimit_{what}_c", f"{middle}_tlimit_threshold", f"{middle}_threshold"))])
 _BANK_REMAPS = ("banks_remapped", "bank_remap_none", "bank_remap_pending")
 
-# By the NVML reader's keys (`facts/nvml_output.py`, READINGS): where nvidia-smi prints the same.
+# By the NVML reader's keys (`facts/gpureadings.py`, READINGS): where nvidia-smi prints the same.
 _READS: Mapping[str, Read] = {
     "pci": read_at(pci_address, "pci/pci_bus_id", "@id"),
     "uuid": read_at(str, "uuid"),

@@ -178,8 +178,7 @@ def of_drives(data: Mapping[str, Any]) -> dict[str, DriveErrors]:
 
 def _sum(units: list[Any], name: str) -> Any:
     counts = [number(member(unit, name), name) for unit in units]
-    wrong = [count for count in counts if not isinstance(count, int)]
-    return wrong[0] if wrong else sum(counts)
+    return next((count for count in counts if not isinstance(count, int)), None) or sum(counts)
 
 
 def _yes(value: Any) -> Any:

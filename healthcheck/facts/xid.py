@@ -34,7 +34,7 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.gpu import NVIDIA_VENDOR, NVML, PCI, recovery_actions
 from healthcheck.facts.host import UPTIME
 from healthcheck.facts.kernel import LOG, KernelLine, KernelLog, MessagePattern, kernel_log
-from healthcheck.facts.values import Fact, Unmeasured, Unread, changed, parted, partial_if
+from healthcheck.facts.values import Fact, Unmeasured, changed, parted, partial_if
 from healthcheck.kernellog.provenance import USER_SPACE
 from healthcheck.kernellog.quoting import blanked
 
@@ -345,16 +345,8 @@ def _bare(address: str) -> str:
 
 def _architectures(captures: Captures) -> Mapping[str, str]:
     """The generation of each NVIDIA device on the bus, by address."""
-    try:
-        files = captures.files(PCI)
-    except Unread:
-        return {}
     found = {}
-    for path in files:
-        try:
-            match = _PCI_ID.search(files.text(path))
-        except Unread:
-            continue
-        if match:
+    for path in captures.files_here(PCI):
+        if match := _PCI_ID.search(captures.said(PCI, path)):
             found[_bare(path.rpartition("/")[0].rpartition("/")[2])] = architecture(int(match[1], 16))
     return found

@@ -14,7 +14,7 @@ from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import Origin, Result, Status
 from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
-from tests.healthcheck.checks.verdicts import RULES, _facts, findings_of, verdict
+from tests.healthcheck.checks.verdicts import RULES, _facts, findings_of, told, verdict
 from tests.healthcheck.machine import DIGEST, IMAGE_ID
 
 NO_DAEMON = Capture(Outcome.DONE, exit=1, stderr="Cannot connect to the Docker daemon at "
@@ -80,8 +80,7 @@ SILENT = (replace(HUNG, seconds=10.0), Capture(Outcome.DONE, exit=1, stderr=LATE
 @pytest.mark.parametrize("capture", SILENT)
 def test_a_daemon_that_hangs_is_one_fault_whoever_times_out_first(capture: Capture) -> None:
     seen = machine.recording(docker_info=capture)
-    result = verdict("docker-hangs", seen)
-    assert (result.status, findings_of(result)) == (
+    assert told("docker-hangs", seen) == (
         Status.FAIL, "docker: no answer in time to docker info, expected an answer from the daemon")
     for rule in (*SETTINGS, "docker-answers"):
         unknown = verdict(rule, seen, docker=True)
@@ -258,8 +257,7 @@ def test_the_file_system_that_holds_the_data_root_has_room(root: str, root_free:
                                                            words: str) -> None:
     seen = machine.recording(docker_info=machine.docker(DockerRootDir=root),
                              filesystem_mounts=mounts(root_free, raid_free))
-    result = verdict("docker-disk", seen)
-    assert (result.status, findings_of(result)) == (Status.FAIL if words else Status.PASS, words)
+    assert told("docker-disk", seen) == (Status.FAIL if words else Status.PASS, words)
 
 
 def test_a_data_root_on_what_could_not_be_measured_is_unknown() -> None:

@@ -16,6 +16,7 @@ from tests.healthcheck.checks.verdicts import (
     findings_of,
     gpus,
     ids,
+    told,
     verdict,
 )
 
@@ -117,14 +118,12 @@ TRENDS = {
 
 @pytest.mark.parametrize(("rule", "raw"), PASSING)
 def test_a_gpu_at_its_limit_passes(rule: str, raw: Raw) -> None:
-    result = verdict(rule, gpus(raw, ALL), **NUMBERS.get(rule, {}))
-    assert (result.status, findings_of(result)) == (Status.PASS, "")
+    assert told(rule, gpus(raw, ALL), **NUMBERS.get(rule, {})) == (Status.PASS, "")
 
 
 @pytest.mark.parametrize(("rule", "raw", "words"), FAILING)
 def test_a_gpu_beyond_it_is_named_and_no_other(rule: str, raw: Raw, words: str) -> None:
-    result = verdict(rule, gpus(raw), **NUMBERS.get(rule, {}))
-    assert (result.status, findings_of(result)) == (Status.FAIL, words)
+    assert told(rule, gpus(raw), **NUMBERS.get(rule, {})) == (Status.FAIL, words)
 
 
 @pytest.mark.parametrize(("rule", "key", "raw"), [(rule, key, raw) for rule, (key, raw) in RESTS_ON.items()])

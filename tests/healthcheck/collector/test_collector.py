@@ -24,12 +24,6 @@ from tests.testbed.collector import await_none_with, collect
 MOUNTINFO = "/proc/self/mountinfo"
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    (tmp_path / "run").mkdir()
-    return tmp_path
-
-
 def plant(tree: Path, path: str, content: bytes | str = b"") -> Path:
     at = tree / path.lstrip("/")
     at.parent.mkdir(parents=True, exist_ok=True)

@@ -16,12 +16,6 @@ from healthcheck.model.recording import Capture, Recording
 from tests.testbed.collector import await_none_with, collect
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    (tmp_path / "run").mkdir()
-    return tmp_path
-
-
 def plant(tree: Path, *names: str) -> None:
     for name in names:
         (tree / "sys/class/nvme" / name).mkdir(parents=True)

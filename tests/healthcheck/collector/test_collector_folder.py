@@ -25,13 +25,6 @@ from tests.testbed.collector import collect
 from tests.testbed.require import require
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    """A node's root, with a folder for what its children are remembered in."""
-    (tmp_path / "run").mkdir()
-    return tmp_path
-
-
 def records(tree: Path) -> list[str]:
     """What the run folder says its children are at."""
     folder = tree / "run/muster"

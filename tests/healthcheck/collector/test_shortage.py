@@ -20,12 +20,6 @@ def ran(script: str, tree: Path) -> Capture:
     return collect([probe], tree, seconds=20.0).captures["it"]
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    (tmp_path / "run").mkdir()
-    return tmp_path
-
-
 @pytest.mark.parametrize(("message", "name"), [
     ("docker: dial unix /var/run/docker.sock: socket: too many open files", "EMFILE"),
     ("x: error while loading shared libraries: libc.so.6: cannot open shared object file: Error 24", "EMFILE"),
