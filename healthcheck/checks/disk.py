@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from healthcheck.checks.base import Findings, NotMeasured, check, listed
 from healthcheck.checks.growth import DAY, HOUR, Growth
-from healthcheck.checks.loglines import evidence, told
+from healthcheck.checks.kernel_lines import evidence, quoted
 from healthcheck.facts.disk import DiskHealth
 from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern
 from healthcheck.facts.nvme import Nvme, NvmeBus, NvmeHeat, NvmeNamespace
@@ -181,7 +181,7 @@ def _reported(log: KernelLog, pattern: MessagePattern, expected: str, ends: Endi
     for device, lines in sorted(recent.items()):
         # The block layer's lines have no prefix.
         emitter = next((who for prefix, who in _EMITTERS if lines[0].text.startswith(prefix)), CORE)
-        yield Finding(told(log, lines), expected, device or "disks", log=evidence(emitter, ends, lines))
+        yield Finding(quoted(log, lines), expected, device or "disks", log=evidence(emitter, ends, lines))
     if older:
         over = [f"{device or 'disks'}, {log.age_hours(line.seconds):.0f} h ago"
                 for device, line in sorted(older.items())]

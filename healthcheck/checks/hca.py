@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from healthcheck.checks.base import NotJudged, Peers, check, fleet_check, selection
 from healthcheck.checks.fleet import Comparison, by_peers
-from healthcheck.checks.loglines import evidence, told, when
+from healthcheck.checks.kernel_lines import evidence, quoted, when
 from healthcheck.checks.port import INFINIBAND, compute_ports, odd_ones
 from healthcheck.facts.hca import Adapter, AdapterBus, Hca
 from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern
@@ -169,7 +169,7 @@ def _by_adapter(log: KernelLog, pattern: MessagePattern, words: tuple[str, ...],
     for pci, kind, line in _lines(log, pattern, ends):
         found.setdefault((pci, words[kind]), []).append(line)
     for (pci, what), lines in found.items():
-        yield pci, what, f"{what}: {told(log, lines, _LONGEST)}", evidence(_EMITTER, ends, lines)
+        yield pci, what, f"{what}: {quoted(log, lines, _LONGEST)}", evidence(_EMITTER, ends, lines)
 
 
 @check("hca.log_fatal")

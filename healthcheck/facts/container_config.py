@@ -18,6 +18,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.container import CDI, LIBRARY, TOOLKIT_CONFIG
 from healthcheck.facts.files import CapturedFiles
+from healthcheck.facts.parsing import json_object
 from healthcheck.facts.values import Fact, Unmeasured, Unread, changed, reading
 from healthcheck.model.probes import MIB, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -91,11 +92,8 @@ class CdiSpec(Fact):
 
 def _described(files: CapturedFiles, path: str) -> Mapping[str, Any]:
     """What the reader says of one file; raises Unread."""
-    try:
-        found = json.loads(files.text(path))
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+    found = json_object(files.text(path))
+    if found is None:
         raise Unread(f"{path}: what it names is not in the reader's format")
     return found
 

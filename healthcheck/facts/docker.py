@@ -8,13 +8,12 @@ docs.docker.com documents for `docker image ls`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact, hung, why
 from healthcheck.facts.limits import DOCKER_WARNINGS
-from healthcheck.facts.parsing import member
+from healthcheck.facts.parsing import json_object, member
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, changed, partial_if
 from healthcheck.model.probes import KIB, MIB, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
@@ -136,17 +135,13 @@ def rows(captures: Captures, probe: Probe) -> tuple[list[dict[str, Any]], str] |
         if denied(capture.stderr):
             raise Unread(_DENIED)
         raise Unread(why(probe, capture), ("docker",))
-    found, strange = [], 0
+    found: list[dict[str, Any]] = []
+    strange = 0
     for line in capture.text.splitlines():
         if line.startswith("{"):
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError):
-                value = None
-            if isinstance(value, dict):
-                found.append(value)
-            else:
-                strange += 1
+            value = json_object(line)
+            found += [] if value is None else [value]
+            strange += value is None
         elif line.strip():
             strange += 1
     if capture.outcome is Outcome.TRUNCATED:
@@ -216,14 +211,8 @@ def _without(answers: Any, trouble: str, gone: Any) -> Docker:
 
 def _info(text: str) -> dict[str, Any]:
     """The JSON object of the last line that holds one; clients print warnings before it."""
-    for line in reversed(text.splitlines()):
-        if line.startswith("{"):
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError):
-                return {}
-            return value if isinstance(value, dict) else {}
-    return {}
+    line = next((line for line in reversed(text.splitlines()) if line.startswith("{")), "")
+    return json_object(line) or {}
 
 
 def _given(info: dict[str, Any], key: str, kind: type = str) -> Any:

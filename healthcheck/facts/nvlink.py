@@ -20,6 +20,7 @@ from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, changed, fir
 from healthcheck.facts.values import reading as value_of
 
 T = TypeVar("T")
+OfLink = TypeVar("OfLink", bound=Fact)
 
 
 class GpuLinks(Fact):
@@ -120,13 +121,10 @@ class GpuPair(Fact):
 
 # The reader's row of a link: state, version, speed, kind and address of the remote end, and then counters, in
 # this order, and the FEC bins up to the last one with a count.
-_COUNTERS = ("replay", "recovery", "crc_flit", "crc_data", "ecc_data")
-_COUNTERS5 = (
-    "malformed_packets", "buffer_overruns", "rx_errors", "local_integrity_errors", "link_recovery_failed",
-    "link_recovery_events",
-    "effective_errors", "effective_ber", "symbol_errors", "symbol_ber",
-)
+# Both classes begin with name, GPU and link.
+_COUNTERS, _ALL5 = (tuple(kind.FIELDS)[3:] for kind in (NvLinkErrors, NvLink5Errors))
 _NEWER5 = ("raw_ber", "fec_corrected", "fec_worst")
+_COUNTERS5 = tuple(name for name in _ALL5 if name not in _NEWER5)
 _BER = ("effective_ber", "symbol_ber", "raw_ber")
 _BEFORE = 5
 _SHORT, _LONG = _BEFORE + len(_COUNTERS), _BEFORE + len(_COUNTERS) + len(_COUNTERS5)
@@ -182,7 +180,7 @@ class _OfGpu(NamedTuple):
 def _of_gpus(captures: Captures) -> Any:
     return _by_gpu(captures, "links of a GPU", ("nvlinks", "mig"), lambda line: _OfGpu(
         (_gpu_links(line),), tuple(_links(line)), tuple(_errors(line, NvLinkErrors, _COUNTERS, _BEFORE)),
-        tuple(_errors(line, NvLink5Errors, (*_COUNTERS5, *_NEWER5), _SHORT))))
+        tuple(_errors(line, NvLink5Errors, _ALL5, _SHORT))))
 
 
 def _chained(found: Any, of: Callable[[Any], Iterable[T]]) -> Any:
@@ -215,9 +213,9 @@ def nvlink5_errors(captures: Captures) -> Any:
     return _chained(captures.once(_of_gpus), attrgetter("errors5"))
 
 
-def _for_all_links(index: int, kind: type[T], names: Iterable[str], why: Any) -> T:
+def _for_all_links(index: int, kind: type[OfLink], why: Any) -> OfLink:
     """The one subject that stands for all links of a GPU."""
-    return kind(**{"name": f"GPU {index} NVLinks", "gpu": index, "link": why, **dict.fromkeys(names, why)})
+    return changed(kind.absent(f"GPU {index} NVLinks", why), gpu=index)
 
 
 def _gpu_links(line: Line) -> GpuLinks:
@@ -239,7 +237,7 @@ def _gpu_links(line: Line) -> GpuLinks:
 def _links(line: Line) -> list[NvLink]:
     index, rows = index_of(line), _rows(line)
     if not rows or type(rows) is not list:
-        return [_for_all_links(index, NvLink, _OF_LINK, UNSUPPORTED if rows == [] else rows)]
+        return [_for_all_links(index, NvLink, UNSUPPORTED if rows == [] else rows)]
     down: Any = LINKS if is_divided(line) else False
     found = []
     state: Any
@@ -264,18 +262,15 @@ def _links(line: Line) -> list[NvLink]:
     return found
 
 
-_OF_LINK = ("active", "version", "gigabytes_per_second", "remote_type", "remote_pci")
-
-
-def _errors(line: Line, kind: type[T], names: tuple[str, ...], start: int) -> list[T]:
+def _errors(line: Line, kind: type[OfLink], names: tuple[str, ...], start: int) -> list[OfLink]:
     """The counters of each link; one subject for the GPU where none of its links has any."""
     index, rows = index_of(line), _rows(line)
     if type(rows) is not list:
-        return [_for_all_links(index, kind, names, rows)]
+        return [_for_all_links(index, kind, rows)]
     fifth, fields = kind is NvLink5Errors, ("name", "gpu", "link", *names)
     counted = [_fifth(row) if fifth else row[start:start + len(names)] for row in rows]
     if not any(counted) or all(value == -3 for values in counted for value in values):
-        return [_for_all_links(index, kind, names, UNSUPPORTED)]
+        return [_for_all_links(index, kind, UNSUPPORTED)]
     found = []
     for link, values in enumerate(counted):
         numbers = [value if type(value) is int and value >= 0 else _number(value, index)

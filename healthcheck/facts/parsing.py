@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -100,6 +101,15 @@ def natural(name: str) -> tuple[str, int]:
     """A key that sorts mlx5_10 after mlx5_9."""
     head = name.rstrip("0123456789")
     return head, int(name[len(head):] or 0)
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """The object that a text is in JSON; None for any other text."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def member(document: Any, *names: str) -> Any:

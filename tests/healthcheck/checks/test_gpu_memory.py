@@ -17,6 +17,7 @@ from tests.healthcheck.checks.verdicts import (
     findings_of,
     gpus,
     ids,
+    said,
     told,
     verdict,
 )
@@ -119,9 +120,8 @@ def test_every_rule_of_the_file_is_in_every_table() -> None:
 
 def storm(before: object, now: object, seconds: float) -> tuple[Status, str]:
     """What is said of GPU 3, whose corrected errors grew so in the time."""
-    result = verdict("gpu-ecc-corrected-rate", after(gpus({"ecc_corrected": now}), seconds),
-                     gpus({"ecc_corrected": before}))
-    return result.status, findings_of(result) or result.reason
+    return said("gpu-ecc-corrected-rate", after(gpus({"ecc_corrected": now}), seconds),
+                gpus({"ecc_corrected": before}))
 
 
 @pytest.mark.parametrize(("before", "now", "seconds", "status"), [

@@ -14,6 +14,7 @@ from tests.healthcheck.checks.verdicts import (
     findings_of,
     gpus,
     ids,
+    said,
     told,
     verdict,
 )
@@ -86,9 +87,8 @@ def test_every_rule_of_the_file_is_in_every_table() -> None:
 
 def replayed(before: object, now: object, seconds: float, **link: int) -> tuple[Status, str]:
     """What is said of GPU 3, whose link replayed so often in the time."""
-    result = verdict("gpu-pcie-replays", after(gpus({"pcie_replays": now, **link}), seconds),
-                     gpus({"pcie_replays": before, **link}))
-    return result.status, findings_of(result) or result.reason
+    return said("gpu-pcie-replays", after(gpus({"pcie_replays": now, **link}), seconds),
+                gpus({"pcie_replays": before, **link}))
 
 
 @pytest.mark.parametrize(("generation", "width", "most"), [

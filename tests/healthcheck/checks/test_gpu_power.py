@@ -16,6 +16,7 @@ from tests.healthcheck.checks.verdicts import (
     findings_of,
     gpus,
     ids,
+    said,
     told,
     verdict,
 )
@@ -228,9 +229,7 @@ def test_a_limit_that_was_not_read_is_not_held_against_a_default() -> None:
 def slowed(rule: str, before: object, now: object, seconds: float, reasons: int = 0) -> tuple[Status, str]:
     """What is said of GPU 3, which was slowed for so many nanoseconds by the rule's counter."""
     counter, _ = TRENDS[rule]
-    result = verdict(rule, after(gpus({counter: now, "clock_reasons": reasons}), seconds),
-                     gpus({counter: before}))
-    return result.status, findings_of(result) or result.reason
+    return said(rule, after(gpus({counter: now, "clock_reasons": reasons}), seconds), gpus({counter: before}))
 
 
 @pytest.mark.parametrize("rule", TRENDS)

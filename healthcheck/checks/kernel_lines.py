@@ -16,7 +16,7 @@ def when(log: KernelLog, line: KernelLine) -> str:
     return moment(line.seconds, log.newest if log.uptime else 0.0)
 
 
-def told(log: KernelLog, lines: Sequence[KernelLine], longest: int = LONGEST_QUOTE) -> str:
+def quoted(log: KernelLog, lines: Sequence[KernelLine], longest: int = LONGEST_QUOTE) -> str:
     """How many lines there are, and the first, which is nearest to the cause."""
     count = f"{len(lines)} lines, the first " if len(lines) > 1 else ""
     return f"{count}{when(log, lines[0])}: {lines[0].text[:longest]}"
