@@ -72,8 +72,7 @@ def hca_firmware(hcas: Peers[Hca]) -> Iterator[Finding]:
     """All adapters of the node that are of one board (PSID, or PCI model where the driver shows none) have
     the firmware that most of them have."""
     real = hcas.where(lambda hca: not hca.virtual)
-    for hca, own, usual, number, of in odd_ones(real, lambda hca: hca.model, lambda hca: hca.firmware):
-        yield Finding(own, f"{usual}, as {number} of the node's {of} such adapters", hca.name)
+    yield from odd_ones(real, lambda hca: hca.model, lambda hca: hca.firmware, "adapters")
 
 
 @check("hca.psid", over="compute_adapters")
@@ -84,8 +83,7 @@ def hca_psid(hcas: Peers[Hca], port_plans: PortPlans) -> Iterator[Finding]:
     """
     if not port_plans.compute:
         raise NotJudged("no plan of the ports says which adapters are for compute")
-    for hca, own, usual, number, of in odd_ones(hcas, lambda hca: hca.kind, lambda hca: hca.board):
-        yield Finding(own, f"{usual}, as {number} of the node's {of} such adapters", hca.name)
+    yield from odd_ones(hcas, lambda hca: hca.kind, lambda hca: hca.board, "adapters")
 
 
 @check("port.devices", over="compute_adapters")
