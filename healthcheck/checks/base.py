@@ -23,7 +23,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from healthcheck.facts.base import FACTS, MEMBERS
@@ -180,12 +180,7 @@ def check(name: str, *, over: str = "", counts: bool = False,
     the same subject. `answers`: a subject with a finding cannot be read, and that is the cause of what else
     is not measured of it (`Unmeasured.asked`).
     """
-
-    def register(function: CheckFunction) -> CheckFunction:
-        _register(name, function, fleet=False, counts=counts, peers=peers, over=over, answers=answers)
-        return function
-
-    return register
+    return partial(_register, name, fleet=False, counts=counts, peers=peers, over=over, answers=answers)
 
 
 def fleet_check(name: str, *, reads: tuple[str, ...] = ()) -> Callable[[FleetFunction], FleetFunction]:
@@ -199,12 +194,7 @@ def fleet_check(name: str, *, reads: tuple[str, ...] = ()) -> Callable[[FleetFun
     each. It reads facts through `readable`, so that what one node lacks does not affect the others, and
     yields findings, `Uncompared` for what has no peers, or `Undecided` where they disagree.
     """
-
-    def register(function: FleetFunction) -> FleetFunction:
-        _register(name, function, fleet=True, reads=reads)
-        return function
-
-    return register
+    return partial(_register, name, fleet=True, reads=reads)
 
 
 def selection(name: str) -> Callable[[SelectionFunction], SelectionFunction]:
@@ -243,9 +233,8 @@ def _parameters(function: Any) -> tuple[tuple[str, ...], dict[str, Parameter]]:
                         name not in defaults) for name in names[code.co_argcount:]}
 
 
-def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool, counts: bool = False,
-              peers: bool = False, over: str = "", reads: tuple[str, ...] = (),
-              answers: bool = False) -> None:
+def _register(name: str, function: CheckFunction, *, fleet: bool, counts: bool = False, peers: bool = False,
+              over: str = "", reads: tuple[str, ...] = (), answers: bool = False) -> Any:
     if name in CHECKS and CHECKS[name].function.__module__ != function.__module__:
         raise ValueError(f"the check {name} is defined in {CHECKS[name].function.__module__} already")
     arguments, parameters = _parameters(function)
@@ -255,6 +244,7 @@ def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool,
         raise ValueError(f"the check {name} has no subject: its first parameter must be a fact")
     CHECKS[name] = Check(name, function, arguments, parameters, fleet, counts, peers, over,
                          _compared(arguments, function), reads, answers)
+    return function
 
 
 def and_more(subjects: Sequence[str]) -> str:

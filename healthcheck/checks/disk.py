@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from healthcheck.checks.base import LONGEST_QUOTE, Findings, NotMeasured, check, listed
+from healthcheck.checks.base import Findings, NotMeasured, check, listed
 from healthcheck.checks.growth import DAY, HOUR, Growth
+from healthcheck.checks.kernel_lines import evidence, quoted
 from healthcheck.facts.disk import DiskHealth
-from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, moment
+from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern
 from healthcheck.facts.nvme import Nvme, NvmeBus, NvmeHeat, NvmeNamespace
-from healthcheck.kernellog.carried import representative
 from healthcheck.kernellog.emitter import CORE
 from healthcheck.kernellog.ending import Ending, EndKind
-from healthcheck.model.outcome import Finding, LogEvidence, Note
+from healthcheck.model.outcome import Finding, Note
 
 _EMITTERS = (
     ("nvme nvme", "nvme"), ("nvme", "nvme-command"), ("block nvme", "nvme-multipath"), ("md/raid", "md"),
@@ -165,11 +165,6 @@ def disk_log_nvme_dead(kernel_log: KernelLog) -> Findings:
     yield from _reported(kernel_log, DEAD_LINES, "a drive that comes back", Ending(EndKind.BOOT), ())
 
 
-def _emitter(line: str) -> str:
-    """The emitter of such a line: the block layer, which has no prefix, or a driver."""
-    return next((emitter for prefix, emitter in _EMITTERS if line.startswith(prefix)), CORE)
-
-
 def _reported(log: KernelLog, pattern: MessagePattern, expected: str, ends: Ending,
               ignore: tuple[str, ...]) -> Findings:
     """One finding for each device by its first line that still counts, and a note on the others."""
@@ -184,12 +179,9 @@ def _reported(log: KernelLog, pattern: MessagePattern, expected: str, ends: Endi
         else:
             recent.setdefault(device, []).append(line)
     for device, lines in sorted(recent.items()):
-        count = f"{len(lines)} lines, the first " if len(lines) > 1 else ""
-        at = moment(lines[0].seconds, log.newest if log.uptime else 0.0)
-        evidence = LogEvidence(_emitter(lines[0].text), str(ends), len(lines), lines[0].seconds,
-                               lines[-1].seconds, representative([line.sequence for line in lines]))
-        yield Finding(f"{count}{at}: {lines[0].text[:LONGEST_QUOTE]}", expected, device or "disks",
-                      log=evidence)
+        # The block layer's lines have no prefix.
+        emitter = next((who for prefix, who in _EMITTERS if lines[0].text.startswith(prefix)), CORE)
+        yield Finding(quoted(log, lines), expected, device or "disks", log=evidence(emitter, ends, lines))
     if older:
         over = [f"{device or 'disks'}, {log.age_hours(line.seconds):.0f} h ago"
                 for device, line in sorted(older.items())]

@@ -8,16 +8,17 @@ adapter and which need a person's attention.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from healthcheck.checks.base import NotJudged, Peers, check, fleet_check, selection
 from healthcheck.checks.fleet import Comparison, by_peers
+from healthcheck.checks.kernel_lines import evidence, quoted, when
 from healthcheck.checks.port import INFINIBAND, compute_ports, odd_ones
 from healthcheck.facts.hca import Adapter, AdapterBus, Hca
-from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, moment
+from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern
 from healthcheck.facts.port import Port
 from healthcheck.facts.site import PortPlans
-from healthcheck.kernellog.carried import representative
 from healthcheck.kernellog.ending import Ending, EndKind
 from healthcheck.model.outcome import Finding, LogEvidence, Owner
 
@@ -71,8 +72,7 @@ def hca_firmware(hcas: Peers[Hca]) -> Iterator[Finding]:
     """All adapters of the node that are of one board (PSID, or PCI model where the driver shows none) have
     the firmware that most of them have."""
     real = hcas.where(lambda hca: not hca.virtual)
-    for hca, own, usual, number, of in odd_ones(real, lambda hca: hca.model, lambda hca: hca.firmware):
-        yield Finding(own, f"{usual}, as {number} of the node's {of} such adapters", hca.name)
+    yield from odd_ones(real, lambda hca: hca.model, lambda hca: hca.firmware, "adapters")
 
 
 @check("hca.psid", over="compute_adapters")
@@ -83,8 +83,7 @@ def hca_psid(hcas: Peers[Hca], port_plans: PortPlans) -> Iterator[Finding]:
     """
     if not port_plans.compute:
         raise NotJudged("no plan of the ports says which adapters are for compute")
-    for hca, own, usual, number, of in odd_ones(hcas, lambda hca: hca.kind, lambda hca: hca.board):
-        yield Finding(own, f"{usual}, as {number} of the node's {of} such adapters", hca.name)
+    yield from odd_ones(hcas, lambda hca: hca.kind, lambda hca: hca.board, "adapters")
 
 
 @check("port.devices", over="compute_adapters")
@@ -168,18 +167,14 @@ def _by_adapter(log: KernelLog, pattern: MessagePattern, words: tuple[str, ...],
     for pci, kind, line in _lines(log, pattern, ends):
         found.setdefault((pci, words[kind]), []).append(line)
     for (pci, what), lines in found.items():
-        count = "" if len(lines) == 1 else f"{len(lines)} lines, the first "
-        at = moment(lines[0].seconds, log.newest if log.uptime else 0.0)
-        evidence = LogEvidence(_EMITTER, str(ends), len(lines), lines[0].seconds, lines[-1].seconds,
-                               representative([line.sequence for line in lines]))
-        yield pci, what, f"{what}: {count}{at}: {lines[0].text[:_LONGEST]}", evidence
+        yield pci, what, f"{what}: {quoted(log, lines, _LONGEST)}", evidence(_EMITTER, ends, lines)
 
 
 @check("hca.log_fatal")
 def hca_log_fatal(kernel_log: KernelLog) -> Iterator[Finding]:
     """In this boot, mlx5's driver did not report that an adapter no longer answers or has failed."""
-    for pci, _, text, evidence in _by_adapter(kernel_log, LOST_LINES, tuple(_LOST), Ending(EndKind.BOOT)):
-        yield Finding(text, "no such line", f"adapter at {pci}", log=evidence)
+    for pci, _, text, rests_on in _by_adapter(kernel_log, LOST_LINES, tuple(_LOST), Ending(EndKind.BOOT)):
+        yield Finding(text, "no such line", f"adapter at {pci}", log=rests_on)
 
 
 @check("hca.log")
@@ -191,26 +186,23 @@ def hca_log(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
     overwritten.
     """
     quiet = Ending(EndKind.QUIET, hours)
-    for pci, what, text, evidence in _by_adapter(kernel_log, LOOK_LINES, tuple(_LOOK), quiet):
-        yield Finding(text, "no such line", f"adapter at {pci}", _LOOK[what][1], _LOOK[what][2], log=evidence)
+    for pci, what, text, rests_on in _by_adapter(kernel_log, LOOK_LINES, tuple(_LOOK), quiet):
+        yield Finding(text, "no such line", f"adapter at {pci}", _LOOK[what][1], _LOOK[what][2], log=rests_on)
     if not kernel_log.contains(_OUT):       # as on nearly all nodes
         return
     last = {pci: (kind, line) for pci, kind, line in _lines(kernel_log, MODULE_LINES, quiet)}
     for pci, (kind, line) in last.items():
         if kind == 0:
-            at = moment(line.seconds, kernel_log.newest if kernel_log.uptime else 0.0)
-            evidence = LogEvidence(_EMITTER, str(quiet), 1, line.seconds, line.seconds, (line.sequence,))
-            observed = f"cable unplugged {at}, and not plugged in since"
-            yield Finding(observed, "plugged in", f"adapter at {pci}", log=evidence)
+            observed = f"cable unplugged {when(kernel_log, line)}, and not plugged in since"
+            yield Finding(observed, "plugged in", f"adapter at {pci}",
+                          log=evidence(_EMITTER, quiet, [line]))
 
 
 @check("hca.log_refused")
 def hca_log_refused(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
     """Reading counters does not fill the kernel log: a function with restricted rights logs a refusal for
     each reading."""
-    counts: dict[str, int] = {}
-    for pci, _, _ in _lines(kernel_log, REFUSED_LINES, Ending(EndKind.QUIET, hours)):
-        counts[pci] = counts.get(pci, 0) + 1
+    counts = Counter(pci for pci, _, _ in _lines(kernel_log, REFUSED_LINES, Ending(EndKind.QUIET, hours)))
     for pci, number in counts.items():
         yield Finding(f"{number} lines say that ACCESS_REG failed", "no such line", f"adapter at {pci}")
 

@@ -7,7 +7,7 @@ bond it is one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from healthcheck.checks.base import Peers, check, fleet_check
 from healthcheck.checks.fleet import Comparison, Split, by_peers, outliers
@@ -32,18 +32,21 @@ def netdev_speed(netdevs: Peers[NetDev]) -> Iterator[Finding]:
     node's of its kind."""
     linked = netdevs.where(lambda netdev: netdev.up and netdev.link)
     bonded = linked.where(lambda netdev: netdev.bond != "").read(lambda netdev: netdev.mbps)
-    fastest: dict[str, int] = {}
-    for netdev, mbps in bonded:
-        fastest[netdev.bond] = max(mbps, fastest.get(netdev.bond, 0))
-    for netdev, mbps in bonded:
-        if mbps < fastest[netdev.bond]:
-            expected = f"{fastest[netdev.bond]} Mb/s, as another of {netdev.bond}"
-            yield Finding(f"{mbps} Mb/s", expected, netdev.name)
+    yield from _less_than_another(bonded, "{} Mb/s")
     alone = linked.where(lambda netdev: netdev.bond == "")
-    for netdev, mbps, usual, number, of in odd_ones(alone, lambda each: each.kind, lambda each: each.mbps):
-        if mbps < usual:
-            expected = f"{usual} Mb/s, as {number} of the node's {of} such interfaces"
-            yield Finding(f"{mbps} Mb/s", expected, netdev.name)
+    yield from odd_ones(alone, lambda netdev: netdev.kind, lambda netdev: netdev.mbps, "interfaces",
+                        "{} Mb/s", less=True)
+
+
+def _less_than_another(bonded: Sequence[tuple[NetDev, int]], form: str) -> Iterator[Finding]:
+    """A finding for each interface with less than another of its bond has."""
+    most: dict[str, int] = {}
+    for netdev, value in bonded:
+        most[netdev.bond] = max(value, most.get(netdev.bond, 0))
+    for netdev, value in bonded:
+        if value < most[netdev.bond]:
+            expected = f"{form.format(most[netdev.bond])}, as another of {netdev.bond}"
+            yield Finding(form.format(value), expected, netdev.name)
 
 
 @check("netdev.duplex")
@@ -58,13 +61,7 @@ def netdev_duplex(netdev: NetDev) -> Iterator[Finding]:
 def netdev_mtu(netdevs: Peers[NetDev]) -> Iterator[Finding]:
     """All interfaces of a bond carry packets of the same size (MTU)."""
     bonded = netdevs.where(lambda netdev: netdev.up and netdev.bond != "").read(lambda netdev: netdev.mtu)
-    largest: dict[str, int] = {}
-    for netdev, mtu in bonded:
-        largest[netdev.bond] = max(mtu, largest.get(netdev.bond, 0))
-    for netdev, mtu in bonded:
-        if mtu < largest[netdev.bond]:
-            expected = f"MTU {largest[netdev.bond]}, as another of {netdev.bond}"
-            yield Finding(f"MTU {mtu}", expected, netdev.name)
+    yield from _less_than_another(bonded, "MTU {}")
 
 
 @check("netdev.carrier_changes")

@@ -43,20 +43,20 @@ def _planned_otherwise(port: Port, port_plans: PortPlans) -> bool:
 
 
 def odd_ones(
-    members: Peers[F], kind: Callable[[F], Hashable], value: Callable[[F], V],
-) -> Iterator[tuple[F, V, V, int, int]]:
-    """Each member whose value is not that of more than half of its kind.
-
-    With it come its value, the usual one, how many have that, and of how many.
-    """
+    members: Peers[F], kind: Callable[[F], Hashable], value: Callable[[F], V], things: str,
+    form: str = "{}", *, less: bool = False,
+) -> Iterator[Finding]:
+    """A finding for each member whose value is not that of more than half of its kind, or is less, with
+    values in this form."""
     groups: dict[Hashable, list[tuple[F, V]]] = {}
     for member, (of_kind, own) in members.read(lambda member: (kind(member), value(member))):
         groups.setdefault(of_kind, []).append((member, own))
     for group in groups.values():
         usual, number = Counter(own for _, own in group).most_common(1)[0]
         for member, own in group if 2 * number > len(group) else ():
-            if own != usual:
-                yield member, own, usual, number, len(group)
+            if own < usual if less else own != usual:
+                usually = f"{form.format(usual)}, as {number} of the node's {len(group)} such {things}"
+                yield Finding(form.format(own), usually, member.name)
 
 
 @check("port.count", counts=True)
@@ -113,9 +113,7 @@ def port_width(ports: Peers[Port], *, lanes: int = 0) -> Iterator[Finding]:
             if own < lanes:
                 yield Finding(f"{own}X", f"at least {lanes}X", port.name)
         return
-    for port, own, usual, number, of in odd_ones(active, lambda port: port.kind, lambda port: port.lanes):
-        if own < usual:
-            yield Finding(f"{own}X", f"{usual}X, as {number} of the node's {of} such ports", port.name)
+    yield from odd_ones(active, lambda port: port.kind, lambda port: port.lanes, "ports", "{}X", less=True)
 
 
 @check("port.link_layer")
@@ -135,8 +133,7 @@ def port_link_layer(ports: Peers[Port], port_plans: PortPlans, *, expected: str 
             if own != expected:
                 yield Finding(own, expected, port.name)
         return
-    for port, own, usual, number, of in odd_ones(ours, lambda port: port.board, lambda port: port.link_layer):
-        yield Finding(own, f"{usual}, as {number} of the node's {of} such ports", port.name)
+    yield from odd_ones(ours, lambda port: port.board, lambda port: port.link_layer, "ports")
 
 
 @check("port.lid", over="compute_ports")

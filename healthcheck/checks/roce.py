@@ -43,8 +43,7 @@ def roce_gid(roce_port: RocePort) -> Iterator[Finding]:
 @check("roce.mtu", over="compute_roce_ports")
 def roce_mtu(roce_ports: Peers[RocePort]) -> Iterator[Finding]:
     """Every active RoCE compute port's interface has the MTU of most of the node's."""
-    for port, own, usual, number, of in odd_ones(roce_ports, lambda port: "", lambda port: port.mtu):
-        yield Finding(f"MTU {own}", f"MTU {usual}, as {number} of the node's {of} such ports", port.name)
+    yield from odd_ones(roce_ports, lambda port: "", lambda port: port.mtu, "ports", "MTU {}")
 
 
 @check("roce.retransmits", over="compute_roce_ports")

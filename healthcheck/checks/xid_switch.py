@@ -9,7 +9,7 @@ from healthcheck.checks.base import Findings, check, listed
 from healthcheck.checks.xid_events import NVLINK, LogEvents, switch_action
 from healthcheck.checks.xid_finding import lines, observation, sentences
 from healthcheck.facts.xid import NVSWITCH, SXid, Xid, Xids
-from healthcheck.model.outcome import Finding, Owner, Repair
+from healthcheck.model.outcome import Finding, Owner
 from healthcheck.xid.xidtable import (
     OWNERS,
     REPAIRS,
@@ -33,14 +33,8 @@ def kernel_sxid(xids: Xids, xid_table: XidTable, *, everything: bool = False) ->
         entry = xid_table.sxid(group[0].number)
         meaning = entry.meaning if entry else f"not in the table of {xid_table.sxids_dated}"
         action = switch_action(entry, group[0].fatal)
-        # What an entry says is for its own action: the driver may call the same number fatal, or not.
-        own = entry if entry and entry.action is action else None
-        remedy = own.remedy if own and own.remedy else xid_table.remedy(action)
-        owner = own.owner if own else OWNERS.get(action, Owner.OPERATOR)
-        words = sentences(meaning, _reach(entry, group, xids.events), remedy)
-        yield Finding(observation(group, xids.now), "no such SXid", subject, words, owner,
-                      REPAIRS.get(action), lines(group),
-                      found.context(action, entry.ends if entry else None, NVSWITCH).evidence(group))
+        yield _finding(found, xid_table, subject, group, action, meaning,
+                       _reach(entry, group, xids.events), now=xids.now)
     yield from found.over()
 
 
@@ -54,13 +48,20 @@ def kernel_sxid_watch(xids: Xids, xid_table: XidTable, *, everything: bool = Fal
         entry = xid_table.sxid(group[0].number)
         meaning = (entry.meaning if entry
                    else f"not in the table of {xid_table.sxids_dated}, and non-fatal by the driver's word")
-        own = entry if entry and entry.action is Action.MONITOR else None
-        remedy = own.remedy if own and own.remedy else xid_table.remedy(Action.MONITOR)
-        owner = own.owner if own else Owner.OPERATOR
-        yield Finding(observation(group, xids.now), "no such SXid", subject, sentences(meaning, remedy),
-                      owner, Repair.WATCH, lines(group),
-                      found.context(Action.MONITOR, entry.ends if entry else None, NVSWITCH).evidence(group))
+        yield _finding(found, xid_table, subject, group, Action.MONITOR, meaning, now=xids.now)
     yield from found.over()
+
+
+def _finding(found: LogEvents, table: XidTable, subject: str, group: Sequence[SXid], action: Action,
+             *meaning: str, now: float) -> Finding:
+    entry = table.sxid(group[0].number)
+    # What an entry says is for its own action: the driver may call the same number fatal, or not.
+    own = entry if entry and entry.action is action else None
+    remedy = own.remedy if own and own.remedy else table.remedy(action)
+    owner = own.owner if own else OWNERS.get(action, Owner.OPERATOR)
+    return Finding(observation(group, now), "no such SXid", subject, sentences(*meaning, remedy), owner,
+                   REPAIRS.get(action), lines(group),
+                   found.context(action, entry.ends if entry else None, NVSWITCH).evidence(group))
 
 
 def _by_switch(events: Iterable[SXid]) -> Iterator[tuple[str, list[SXid]]]:

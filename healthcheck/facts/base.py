@@ -145,6 +145,19 @@ class Captures:
             raise Unread(why(probe, capture))
         return CapturedFiles(capture.files)
 
+    def files_here(self, probe: Probe) -> CapturedFiles:
+        """As `files`; none where it never ran."""
+        try:
+            return self.files(probe)
+        except Unread:
+            return CapturedFiles({})
+
+    def said(self, probe: Probe, path: str) -> str:
+        """The text of a file that was read in whole, whatever became of the others; empty without one."""
+        capture = self._captures.get(probe.id)
+        entry = capture.files.get(path) if capture is not None else None
+        return entry.text.strip() if entry is not None and entry.outcome is Outcome.DONE else ""
+
     def devices(self, probe: Probe) -> Mapping[str, DeviceOutput | Unmeasured]:
         """The output of a command with `each`, by device path; raises Unread where it never ran (no tool, for
         example)."""

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from healthcheck.facts.files import CapturedFiles
+from healthcheck.facts.parsing import one_of
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from healthcheck.model.probes import Probe, ProbeKind
 
@@ -102,9 +103,7 @@ def parse_bond(name: str, text: str) -> Bond:
 
 def _mii(text: str) -> bool:
     """bond_slave_link_status() of the driver; a link that comes or goes is not one yet."""
-    if text not in ("up", "down", "going down", "going back"):
-        raise ValueError(text)
-    return text in ("up", "going down")
+    return one_of(("up", "down", "going down", "going back"), text) in ("up", "going down")
 
 
 def _pairs(text: str) -> dict[str, str]:

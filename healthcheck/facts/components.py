@@ -21,7 +21,7 @@ from healthcheck.facts.host import Versions, versions
 from healthcheck.facts.limits import COMPONENTS
 from healthcheck.facts.modules import plugged_modules
 from healthcheck.facts.port import BASE, SYSFS
-from healthcheck.facts.values import Unread, reading
+from healthcheck.facts.values import reading
 from healthcheck.model.hardware import Hardware, Now
 from healthcheck.model.recording import Recording
 from inventory.text import clean
@@ -100,11 +100,7 @@ def _known_values(subject: Any, keys: dict[str, str]) -> Iterator[tuple[str, str
 
 def _guids(captures: Captures) -> dict[str, str]:
     """By adapter, the GUID of its first port."""
-    try:
-        files = captures.files(SYSFS)
-    except Unread:
-        return {}
-    found = {}
+    files, found = captures.files_here(SYSFS), {}
     for path in files:
         at, _, entry = path.partition("/ports/")
         if (at.startswith(f"{BASE}/") and entry == "1/gids/0"

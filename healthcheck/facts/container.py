@@ -16,7 +16,8 @@ from typing import Any
 
 from healthcheck.facts import docker
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
+from healthcheck.facts.parsing import matched
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, changed, partial_if
 from healthcheck.model.probes import KIB, MIB, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
@@ -104,10 +105,7 @@ STATES = ("created", "running", "paused", "restarting", "removing", "exited", "d
 
 def up_seconds(status: str) -> int:
     """The seconds of "Up 5 weeks (healthy)", rounded down as Docker's client rounds; raises ValueError."""
-    match = _UP.fullmatch(status)
-    if match is None:
-        raise ValueError(status)
-    number, unit, less, one = match.groups()
+    number, unit, less, one = matched(_UP, status).groups()
     return 0 if less else _UNITS[one] if one else int(number) * _UNITS[unit]
 
 
@@ -181,11 +179,11 @@ def cdi(captures: Captures) -> Cdi:
     if unreadable:
         raise Unread(unreadable)
     toolkit = files.has(TOOLKIT_CONFIG)
-    gone: Any = UNSUPPORTED
     if not found:
-        return Cdi("CDI", found=False, toolkit=toolkit, file=gone, gpus=gone, driver=gone)
+        return changed(Cdi.absent("CDI"), found=False, toolkit=toolkit)
     _, count, driver, path = max(found, key=lambda one: one[:2])
-    return Cdi("CDI", found=True, toolkit=toolkit, file=path, gpus=count, driver=driver or gone)
+    driver_or_none: Any = driver or UNSUPPORTED
+    return Cdi("CDI", found=True, toolkit=toolkit, file=path, gpus=count, driver=driver_or_none)
 
 
 _CLI_UUID = re.compile(r"(?m)^GPU UUID:\s+(GPU-[0-9a-fA-F-]{8,64})\s*$")
@@ -196,7 +194,7 @@ def container_gpus(captures: Captures) -> ContainerGpus:
     """The GPUs that NVIDIA's container library would give to a container; UNSUPPORTED where its tool is not
     installed."""
     capture = captures.capture(CLI)
-    if capture is not None and capture.outcome is Outcome.MISSING:
+    if captures.outcome(CLI) is Outcome.MISSING:
         return ContainerGpus.absent("container GPUs")
     if capture is not None and capture.outcome is Outcome.DONE and capture.exit not in (0, None):
         error = next((line for line in capture.stderr.splitlines() if line.strip()), "")

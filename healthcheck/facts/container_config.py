@@ -18,7 +18,8 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.container import CDI, LIBRARY, TOOLKIT_CONFIG
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.values import Fact, Unmeasured, Unread, reading
+from healthcheck.facts.parsing import json_object
+from healthcheck.facts.values import Fact, Unmeasured, Unread, changed, reading
 from healthcheck.model.probes import MIB, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
@@ -91,11 +92,8 @@ class CdiSpec(Fact):
 
 def _described(files: CapturedFiles, path: str) -> Mapping[str, Any]:
     """What the reader says of one file; raises Unread."""
-    try:
-        found = json.loads(files.text(path))
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+    found = json_object(files.text(path))
+    if found is None:
         raise Unread(f"{path}: what it names is not in the reader's format")
     return found
 
@@ -125,8 +123,7 @@ def _runtimes(files: CapturedFiles, path: str) -> Iterator[ContainerRuntime]:
     try:
         found = _described(files, path)
     except Unread as error:
-        gone: Any = Unmeasured(str(error))
-        yield ContainerRuntime(path, runtime=gone, file=path, program=gone, there=gone)
+        yield changed(ContainerRuntime.absent(path, Unmeasured(str(error))), file=path)
         return
     for runtime, program, there in _programs(found):
         hidden: Any = Unmeasured(f"{program} of {path} cannot be looked for (needs root)")
@@ -153,8 +150,7 @@ _VERSION = re.compile(r"(?m)^NVIDIA Container Toolkit CLI version (\S{1,60})\s*$
 @fact("toolkit_version", VERSION)
 def toolkit_version(captures: Captures) -> ToolkitVersion:
     """What `nvidia-ctk --version` prints."""
-    capture = captures.capture(VERSION)
-    if capture is not None and capture.outcome is Outcome.MISSING:
+    if captures.outcome(VERSION) is Outcome.MISSING:
         return ToolkitVersion.absent("container toolkit")
     match = _VERSION.search(captures.text(VERSION))
     if match is None:
@@ -202,11 +198,11 @@ def _spec(texts: CapturedFiles, described: CapturedFiles, path: str) -> CdiSpec:
     try:
         found, text = _described(described, path), texts.text(path)
     except Unread as error:
-        return _unread(path, str(error))
+        return CdiSpec.absent(path, Unmeasured(str(error)))
     spec = parse_spec(text)
     gone, unseen = found.get("gone"), found.get("unseen")
     if spec is None or not isinstance(gone, list) or not isinstance(unseen, list):
-        return _unread(path, f"{path} is not written as nvidia-ctk writes it")
+        return CdiSpec.absent(path, Unmeasured(f"{path} is not written as nvidia-ctk writes it"))
     kind, devices, needed = spec
     missing: Any = tuple(clean(each, 300) for each in sorted(needed & {str(one) for one in gone}))
     if needed & {str(one) for one in unseen}:
@@ -214,11 +210,6 @@ def _spec(texts: CapturedFiles, described: CapturedFiles, path: str) -> CdiSpec:
     versions = set(LIBRARY.findall(text))
     return CdiSpec(path, kind=clean(kind, 100), devices=tuple(clean(name, 100) for name in devices),
                    gone=missing, libraries=versions.pop() if len(versions) == 1 else "")
-
-
-def _unread(path: str, reason: str) -> CdiSpec:
-    gone: Any = Unmeasured(reason)
-    return CdiSpec(path, kind=gone, devices=gone, gone=gone, libraries=gone)
 
 
 Spec = tuple[str, tuple[str, ...], frozenset[str]]

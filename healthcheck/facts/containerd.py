@@ -16,6 +16,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact, hung, why
 from healthcheck.facts.files import DeviceOutput
+from healthcheck.facts.parsing import member
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import KIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -93,9 +94,9 @@ def _kubelet(captures: Captures) -> Any:
 def _used(captures: Captures) -> Any:
     by_kubelet = _kubelet(captures)
     nerdctl = captures.capture(NERDCTL)
-    if by_kubelet is True or (nerdctl is not None and nerdctl.outcome is Outcome.DONE):
+    if by_kubelet is True or captures.outcome(NERDCTL) is Outcome.DONE:
         return True
-    if isinstance(by_kubelet, Unmeasured) or (nerdctl is not None and nerdctl.outcome is Outcome.MISSING):
+    if isinstance(by_kubelet, Unmeasured) or captures.outcome(NERDCTL) is Outcome.MISSING:
         return by_kubelet
     return Unmeasured(why(NERDCTL, nerdctl))
 
@@ -105,10 +106,8 @@ def containerd(captures: Captures) -> Containerd:
     """What containerd's client reports of the daemon; UNSUPPORTED where the client is not installed."""
     capture, used = captures.capture(VERSION), _used(captures)
     gone: Any = UNSUPPORTED
-    if capture is not None and capture.outcome is Outcome.MISSING:
-        return Containerd("containerd", used, answers=gone, trouble="", version=gone)
     # A client that lies about on a node of Docker or CRI-O may fail in any way.
-    if used is False:
+    if used is False or captures.outcome(VERSION) is Outcome.MISSING:
         return Containerd("containerd", used, answers=gone, trouble="", version=gone)
     if hung(VERSION, capture):
         return Containerd("containerd", used, False, f"no answer within {VERSION.seconds:g} s", version=gone)
@@ -135,7 +134,7 @@ def cri_ready(captures: Captures) -> CriReady:
     """The two conditions that a kubelet asks for; UNSUPPORTED where crictl is not installed."""
     capture, used = captures.capture(CRI), _kubelet(captures)
     gone: Any = UNSUPPORTED
-    if used is False or (capture is not None and capture.outcome is Outcome.MISSING):
+    if used is False or captures.outcome(CRI) is Outcome.MISSING:
         return CriReady("CRI", used, answers=gone, runtime=gone, network=gone, words=())
     failed = capture is not None and capture.outcome is Outcome.DONE and capture.exit not in (0, None)
     late = failed and capture is not None and any(words in capture.stderr.lower() for words in _LATE)
@@ -148,8 +147,7 @@ def cri_ready(captures: Captures) -> CriReady:
         document = json.loads(captures.text(CRI))
     except RecursionError:
         document = None
-    status = document.get("status") if isinstance(document, dict) else None
-    conditions = status.get("conditions") if isinstance(status, dict) else None
+    conditions = member(document, "status", "conditions")
     if not isinstance(conditions, list):
         raise Unread("crictl info holds no status.conditions")
     found = {str(each.get("type")): each for each in conditions if isinstance(each, dict)}
@@ -165,8 +163,7 @@ _TASK = re.compile(r"(\S{1,128})[ \t]+\d{1,10}[ \t]+([A-Z_]{1,20})")
 @fact("task_namespaces", TASKS, each="task_namespace")
 def task_namespaces(captures: Captures) -> Any:
     """What `ctr tasks list` prints of each; absent without tasks or client."""
-    capture = captures.capture(TASKS)
-    if capture is not None and capture.outcome is Outcome.MISSING:
+    if captures.outcome(TASKS) is Outcome.MISSING:
         return (TaskNamespace.absent("tasks"),)
     found = tuple(_namespace(path.rpartition("/")[2], output)
                   for path, output in captures.devices(TASKS).items())

@@ -22,7 +22,7 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.parsing import whole
 from healthcheck.facts.port import BASE, LINK_DOWNED_FULL, SYSFS, Port, pci_of, ports
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, partial_if, reading
+from healthcheck.facts.values import UNSUPPORTED, Fact, parted, partial_if, reading
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 
@@ -184,8 +184,7 @@ def port_job_counters(captures: Captures) -> Any:
 def narrow_counters(captures: Captures) -> Any:
     """Every port's judged counters that have a highest value, and its link_downed."""
     read, unreadable = captures.once(_read)
-    found = captures.once(ports)
-    every: tuple[Port, ...] = found.value if isinstance(found, Partial) else found
+    every: tuple[Port, ...] = parted(captures.once(ports))[0]
     downed = tuple([PortCounter(f"{port.name} {_DOWNED}", reading(port, "pci"), port.number, _DOWNED,
                                 reading(port, _DOWNED), LINK_DOWNED_FULL) for port in every])
     narrow = tuple([counter for counters in read.values() for counter in counters if counter.most])
@@ -199,9 +198,9 @@ _ByKind = dict[GrowthMeaning, tuple[PortCounter, ...]]
 def _read(captures: Captures) -> tuple[_ByKind, str | None]:
     """The counters that each port's driver has, by kind, port by port in the table's order; and why some
     could not be read, if so."""
-    found = captures.once(ports)
+    every: tuple[Port, ...]
+    every, lacking = parted(captures.once(ports))
     files, sysfs = captures.files(COUNTERS), captures.files(SYSFS)
-    every: tuple[Port, ...] = found.value if isinstance(found, Partial) else found
     paths = [[_at(port.device, port.number, name) for name in _NAMES] for port in every]
     shown = [frozenset([name for name, path in zip(_NAMES, of_port, strict=True) if files.has(path)])
              for of_port in paths]
@@ -216,8 +215,8 @@ def _read(captures: Captures) -> tuple[_ByKind, str | None]:
         for port, of_port, names in zip(every, paths, shown, strict=True)]
     read: _ByKind = {meaning: tuple(chain.from_iterable([of_port[meaning] for of_port in of_ports]))
                      for meaning in _JUDGED}
-    if isinstance(found, Partial):
-        return read, found.reason
+    if lacking:
+        return read, lacking
     # Only those of present ports: a device may have gone in between.
     files.ignore(_path(port.device, port.number, counter) for port in every for counter in TABLE
                       if counter.meaning is GrowthMeaning.INFORMATIONAL)

@@ -18,8 +18,8 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.limits import CPUS
-from healthcheck.facts.parsing import matched, one_of, whole
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, partial_if, readings
+from healthcheck.facts.parsing import decimal, flag, formed, matched, milli, whole
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, first_unread, partial_if, readings
 from healthcheck.model.probes import Probe, ProbeKind
 
 CPU = "/sys/devices/system/cpu"
@@ -184,9 +184,7 @@ def cpu_list(text: str) -> tuple[int, ...]:
     """The numbers of "0-3,8"; an empty text is an empty list. Raises ValueError."""
     found: list[int] = []
     for part in text.split(",") if text else ():
-        match = _RANGE.fullmatch(part)
-        if match is None:
-            raise ValueError(text)
+        match = matched(_RANGE, part)
         first, last = int(match[1]), int(match[2] or match[1])
         if not (found[-1] if found else -1) < first <= last < CPUS:
             raise ValueError(text)
@@ -201,16 +199,8 @@ def _some(text: str) -> tuple[int, ...]:
     return found
 
 
-_WORD = re.compile(r"[a-z_]{1,32}")
-_DRIVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
-
-
-def _driver(text: str) -> str:
-    return matched(_DRIVER_NAME, text)[0]
-
-
-def _word(text: str) -> str:
-    return matched(_WORD, text)[0]
+_word, _driver = formed(r"[a-z_]{1,32}"), formed(r"[A-Za-z0-9_-]{1,32}")
+_revision = formed(r"0x[0-9a-f]{1,16}")
 
 
 @fact("cpus", TOPOLOGY)
@@ -219,9 +209,8 @@ def cpus(captures: Captures) -> Cpus:
     files = captures.files(TOPOLOGY)
     present: Any = files.read(f"{CPU}/present", _some)
     online: Any = files.read(f"{CPU}/online", _some)
-    unread = next((value for value in (present, online) if isinstance(value, Unmeasured)), None)
     control = f"{CPU}/smt/control"
-    offline: Any = unread or tuple(sorted(set(present) - set(online)))
+    offline: Any = first_unread((present, online)) or tuple(sorted(set(present) - set(online)))
     smt = files.read(control, _word) if files.has(control) else "notimplemented"
     found: Any
     running: Any
@@ -234,8 +223,7 @@ def governors(captures: Captures) -> Governors:
     """The governor of each frequency policy."""
     files = captures.files(GOVERNORS)
     names: list[Any] = [files.read(path, _word) for path in files if path.endswith("/scaling_governor")]
-    unread = next((value for value in names if isinstance(value, Unmeasured)), None)
-    counted: Any = unread or (tuple(sorted(Counter(names).items())) if names else UNSUPPORTED)
+    counted: Any = first_unread(names) or (tuple(sorted(Counter(names).items())) if names else UNSUPPORTED)
     return Governors("CPU frequency", counted, files.optional(DRIVER, _driver))
 
 
@@ -267,7 +255,6 @@ def packages(captures: Captures) -> tuple[Package, ...]:
     """Every package, by its number; where the kernel names none, one whose counter is not supported."""
     files = _of(captures, "counters")
     found: dict[str, Any] = {}
-    none: Any = UNSUPPORTED
     for path in files:
         match = _PACKAGE.fullmatch(path)
         if match is None:
@@ -275,14 +262,10 @@ def packages(captures: Captures) -> tuple[Package, ...]:
         number = files.read(path, whole)
         name = f"CPU package {number}" if isinstance(number, int) else f"CPU {match[1]}"
         if name not in found:
-            found[name] = number if isinstance(number, Unmeasured) else _throttled(files, match[1])
+            counter = f"{CPU}/cpu{match[1]}/thermal_throttle/package_throttle_count"
+            found[name] = number if isinstance(number, Unmeasured) else files.optional(counter, whole)
     return (tuple(Package(name, value) for name, value in sorted(found.items()))
-            or (Package("CPU package 0", none),))
-
-
-def _throttled(files: CapturedFiles, cpu: str) -> Any:
-    path = f"{CPU}/cpu{cpu}/thermal_throttle/package_throttle_count"
-    return files.optional(path, whole)
+            or (Package.absent("CPU package 0"),))
 
 
 @fact("core_throttling", CORES, THROTTLE, each="cores")
@@ -308,20 +291,11 @@ def core_throttling(captures: Captures) -> Any:
         if (match := _PACKAGE.fullmatch(path)) and match[1] not in counting:
             found[f"CPU {match[1]}"] = Unmeasured(f"CPU {match[1]} has no counter, and others have")
     files.ignore([path for path in files if _CORE.fullmatch(path) or path.endswith("/physical_package_id")])
-    none: Any = UNSUPPORTED
     unread: Any = Unmeasured("the counter of the package was not read")
     return partial_if(tuple(
         Cores(name, MappingProxyType(counts) if isinstance(counts, dict) else counts,
               of_package.get(name, unread)) for name, counts in sorted(found.items())
-    ) or (Cores("CPU package 0", none, none),), files.unreadable())
-
-
-_DEGREES = re.compile(r"-?\d{1,7}")
-
-
-def _celsius(text: str) -> float:
-    """Of sysfs' thousandths of a degree."""
-    return int(matched(_DEGREES, text)[0]) / 1000
+    ) or (Cores.absent("CPU package 0"),), files.unreadable())
 
 
 def _mhz(text: str) -> float:
@@ -338,11 +312,10 @@ def cpu_temperatures(captures: Captures) -> tuple[CpuTemperature, ...]:
         if (match := _SENSOR.search(path)) is None:
             continue
         number = int(match["intel"]) if match["intel"] else int(match["amd"], 16) - _FIRST_AMD
-        limit: Any = files.optional(path.replace("_input", "_crit"), _celsius)
-        found[number] = CpuTemperature(f"CPU package {number}", files.read(path, _celsius),
+        limit: Any = files.optional(path.replace("_input", "_crit"), milli)
+        found[number] = CpuTemperature(f"CPU package {number}", files.read(path, milli),
                                        0.0 if limit is UNSUPPORTED else limit)
-    none: Any = UNSUPPORTED
-    return tuple(found[number] for number in sorted(found)) or (CpuTemperature("CPU package 0", none, none),)
+    return tuple(found[number] for number in sorted(found)) or (CpuTemperature.absent("CPU package 0"),)
 
 
 @fact("cpu_frequency", THROTTLE)
@@ -352,13 +325,9 @@ def cpu_frequency(captures: Captures) -> CpuFrequency:
     online: Any = files.read(f"{CPU}/online", _some)
     base = _base(files)
     current = [files.read(path, _mhz) for path in files if path.endswith("/scaling_cur_freq")]
-    load: Any = files.read(LOADAVG, lambda text: float(matched(_LOAD, text.split()[0])[0]))
-    unread = next((value for value in (online, load) if isinstance(value, Unmeasured)), None)
-    share: Any = unread or load / len(online)
+    load: Any = files.read(LOADAVG, lambda text: decimal(text.split()[0]))
+    share: Any = first_unread((online, load)) or load / len(online)
     return CpuFrequency("CPU frequency", base, _allowed(files), _median(current), share)
-
-
-_LOAD = re.compile(r"\d{1,9}\.\d{1,6}")
 
 
 def _allowed(files: CapturedFiles) -> Any:
@@ -381,8 +350,7 @@ def _none(files: CapturedFiles) -> Any:
 
 
 def _median(values: list[Any]) -> Any:
-    unread = next((value for value in values if isinstance(value, Unmeasured)), None)
-    return unread or (median_low(values) if values else UNSUPPORTED)
+    return first_unread(values) or (median_low(values) if values else UNSUPPORTED)
 
 
 def _base(files: CapturedFiles) -> Any:
@@ -410,7 +378,7 @@ def cpu_ceiling(captures: Captures) -> CpuCeiling:
             highest = files.read(path, _mhz)
             own = files.read(path.replace("cpuinfo_max_freq", "scaling_max_freq"), _mhz)
             found.append((int(match[1]), own, base if to_base else highest, highest))
-    unread = next((value for row in found for value in row if isinstance(value, Unmeasured)), None)
+    unread = first_unread(value for row in found for value in row)
     policies: Any = unread or tuple(sorted(found)) or _none(files)
     if isinstance(driver, Unmeasured):
         policies = driver
@@ -432,10 +400,9 @@ def _percent(text: str) -> int:
 def turbo(captures: Captures) -> Turbo:
     """What Intel's driver says where it is in use, else what cpufreq says."""
     files = _of(captures, "turbo", "ceiling")
-    for file, on in ((NO_TURBO, "0"), (BOOST, "1")):
+    for file, on in ((NO_TURBO, False), (BOOST, True)):
         if files.has(file):
-            said: Any = files.read(file, lambda text: one_of(("0", "1"), text))
-            enabled: Any = said if isinstance(said, Unmeasured) else said == on
+            enabled: Any = files.read(file, lambda text: flag(text) is on)  # noqa: B023  (called at once)
             driver: Any = files.optional(DRIVER, _driver)
             return Turbo("CPU turbo", enabled, file.rpartition("/")[2],
                          "" if driver is UNSUPPORTED else driver)
@@ -447,12 +414,4 @@ def microcode(captures: Captures) -> Microcode:
     """The revision of CPU 0; the kernel loads the same on all CPUs."""
     files = captures.files(MICROCODE)
     files.text(f"{CPU}/online")
-    path = f"{CPU}/cpu0/microcode/version"
-    revision: Any = files.optional(path, _revision)
-    return Microcode("microcode", revision)
-
-
-def _revision(text: str) -> str:
-    if re.fullmatch(r"0x[0-9a-f]{1,16}", text) is None:
-        raise ValueError(text)
-    return text
+    return Microcode("microcode", files.optional(f"{CPU}/cpu0/microcode/version", _revision))

@@ -17,7 +17,7 @@ from typing import Any
 from healthcheck.facts import gpu
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.limits import DCGM_ERRORS
-from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, changed, reading
+from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, changed, parted, reading
 from healthcheck.model.probes import MIB, Effect, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean, short
@@ -143,10 +143,9 @@ def _listed(whole: dict[str, Any]) -> dict[int, str]:
 def _names(captures: Captures, listed: Mapping[int, str]) -> dict[int, str]:
     """Our name for each of DCGM's GPUs: with NVML's number where serial numbers match, else with DCGM's."""
     try:
-        value = gpu.gpus(captures)
+        known, _ = parted(gpu.gpus(captures))
     except Unread:
-        value = ()
-    known = value.value if isinstance(value, Partial) else value
+        known = ()
     indices = {each.serial: each.index for each in known if isinstance(each.serial, str)}
     certain = (len(set(listed.values())) == len(listed)
                and all(serial in indices for serial in listed.values()))

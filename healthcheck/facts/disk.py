@@ -10,7 +10,6 @@ three mean that it could not read the disk, the others what it found, which the 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +19,7 @@ from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import DeviceOutput
 from healthcheck.facts.gpu import PCI
 from healthcheck.facts.nvme import HEAT, NVME, has_sensor, over_network
-from healthcheck.facts.parsing import member, natural
+from healthcheck.facts.parsing import json_object, member, natural
 from healthcheck.facts.raid_tools import on_pci
 from healthcheck.facts.scsi import SCSI, is_removable, over_fabric
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if, reading
@@ -108,7 +107,7 @@ def disk_health(captures: Captures) -> Any:
     """Every disk that was read, in natural order of their names, and then the drives behind a RAID
     controller; one entry, all UNSUPPORTED, where there is no tool or no disk."""
     capture = captures.capture(SMART)
-    if capture is not None and capture.outcome is Outcome.MISSING:
+    if captures.outcome(SMART) is Outcome.MISSING:
         return (DiskHealth.absent(NO_TOOL),)
     answers = captures.devices(SMART)
     shown = [_asked(captures, path, answers[path])
@@ -159,11 +158,8 @@ def read_disk(device: str, answer: DeviceOutput | Unmeasured, *, sensor: bool = 
     """smartctl's report on a disk, of which the kernel may have a temperature `sensor`; never raises."""
     if isinstance(answer, Unmeasured):
         return DiskHealth.absent(device, answer)
-    try:
-        document = json.loads(answer.text)
-    except (ValueError, RecursionError):
-        document = None
-    if not isinstance(document, dict):
+    document = json_object(answer.text)
+    if document is None:
         return DiskHealth.absent(
             device, Unmeasured(f"smartctl of {device} printed no JSON (exit status {answer.exit}; it "
                                "needs version 7 or newer)"))

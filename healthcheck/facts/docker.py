@@ -8,13 +8,13 @@ docs.docker.com documents for `docker image ls`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact, hung, why
 from healthcheck.facts.limits import DOCKER_WARNINGS
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
+from healthcheck.facts.parsing import json_object, member
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, changed, partial_if
 from healthcheck.model.probes import KIB, MIB, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
 from inventory.text import clean
@@ -23,6 +23,7 @@ SOCKET = "unix:///var/run/docker.sock"
 CLIENT = ("docker", "--host", SOCKET)
 # Go's net/http and context, in which the client and its daemon are written, where a time of theirs is over.
 _PODMAN = "docker is podman's stand-in here (podman-docker), so there is no Docker daemon to ask"
+_DENIED = "docker: permission denied on the daemon's socket (needs root or the docker group)"
 _SILENT = "the Docker daemon did not answer in time"
 _LATE = ("context deadline exceeded", "client.timeout exceeded")
 INFO = Probe("docker.info", ProbeKind.COMMAND, argv=(*CLIENT, "info", "--format", "{{json .}}"), seconds=10.0,
@@ -132,19 +133,15 @@ def rows(captures: Captures, probe: Probe) -> tuple[list[dict[str, Any]], str] |
         raise Unread(why(probe, capture))
     if capture.exit not in (0, None):
         if denied(capture.stderr):
-            raise Unread("docker: permission denied on the daemon's socket (needs root or the docker group)")
+            raise Unread(_DENIED)
         raise Unread(why(probe, capture), ("docker",))
-    found, strange = [], 0
+    found: list[dict[str, Any]] = []
+    strange = 0
     for line in capture.text.splitlines():
         if line.startswith("{"):
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError):
-                value = None
-            if isinstance(value, dict):
-                found.append(value)
-            else:
-                strange += 1
+            value = json_object(line)
+            found += [] if value is None else [value]
+            strange += value is None
         elif line.strip():
             strange += 1
     if capture.outcome is Outcome.TRUNCATED:
@@ -174,23 +171,23 @@ def docker(captures: Captures) -> Docker:
         if not errors:
             raise Unread(why(INFO, capture))
     if any(denied(error) for error in errors) or (capture.exit != 0 and denied(capture.stderr)):
-        raise Unread("docker: permission denied on the daemon's socket (needs root or the docker group)")
+        raise Unread(_DENIED)
     if errors:
         gone = any("cannot connect to the docker daemon" in error.lower() for error in errors)
         nothing: Any = UNSUPPORTED if gone else Unmeasured("the Docker daemon does not answer",
                                                               asked=("docker",))
         return _without(False, errors[0].removeprefix("ERROR: ")[:300], nothing)
-    version = _word(info, "ServerVersion")
+    version = _given(info, "ServerVersion")
     if isinstance(version, Unmeasured):
         raise Unread("docker info names no server version, so no daemon is known to have answered")
     return Docker(
-        "docker", True, "", version=version, storage_driver=_word(info, "Driver"),
-        cgroup_driver=_word(info, "CgroupDriver"),
-        cgroup_version=_word(info, "CgroupVersion"), root=_word(info, "DockerRootDir"),
-        runtimes=_runtimes(info), programs=_programs(info), default_runtime=_word(info, "DefaultRuntime"),
-        log_driver=_word(info, "LoggingDriver"), containerd=_build(info, "ContainerdCommit"),
+        "docker", True, "", version=version, storage_driver=_given(info, "Driver"),
+        cgroup_driver=_given(info, "CgroupDriver"),
+        cgroup_version=_given(info, "CgroupVersion"), root=_given(info, "DockerRootDir"),
+        runtimes=_runtimes(info), programs=_programs(info), default_runtime=_given(info, "DefaultRuntime"),
+        log_driver=_given(info, "LoggingDriver"), containerd=_build(info, "ContainerdCommit"),
         runc=_build(info, "RuncCommit"), cdi=_cdi(info),
-        warnings=_warnings(info), live_restore=_flag(info, "LiveRestoreEnabled"),
+        warnings=_warnings(info), live_restore=_given(info, "LiveRestoreEnabled", bool),
     )
 
 
@@ -209,39 +206,25 @@ def docker_silence(captures: Captures) -> DockerSilence:
 
 
 def _without(answers: Any, trouble: str, gone: Any) -> Docker:
-    return Docker(
-        "docker", answers, trouble, version=gone, storage_driver=gone, cgroup_driver=gone,
-        cgroup_version=gone, root=gone, runtimes=gone, programs=gone, default_runtime=gone, log_driver=gone,
-        containerd=gone, runc=gone, cdi=gone, warnings=gone, live_restore=gone,
-    )
+    return changed(Docker.absent("docker", gone), answers=answers, trouble=trouble)
 
 
 def _info(text: str) -> dict[str, Any]:
     """The JSON object of the last line that holds one; clients print warnings before it."""
-    for line in reversed(text.splitlines()):
-        if line.startswith("{"):
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError):
-                return {}
-            return value if isinstance(value, dict) else {}
-    return {}
+    line = next((line for line in reversed(text.splitlines()) if line.startswith("{")), "")
+    return json_object(line) or {}
 
 
-def _word(info: dict[str, Any], key: str) -> Any:
+def _given(info: dict[str, Any], key: str, kind: type = str) -> Any:
+    """The value, which must be of this type and, unless it is a flag, not empty."""
     value = info.get(key)
-    return value if isinstance(value, str) and value else Unmeasured(f"docker info has no {key}")
-
-
-def _flag(info: dict[str, Any], key: str) -> Any:
-    value = info.get(key)
-    return value if isinstance(value, bool) else Unmeasured(f"docker info has no {key}")
+    given = isinstance(value, kind) and (value or kind is bool)
+    return value if given else Unmeasured(f"docker info has no {key}")
 
 
 def _runtimes(info: dict[str, Any]) -> Any:
-    value = info.get("Runtimes")
-    return (tuple(sorted(value)) if isinstance(value, dict)
-            and value else Unmeasured("docker info has no Runtimes"))
+    value = _given(info, "Runtimes", dict)
+    return value if isinstance(value, Unmeasured) else tuple(sorted(value))
 
 
 def _programs(info: dict[str, Any]) -> Any:
@@ -255,8 +238,7 @@ def _programs(info: dict[str, Any]) -> Any:
 
 def _build(info: dict[str, Any], key: str) -> Any:
     """The commit of a part of the daemon; UNSUPPORTED where its packagers leave that out."""
-    value = info.get(key)
-    commit = value.get("ID") if isinstance(value, dict) else None
+    commit = member(info, key, "ID")
     return clean(commit, 80) if isinstance(commit, str) and commit not in ("", "N/A") else UNSUPPORTED
 
 

@@ -17,6 +17,7 @@ from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import NVML, PCI, on_pci, silence
 from healthcheck.facts.nvml_output import DRIVER, reading
+from healthcheck.facts.parsing import formed, searched
 from healthcheck.facts.smi import SMI
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import Probe, ProbeKind
@@ -72,10 +73,8 @@ class Driver(Fact):
     caveat: str
 
 
-def _version(text: str) -> str:
-    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){1,4}", text):
-        raise ValueError(text)
-    return text
+_version = formed(r"[0-9]{1,4}(\.[0-9]{1,4}){1,4}")
+_GSP = re.compile(r"^EnableGpuFirmware: (\d{1,10})$", re.MULTILINE)
 
 
 def _open(text: str) -> bool:
@@ -93,9 +92,7 @@ def _proc_version(text: str) -> str:
 def _gsp(text: str) -> Any:
     """Parses "EnableGpuFirmware: 18": 0 is off; 18 leaves it to the driver, GPU by GPU (NVIDIA driver README,
     "GSP firmware")."""
-    found = re.search(r"^EnableGpuFirmware: (\d{1,10})$", text, re.MULTILINE)
-    if found is None:
-        raise ValueError(text)
+    found = searched(_GSP, text)
     if found[1] == "0":
         return False
     return (True if found[1] in ("1", "17")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.parsing import line
 from healthcheck.facts.values import Fact, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -69,19 +70,12 @@ class Dimms(Fact):
     unread: tuple[str, ...]
 
 
-def _line(text: str) -> str:
-    if not text or "\n" in text:
-        raise ValueError(text)
-    return clean(text, 100)
-
-
 @fact("firmware", DMI)
 def firmware(captures: Captures) -> Firmware:
     """The DMI strings."""
     files = captures.files(DMI)
-    found: list[Any] = [files.optional(path, _line) for path in _STRINGS]
-    return Firmware("firmware", bios=found[0], bios_date=found[1], product=found[2], maker=found[3],
-                    board=found[4], serial=found[5], board_serial=found[6])
+    found: list[Any] = [files.optional(path, lambda text: clean(line(text), 100)) for path in _STRINGS]
+    return Firmware("firmware", *found)
 
 
 def installation(captures: Captures) -> str:
@@ -90,10 +84,7 @@ def installation(captures: Captures) -> str:
 
     Empty where the node has none or it was not read.
     """
-    try:
-        text = captures.files(DMI).text(MACHINE_ID).strip()
-    except Unread:
-        return ""
+    text = captures.said(DMI, MACHINE_ID)
     return hashlib.sha256(f"muster {text}".encode()).hexdigest()[:16] if _ID.fullmatch(text) else ""
 
 

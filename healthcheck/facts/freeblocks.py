@@ -10,8 +10,8 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import BUDDYINFO, MEMINFO, MEMORY
 from healthcheck.facts.limits import BLOCK_ORDERS
-from healthcheck.facts.parsing import searched
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
+from healthcheck.facts.parsing import matched, searched
+from healthcheck.facts.values import UNSUPPORTED, Fact, first_unread
 from healthcheck.model.probes import KIB, MIB
 
 LARGE = 2 * MIB     # a huge page of x86 and of Arm with pages of 4 KiB, and what RDMA likes to pin as one
@@ -39,8 +39,7 @@ def free_blocks(captures: Captures) -> Any:
         return (FreeBlocks.absent("NUMA node 0", UNSUPPORTED),)
     blocks: Any = files.read(BUDDYINFO, _blocks)
     free: Any = files.read(MEMINFO, lambda text: int(searched(_FREE, text)[1]) * KIB)
-    unread = next((value for value in (blocks, free) if isinstance(value, Unmeasured)), None)
-    if unread is not None:
+    if unread := first_unread((blocks, free)):
         return unread
     pages = sum(count << order for counts in blocks.values() for order, count in enumerate(counts))
     page = min(_PAGES, key=lambda size: abs(pages * size - free))
@@ -54,9 +53,9 @@ def _blocks(text: str) -> dict[int, list[int]]:
     """Blocks by order, of all zones of each node; raises ValueError for a line in another form."""
     found: dict[int, list[int]] = defaultdict(list)
     for line in text.splitlines():
-        match = _ZONE.fullmatch(line.strip())
-        counts = list(map(int, match[3].split())) if match else []
-        if match is None or len(counts) > BLOCK_ORDERS:
+        match = matched(_ZONE, line.strip())
+        counts = list(map(int, match[3].split()))
+        if len(counts) > BLOCK_ORDERS:
             raise ValueError(line)
         held = found[int(match[1])]
         held += [0] * (len(counts) - len(held))

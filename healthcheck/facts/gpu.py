@@ -13,21 +13,21 @@ from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.divided import undivided
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu_answers import GpuAnswer, answers, none_answers
+from healthcheck.facts.gpureadings import READINGS, gpu_fields
+from healthcheck.facts.gpureadings import Gpu as Gpu
 from healthcheck.facts.nvml_output import (
     DRIVER,
     OUR_OWN,
-    READINGS,
     Line,
     NvmlAnswer,
     error_of,
-    gpu_fields,
     handle_error,
     index_of,
     read,
     reading,
 )
 from healthcheck.facts.smi import SMI
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, parted, partial_if
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
 
@@ -40,142 +40,6 @@ DISPLAY_CLASSES = ("30000", "30200")
 
 
 Made = TypeVar("Made")
-
-
-class Gpu(Fact):
-    """One GPU that the driver lists. `answers` is False, with the driver's words in `trouble`, where it does
-    not answer (`healthcheck.facts.gpu_answers`), and unmeasured where that is not known.
-
-    nvml.h defines the readings; units are in the names, and readings without one are counts. `ecc_corrected`
-    and `ecc_uncorrected` are the volatile totals (since the driver was loaded), `_lifetime` the aggregate
-    ones (of the board's life); `sram_` and `dram_` are the parts of the same totals. Each bit of
-    `clock_reasons` is an nvmlClocksEventReason; the `_ns` counters say for how long such a reason held since
-    the driver was loaded. `fabric_state` and `recovery_action` are nvml.h's names in lower case (`completed`,
-    `drain_and_reset`), `fabric_status` is an nvmlReturn_t, `fabric_summary` is healthy, unhealthy or
-    limited_capacity. `memory_used_bytes` excludes what the driver reserves. `temperature_margin_c` is the
-    GPU's T.Limit, 0 at the highest operating temperature and less beyond it; on the same scale each `tlimit_`
-    is where a threshold lies, 0 or a few degrees below. `temperature_below_slowdown_c` is another scale, of a
-    GPU that has a slowdown temperature instead. Of newer drivers, `_inactive` rows were remapped and no
-    longer are, and `bank_remap_none` counts groups of banks without a spare one. `chassis_serial` to
-    `module_id` are nvmlPlatformInfo_v2_t: a GPU that sits in no rack has no serial number, slot or tray.
-    `c2c_crc_errors` and `c2c_replays` are sums over the GPU's links. `caveat` says where nvidia-smi replaced
-    NVML.
-    """
-
-    IDENTITY = ("pci",)
-
-    name: str
-    index: int
-    answers: bool
-    trouble: str
-    # what it is
-    pci: str
-    uuid: str
-    serial: str
-    model: str
-    architecture: str
-    minor: int
-    part_number: str
-    vbios: str
-    inforom: str
-    gsp_firmware: str
-    # how it is set
-    recovery_action: str
-    persistence: bool
-    mig: bool
-    mig_pending: bool
-    compute_mode: str
-    # its memory
-    memory_bytes: int
-    memory_used_bytes: int
-    ecc_enabled: bool
-    ecc_pending: bool
-    ecc_corrected: int
-    ecc_uncorrected: int
-    ecc_corrected_lifetime: int
-    ecc_uncorrected_lifetime: int
-    sram_corrected: int
-    sram_uncorrected: int
-    sram_corrected_lifetime: int
-    sram_uncorrected_lifetime: int
-    sram_threshold_exceeded: bool
-    dram_corrected: int
-    dram_uncorrected: int
-    dram_corrected_lifetime: int
-    dram_uncorrected_lifetime: int
-    rows_corrected: int
-    rows_uncorrected: int
-    rows_pending: bool
-    rows_failed: bool
-    banks_max: int
-    banks_high: int
-    banks_partial: int
-    banks_low: int
-    banks_none: int
-    rows_corrected_inactive: int
-    rows_uncorrected_inactive: int
-    banks_remapped: int
-    bank_remap_none: int
-    bank_remap_pending: bool
-    channel_repair_pending: bool
-    tpc_repair_pending: bool
-    pages_retired_corrected: int
-    pages_retired_uncorrected: int
-    pages_pending: bool
-    # its PCI Express link
-    pcie_generation: int
-    pcie_generation_max: int
-    pcie_width: int
-    pcie_width_max: int
-    pcie_replays: int
-    # heat, power, clocks
-    temperature_c: int
-    temperature_memory_c: int
-    temperature_slowdown_c: int
-    temperature_shutdown_c: int
-    temperature_memory_max_c: int
-    temperature_gpu_max_c: int
-    temperature_margin_c: int
-    tlimit_shutdown_c: int
-    tlimit_slowdown_c: int
-    tlimit_memory_max_c: int
-    tlimit_gpu_max_c: int
-    temperature_below_slowdown_c: int
-    power_watts: float
-    power_limit_watts: float
-    power_limit_default_watts: float
-    clock_sm_mhz: int
-    clock_sm_max_mhz: int
-    clock_memory_mhz: int
-    clock_memory_max_mhz: int
-    clock_reasons: int
-    slowdown_power_ns: int
-    slowdown_thermal_ns: int
-    slowdown_hw_thermal_ns: int
-    slowdown_hw_power_brake_ns: int
-    slowdown_sw_thermal_ns: int
-    utilization_percent: int
-    # its place in an NVSwitch or multi-node NVLink fabric
-    fabric_state: str
-    fabric_status: int
-    fabric_clique: int
-    fabric_cluster: str
-    fabric_health: int
-    fabric_summary: str
-    # its place in a rack
-    chassis_serial: str
-    slot_number: int
-    tray_index: int
-    host_id: int
-    peer_type: str
-    module_id: int
-    # its links to a Grace CPU
-    c2c_enabled: bool
-    c2c_links: int
-    c2c_links_active: int
-    c2c_crc_errors: int
-    c2c_replays: int
-    caveat: str
 
 
 class GpuPresence(Fact):
@@ -235,8 +99,7 @@ def on_pci(captures: Captures) -> Any:
         count = len(pci_gpus(files))
     except Unread as error:
         return Unmeasured(str(error))
-    capture = captures.capture(PCI)
-    if files.unreadable() or not list(files) or capture is None or capture.outcome is not Outcome.DONE:
+    if files.unreadable() or not list(files) or captures.outcome(PCI) is not Outcome.DONE:
         return Unmeasured(files.unreadable() or "the PCI bus was not wholly read")
     return count
 
@@ -252,8 +115,7 @@ def _smi_log(captures: Captures, refused: Unread) -> smi.SmiLog:
     try:
         return captures.once(smi.log)
     except Unread as error:
-        capture = captures.capture(SMI)
-        ran = capture is not None and capture.outcome is not Outcome.MISSING
+        ran = captures.outcome(SMI) not in (None, Outcome.MISSING)
         raise Unread(f"{refused}; {error}" if ran else str(refused), refused.asked) from None
 
 
@@ -279,7 +141,7 @@ def each(captures: Captures, make: Callable[[Sequence[Line]], Made]) -> Made | P
     try:
         answer = _nvml(captures)
     except Unread:
-        if capture is not None and capture.outcome is Outcome.MISSING and _no_gpu_on_pci(captures):
+        if captures.outcome(NVML) is Outcome.MISSING and _no_gpu_on_pci(captures):
             return make(())
         raise
     return _counted(answer.head, make(answer.gpus), len(answer.gpus))
@@ -306,10 +168,9 @@ def _sourced(captures: Captures) -> tuple[_Sourced, ...] | Partial:
         log = _smi_log(captures, error)
         by_smi = tuple([_by_smi(line, str(error)) for line in log.gpus])
         return Partial(by_smi, log.cut) if log.cut else _counted(log.head, by_smi, len(by_smi), "nvidia-smi")
-    capture = captures.capture(SMI)
-    if capture is None or capture.outcome is Outcome.MISSING:
+    if captures.outcome(SMI) in (None, Outcome.MISSING):
         return found
-    lines, lacking = (found.value, found.reason) if isinstance(found, Partial) else (found, "")
+    lines, lacking = parted(found)
     try:
         count = reading(captures.once(_lines).head, "count", int)
         return _filled(lines, lacking, count, captures.once(smi.log))
@@ -362,10 +223,8 @@ def _filled(
 def gpus(captures: Captures) -> Any:
     """Every GPU that the driver lists; empty where it lists none, or where there is no driver and no GPU on
     the PCI bus."""
-    found = captures.once(_sourced)
-    if isinstance(found, Partial):
-        return Partial(_gpus_of(found.value), found.reason)
-    return _gpus_of(found)
+    lines, lacking = parted(captures.once(_sourced))
+    return partial_if(_gpus_of(lines), lacking)
 
 
 def _gpus_of(lines: Sequence[_Sourced]) -> tuple[Gpu, ...]:
@@ -376,10 +235,10 @@ def _gpus_of(lines: Sequence[_Sourced]) -> tuple[Gpu, ...]:
 def silence(captures: Captures) -> str:
     """The driver's words where it lists GPUs, all of them were asked, and none answers; else empty."""
     try:
-        found = captures.once(_sourced)
+        found, lacking = parted(captures.once(_sourced))
     except Unread:
         return ""
-    return "" if isinstance(found, Partial) else none_answers([each.line for each in found])
+    return "" if lacking else none_answers([each.line for each in found])
 
 
 def _gpu(line: Line, source: str, caveat: str, answer: GpuAnswer) -> Gpu:
@@ -406,11 +265,10 @@ def recovery_actions(captures: Captures) -> tuple[tuple[str, str], ...]:
     """The recovery action that the driver asks for, by PCI address of each GPU that was read: "" where it has
     no such reading."""
     try:
-        found = _sourced(captures)
+        found, _ = parted(_sourced(captures))
     except (Unread, ValueError, RecursionError):
         return ()
-    lines = [each.line for each in (found.value if isinstance(found, Partial) else found)]
-    read = [(reading(line, "pci", str), reading(line, "recovery_action", str)) for line in lines]
+    read = [(reading(each.line, "pci", str), reading(each.line, "recovery_action", str)) for each in found]
     return tuple([(pci, "" if action is UNSUPPORTED else action) for pci, action in read
                   if type(pci) is str and not isinstance(action, Unmeasured)])
 
@@ -425,7 +283,7 @@ def gpu_presence(captures: Captures) -> GpuPresence:
         listed = reading(head, "count", int)
     except Unread as error:
         listed = Unmeasured(str(error), asked=error.asked)
-        none = capture is not None and capture.outcome is Outcome.MISSING and _no_gpu_on_pci(captures)
+        none = captures.outcome(NVML) is Outcome.MISSING and _no_gpu_on_pci(captures)
         if none or (smi.trouble(captures) or (0, ""))[0] == smi.NO_DEVICES:
             listed = 0
         else:

@@ -7,7 +7,6 @@ of ended processes there (nvidia-smi's manual page, FB Memory Usage): used memor
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -40,11 +39,7 @@ class GpuLoad(Fact):
 @fact("gpu_loads", NVML, PCI, each="gpu_load")
 def gpu_loads(captures: Captures) -> Any:
     """What runs on every GPU that the driver lists."""
-    return each(captures, _loads)
-
-
-def _loads(lines: Sequence[Line]) -> tuple[GpuLoad, ...]:
-    return tuple(map(_load, lines))
+    return each(captures, lambda lines: tuple(map(_load, lines)))
 
 
 def _load(line: Line) -> GpuLoad:

@@ -155,8 +155,7 @@ def _devices(captures: Captures) -> Sequence[_Device]:
                                  int(fields["PCI_CLASS"], 16) >> 8))
         except (KeyError, ValueError):
             raise Unread(f"{path} is not in the kernel's format") from None
-    capture = captures.capture(PCI)
-    if not found or capture is None or capture.outcome is not Outcome.DONE:
+    if not found or captures.outcome(PCI) is not Outcome.DONE:
         raise Unread("there is no device, or not all of them")
     return found
 
@@ -223,11 +222,10 @@ def _modules(captures: Captures) -> Iterator[str]:
 def _installed(captures: Captures) -> Iterator[str]:
     """A folder that could not be listed is no proof of anything."""
     files = captures.files(INSTALLED)
-    capture = captures.capture(INSTALLED)
     if found := [path for path in files if files.has(path) and "*" not in path
                  and files.outcome(path) in (Outcome.DONE, Outcome.TRUNCATED)]:
         yield f"a GPU driver's files are installed ({sorted(found)[0]})"
-    elif capture is None or capture.outcome is not Outcome.DONE or files.unreadable():
+    elif captures.outcome(INSTALLED) is not Outcome.DONE or files.unreadable():
         raise Unread(files.unreadable() or "not wholly")
 
 

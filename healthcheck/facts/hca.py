@@ -24,7 +24,7 @@ from healthcheck.facts.gpu import PCI, uevent
 from healthcheck.facts.parsing import matched, natural, pcie_lanes, pcie_speed, said
 from healthcheck.facts.pci import PASSED_ON
 from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, card, device_id, is_lag, pci_of, slot
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, first_unread, partial_if
 from healthcheck.facts.vpd import VpdLabels, labels
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -182,8 +182,7 @@ def _guid(text: str) -> Any:
 
 def _number(names: list[Any], device: str) -> Any:
     """How many of these devices belong to it; Unmeasured if one of them cannot be read."""
-    unread = [name for name in names if isinstance(name, Unmeasured)]
-    return unread[0] if unread else sum(name == device for name in names)
+    return first_unread(names) or sum(name == device for name in names)
 
 
 _VENDOR = "15b3"

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.parsing import matched, searched
+from healthcheck.facts.parsing import decimal, formed, line, searched
 from healthcheck.facts.values import Fact, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 
@@ -83,14 +83,11 @@ class Uptime(Fact):
 _MEMTOTAL = re.compile(r"^MemTotal:\s+(\d{1,15}) kB$", re.MULTILINE)
 
 
-def _memtotal(text: str) -> int:
-    return int(searched(_MEMTOTAL, text)[1]) * 1024
-
-
 @fact("memory", MEMORY)
 def memory(captures: Captures) -> Memory:
     """MemTotal of /proc/meminfo (proc(5)); the file counts in KiB and calls them kB."""
-    return Memory("memory", total_bytes=captures.files(MEMORY).read(MEMINFO, _memtotal))
+    return Memory("memory", captures.files(MEMORY).read(
+        MEMINFO, lambda text: int(searched(_MEMTOTAL, text)[1]) * 1024))
 
 
 @fact("swap", SWAP)
@@ -126,11 +123,7 @@ def clock_source(captures: Captures) -> ClockSource:
                            _source(word) for word in text.split())))
 
 
-_SOURCE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
-
-
-def _source(text: str) -> str:
-    return matched(_SOURCE_NAME, text)[0]
+_source = formed(r"[A-Za-z0-9_.-]{1,40}")
 
 
 @fact("versions", VERSIONS)
@@ -154,20 +147,8 @@ def uptime(captures: Captures) -> Uptime:
 
 def uptime_hours(captures: Captures) -> Any:
     """The hours, which may be absent; raises Unread where they were not captured."""
-    return captures.files(UPTIME).read(UPTIME_FILE, _hours)
-
-
-_SECONDS = re.compile(r"\d{1,12}(\.\d{1,6})?")
-
-
-def _hours(text: str) -> float:
-    first = text.split()[0]
-    if _SECONDS.fullmatch(first) is None:
-        raise ValueError(text)
-    return float(first) / 3600
+    return captures.files(UPTIME).read(UPTIME_FILE, lambda text: decimal(text.split()[0]) / 3600)
 
 
 def _line(text: str) -> str:
-    if "\n" in text or not text:
-        raise ValueError(text)
-    return text[:200]
+    return line(text)[:200]

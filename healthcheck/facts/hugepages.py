@@ -12,7 +12,7 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import BUDDYINFO, HUGE_PAGES, MEMINFO, MEMORY
 from healthcheck.facts.parsing import searched, whole
 from healthcheck.facts.system import CMDLINE, SYSTEM
-from healthcheck.facts.values import Fact, Unmeasured
+from healthcheck.facts.values import Fact, Unmeasured, first_unread
 
 _FOLDER = re.compile(re.escape(HUGE_PAGES) + r"-(\d{1,10})kB/(?:nr|free|resv)_hugepages")
 _DEFAULT = re.compile(r"^Hugepagesize:\s+(\d{1,10}) kB$", re.MULTILINE)
@@ -66,8 +66,8 @@ def huge_pages(captures: Captures) -> HugePages:
 
     def known(value: Callable[[], Any], *of: Mapping[int, Any]) -> Any:
         """The value, or why one of the readings that it is made of is not known."""
-        unread = [each for readings in of for each in readings.values() if isinstance(each, Unmeasured)]
-        return Unmeasured(unlisted) if unlisted else unread[0] if unread else value()
+        unread = first_unread(each for readings in of for each in readings.values())
+        return Unmeasured(unlisted) if unlisted else unread or value()
 
     return HugePages(
         "huge pages", totals=known(lambda: MappingProxyType(total), total),

@@ -10,7 +10,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import UPTIME, VERSIONS, running
 from healthcheck.facts.kernel import LOG, KernelLog, Records, kernel_log
-from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread
+from healthcheck.facts.values import Fact, Unmeasured, Unread, parted, partial_if
 from healthcheck.facts.xid import Reset, resets
 from healthcheck.kernellog.fold import LazyDigest
 from healthcheck.kernellog.model import Scope
@@ -51,17 +51,17 @@ def kernel_events(captures: Captures) -> Any:
     found = captures.once(kernel_log)
     if isinstance(found, Unmeasured):
         return found
-    log: KernelLog = found.value if isinstance(found, Partial) else found
+    log: KernelLog
+    log, lacking = parted(found)
     records = log.records()
     folding = LazyDigest(records, records.texts)
     _place(folding, captures)
-    whole = not log.caveat and not isinstance(found, Partial)
     before = Records(log.earlier) if log.earlier else None
     events = KernelEvents(
         name="kernel log",
         digest=folding,
         newest=log.newest,
-        whole=whole,
+        whole=not log.caveat and not lacking,
         templates=folding.templates,
         alone=folding.single_lines,
         caveat=log.caveat,
@@ -70,7 +70,7 @@ def kernel_events(captures: Captures) -> Any:
         resets=resets(log),
         whole_since=log.carried.seconds,
     )
-    return Partial(events, found.reason) if isinstance(found, Partial) else events
+    return partial_if(events, lacking)
 
 
 def _place(folding: LazyDigest, captures: Captures) -> None:

@@ -9,7 +9,7 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import HUGE_PAGES, MEMINFO, MEMORY
 from healthcheck.facts.hugepages import page_sizes
 from healthcheck.facts.parsing import whole
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, first_unread
 
 _LINE = re.compile(r"^([A-Za-z][A-Za-z0-9_()]{0,40}):\s+(\d{1,15})(?: kB)?$", re.MULTILINE)
 
@@ -45,14 +45,12 @@ def memory_use(captures: Captures) -> MemoryUse:
         return found[key] * unit if key in found else Unmeasured(f"{MEMINFO} has no {key}")
 
     def both(left: Any, right: Any) -> Any:
-        return (left if isinstance(left, Unmeasured) else right
-                if isinstance(right, Unmeasured) else left * right)
+        return first_unread((left, right)) or left * right
 
     # A kernel without huge pages has none of these lines.
     pages: Any = (0 if _OF_HUGE_PAGES.isdisjoint(found)
                   else both(figure("HugePages_Free", 1), figure("Hugepagesize")))
-    unread = next((value for value in idle if isinstance(value, Unmeasured)), None)
     if idle and not isinstance(pages, Unmeasured):
-        pages = unread or max(pages, sum(idle))
+        pages = first_unread(idle) or max(pages, sum(idle))
     poisoned: Any = figure("HardwareCorrupted") if "HardwareCorrupted" in found else UNSUPPORTED
     return MemoryUse("memory", figure("MemTotal"), figure("MemAvailable"), pages, poisoned)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.parsing import matched
 from healthcheck.facts.values import Fact, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 
@@ -24,14 +25,8 @@ class Modules(Fact):
 
 def live(text: str) -> frozenset[str]:
     """The modules in state Live; raises ValueError for a line in another format than the kernel's."""
-    found = set()
-    for line in text.splitlines():
-        match = _LINE.fullmatch(line)
-        if match is None:
-            raise ValueError(line)
-        if match[2] == "Live":
-            found.add(match[1])
-    return frozenset(found)
+    found = [matched(_LINE, line) for line in text.splitlines()]
+    return frozenset(match[1] for match in found if match[2] == "Live")
 
 
 @fact("modules", MODULES)

@@ -13,7 +13,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.parsing import natural
-from healthcheck.facts.values import Fact, Unmeasured, partial_if
+from healthcheck.facts.values import Fact, Unmeasured, first_unread, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 from inventory.text import clean
 
@@ -51,7 +51,6 @@ def _disk(files: CapturedFiles, name: str) -> Multipath:
     title = files.read(f"{_BASE}/{name}/dm/name", lambda text: clean(text, 60))
     states = {path.split("/")[5]: files.read(path, lambda text: clean(text, 30)) for path in files
               if path.startswith(f"{_BASE}/{name}/slaves/") and path.endswith("/device/state")}
-    unread = next((state for state in states.values() if isinstance(state, Unmeasured)), None)
-    lost: Any = unread if unread is not None else tuple(
+    lost: Any = first_unread(states.values()) or tuple(
         f"{path} {states[path]}" for path in sorted(states, key=natural) if states[path] not in _USED)
     return Multipath(title if isinstance(title, str) and title else name, paths=len(states), lost=lost)

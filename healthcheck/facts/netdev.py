@@ -8,7 +8,6 @@ one of a container) and a virtual function are no hardware, and left out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +15,7 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.bond import BONDING, LACP, Bond, each_bond, members_of, read_bonds, unlisted
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import uevent
-from healthcheck.facts.parsing import matched, whole
+from healthcheck.facts.parsing import hexadecimal, one_of, whole
 from healthcheck.facts.port import device_id, slot
 from healthcheck.facts.team import TEAMD, read_teams
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, Unsupported, reading
@@ -77,30 +76,17 @@ class NetDev(Fact):
 
 def _link(text: str) -> Any:
     """RFC 2863's words; 'unknown' where the driver does not report it."""
-    if text not in ("up", "down", "unknown", "dormant", "lowerlayerdown", "notpresent", "testing"):
-        raise ValueError(text)
+    one_of(("up", "down", "unknown", "dormant", "lowerlayerdown", "notpresent", "testing"), text)
     return UNSUPPORTED if text == "unknown" else text in ("up", "dormant")
 
 
 def _mbps(text: str) -> Any:
     """-1 is unknown, and so is the same as an unsigned number of older kernels."""
-    if text in ("-1", "4294967295"):
-        return UNSUPPORTED
-    return whole(text)
+    return UNSUPPORTED if text in ("-1", "4294967295") else whole(text)
 
 
 def _duplex(text: str) -> Any:
-    if text not in ("full", "half", "unknown"):
-        raise ValueError(text)
-    return UNSUPPORTED if text == "unknown" else text
-
-
-_FLAGS = re.compile(r"0x[0-9a-fA-F]{1,8}")
-
-
-def _flags(text: str) -> bool:
-    matched(_FLAGS, text)
-    return bool(int(text, 16) & _UP)
+    return UNSUPPORTED if text == "unknown" else one_of(("full", "half"), text)
 
 
 def parse_counts(text: str) -> Mapping[str, list[str]]:
@@ -182,7 +168,7 @@ def _device(files: CapturedFiles, name: str) -> dict[str, Any] | None:
         "name": f"{name} ({pci or driver})" if isinstance(pci, str) else name,
         "interface": name, "pci": pci, "kind": model, "driver": driver,
         "place": pci if pci else f"interface {name}",
-        "up": files.read(f"{at}/flags", _flags),
+        "up": files.read(f"{at}/flags", lambda text: bool(hexadecimal(text) & _UP)),
         "link": files.read(f"{at}/operstate", _link),
         "mbps": _unlinked(files, f"{at}/speed", _mbps),
         "duplex": _unlinked(files, f"{at}/duplex", _duplex),

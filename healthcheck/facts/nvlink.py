@@ -16,10 +16,11 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.divided import LINKS, PAIRS, is_divided
 from healthcheck.facts.gpu import NVML, PCI, each
 from healthcheck.facts.nvml_output import DRIVER, Line, asked, handle_error, index_of, reading
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, changed
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, changed, first_unread, parted, partial_if
 from healthcheck.facts.values import reading as value_of
 
 T = TypeVar("T")
+OfLink = TypeVar("OfLink", bound=Fact)
 
 
 class GpuLinks(Fact):
@@ -120,13 +121,10 @@ class GpuPair(Fact):
 
 # The reader's row of a link: state, version, speed, kind and address of the remote end, and then counters, in
 # this order, and the FEC bins up to the last one with a count.
-_COUNTERS = ("replay", "recovery", "crc_flit", "crc_data", "ecc_data")
-_COUNTERS5 = (
-    "malformed_packets", "buffer_overruns", "rx_errors", "local_integrity_errors", "link_recovery_failed",
-    "link_recovery_events",
-    "effective_errors", "effective_ber", "symbol_errors", "symbol_ber",
-)
+# Both classes begin with name, GPU and link.
+_COUNTERS, _ALL5 = (tuple(kind.FIELDS)[3:] for kind in (NvLinkErrors, NvLink5Errors))
 _NEWER5 = ("raw_ber", "fec_corrected", "fec_worst")
+_COUNTERS5 = tuple(name for name in _ALL5 if name not in _NEWER5)
 _BER = ("effective_ber", "symbol_ber", "raw_ber")
 _BEFORE = 5
 _SHORT, _LONG = _BEFORE + len(_COUNTERS), _BEFORE + len(_COUNTERS) + len(_COUNTERS5)
@@ -182,14 +180,13 @@ class _OfGpu(NamedTuple):
 def _of_gpus(captures: Captures) -> Any:
     return _by_gpu(captures, "links of a GPU", ("nvlinks", "mig"), lambda line: _OfGpu(
         (_gpu_links(line),), tuple(_links(line)), tuple(_errors(line, NvLinkErrors, _COUNTERS, _BEFORE)),
-        tuple(_errors(line, NvLink5Errors, (*_COUNTERS5, *_NEWER5), _SHORT))))
+        tuple(_errors(line, NvLink5Errors, _ALL5, _SHORT))))
 
 
 def _chained(found: Any, of: Callable[[Any], Iterable[T]]) -> Any:
     """Of all GPUs, one after the other."""
-    if isinstance(found, Partial):
-        return Partial(_chained(found.value, of), found.reason)
-    return tuple(chain.from_iterable(map(of, found)))
+    rows, lacking = parted(found)
+    return partial_if(tuple(chain.from_iterable(map(of, rows))), lacking)
 
 
 @fact("gpu_links", NVML, PCI, each="gpu_link")
@@ -216,9 +213,9 @@ def nvlink5_errors(captures: Captures) -> Any:
     return _chained(captures.once(_of_gpus), attrgetter("errors5"))
 
 
-def _for_all_links(index: int, kind: type[T], names: Iterable[str], why: Any) -> T:
+def _for_all_links(index: int, kind: type[OfLink], why: Any) -> OfLink:
     """The one subject that stands for all links of a GPU."""
-    return kind(**{"name": f"GPU {index} NVLinks", "gpu": index, "link": why, **dict.fromkeys(names, why)})
+    return changed(kind.absent(f"GPU {index} NVLinks", why), gpu=index)
 
 
 def _gpu_links(line: Line) -> GpuLinks:
@@ -226,9 +223,9 @@ def _gpu_links(line: Line) -> GpuLinks:
     if type(rows) is not list:
         return GpuLinks(name=f"GPU {index}", index=index, links=rows, active=rows, down=rows)
     states = [_number(row[0], index) for row in rows]
-    unread = [state for state in states if isinstance(state, Unmeasured)]
-    active: Any = unread[0] if unread else states.count(1)
-    down: Any = unread[0] if unread else tuple([
+    unread: Any = first_unread(states)
+    active: Any = unread or states.count(1)
+    down: Any = unread or tuple([
         link for link, state in enumerate(states) if type(state) is int and state != 1])
     if down and is_divided(line):
         down = LINKS
@@ -240,7 +237,7 @@ def _gpu_links(line: Line) -> GpuLinks:
 def _links(line: Line) -> list[NvLink]:
     index, rows = index_of(line), _rows(line)
     if not rows or type(rows) is not list:
-        return [_for_all_links(index, NvLink, _OF_LINK, UNSUPPORTED if rows == [] else rows)]
+        return [_for_all_links(index, NvLink, UNSUPPORTED if rows == [] else rows)]
     down: Any = LINKS if is_divided(line) else False
     found = []
     state: Any
@@ -265,18 +262,15 @@ def _links(line: Line) -> list[NvLink]:
     return found
 
 
-_OF_LINK = ("active", "version", "gigabytes_per_second", "remote_type", "remote_pci")
-
-
-def _errors(line: Line, kind: type[T], names: tuple[str, ...], start: int) -> list[T]:
+def _errors(line: Line, kind: type[OfLink], names: tuple[str, ...], start: int) -> list[OfLink]:
     """The counters of each link; one subject for the GPU where none of its links has any."""
     index, rows = index_of(line), _rows(line)
     if type(rows) is not list:
-        return [_for_all_links(index, kind, names, rows)]
+        return [_for_all_links(index, kind, rows)]
     fifth, fields = kind is NvLink5Errors, ("name", "gpu", "link", *names)
     counted = [_fifth(row) if fifth else row[start:start + len(names)] for row in rows]
     if not any(counted) or all(value == -3 for values in counted for value in values):
-        return [_for_all_links(index, kind, names, UNSUPPORTED)]
+        return [_for_all_links(index, kind, UNSUPPORTED)]
     found = []
     for link, values in enumerate(counted):
         numbers = [value if type(value) is int and value >= 0 else _number(value, index)
@@ -318,18 +312,9 @@ def gpu_pairs(captures: Captures) -> Any:
     found = _chained(_by_gpu(captures, "pairs of a GPU", ("p2p",), _pairs), tuple)
     if found == ():
         return each(captures, _alone)
-    divided = each(captures, _divided)
-    divided = divided.value if isinstance(divided, Partial) else divided
-    if not divided:
-        return found
-    if isinstance(found, Partial):
-        return Partial(_of_whole(found.value, divided), found.reason)
-    return _of_whole(found, divided)
-
-
-def _divided(lines: Sequence[Line]) -> frozenset[int]:
-    """The numbers of GPUs that are divided."""
-    return frozenset(index_of(line) for line in lines if is_divided(line))
+    pairs, lacking = parted(found)
+    divided, _ = parted(each(captures, lambda lines: frozenset(map(index_of, filter(is_divided, lines)))))
+    return partial_if(_of_whole(pairs, divided), lacking) if divided else found
 
 
 def _of_whole(pairs: tuple[GpuPair, ...], divided: frozenset[int]) -> tuple[GpuPair, ...]:

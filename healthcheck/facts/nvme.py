@@ -17,9 +17,9 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI
-from healthcheck.facts.parsing import SECTOR, milli, natural, pcie_lanes, pcie_speed, whole
+from healthcheck.facts.parsing import SECTOR, flag, formed, milli, natural, pcie_lanes, pcie_speed, whole
 from healthcheck.facts.pci import PASSED_ON
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, partial_if
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, first_unread, parted, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
@@ -103,10 +103,7 @@ class NvmeBus(Fact):
     unread: str
 
 
-def _line(text: str) -> str:
-    if not text or "\n" in text or len(text) > 200:
-        raise ValueError(text)
-    return text
+_line = formed(r"[^\n]{1,200}")
 
 
 def _limit(text: str) -> float:
@@ -152,11 +149,9 @@ def _sizes(captures: Captures, device: str, local: bool) -> Any:
     at = {path.rpartition("/")[0] for path in files
           if (found := _NAMESPACE.fullmatch(path)) and found[1] == device}
     sizes = [files.read(f"{folder}/size", whole) for folder in at]
-    unread = [size for size in sizes if isinstance(size, Unmeasured)]
-    capture = captures.capture(NAMESPACES)
-    if not sizes and (capture is None or capture.outcome is not Outcome.DONE):
-        unread = [Unmeasured(why(NAMESPACES, capture))]
-    return unread[0] if unread else [size * SECTOR for size in sizes if size > 0]
+    if not sizes and captures.outcome(NAMESPACES) is not Outcome.DONE:
+        return Unmeasured(why(NAMESPACES, captures.capture(NAMESPACES)))
+    return first_unread(sizes) or [size * SECTOR for size in sizes if size > 0]
 
 
 def _drive(files: CapturedFiles, device: str, captures: Captures) -> Nvme:
@@ -197,8 +192,8 @@ def _pci(files: CapturedFiles, at: str) -> Any:
 
 def _best(drive: Any, slot: Any) -> Any:
     """What both support; the slot counts where it is known."""
-    if isinstance(drive, Unmeasured) or isinstance(slot, Unmeasured):
-        return drive if isinstance(drive, Unmeasured) else slot
+    if unread := first_unread((drive, slot)):
+        return unread
     return drive if slot is UNSUPPORTED or drive is UNSUPPORTED else min(drive, slot)
 
 
@@ -213,13 +208,6 @@ def nvme_heat(captures: Captures) -> Any:
         for name, at in _sensors(files)]) or (
         NvmeHeat.absent("NVMe temperatures (none here)"),)
     return partial_if(result, files.unreadable())
-
-
-def flag(text: str) -> bool:
-    """The kernel's 0 or 1; raises ValueError."""
-    if text not in ("0", "1"):
-        raise ValueError(text)
-    return text == "1"
 
 
 def _sensors(files: CapturedFiles) -> list[tuple[str, str]]:
@@ -239,9 +227,7 @@ def has_sensor(captures: Captures, device: str) -> bool:
 
 def over_network(captures: Captures, device: str) -> bool:
     """Whether the kernel says that this controller is reached over a network (NVMe-oF)."""
-    capture = captures.capture(NVME)
-    entry = capture.files.get(f"{BASE}/{device}/transport") if capture is not None else None
-    return entry is not None and entry.outcome is Outcome.DONE and entry.text.strip() != "pcie"
+    return captures.said(NVME, f"{BASE}/{device}/transport") not in ("", "pcie")
 
 
 def _on_pci(captures: Captures) -> Any:
@@ -268,9 +254,9 @@ def nvme_bus(captures: Captures) -> Any:
             unread = unread or pci.reason
         elif isinstance(pci, str):
             driven.append(pci)
-    unreadable = found.reason if isinstance(found, Partial) else files.unreadable()
-    on_pci: dict[str, str] = found.value if isinstance(found, Partial) else found
+    on_pci: dict[str, str]
+    on_pci, lacking = parted(found)
     value = NvmeBus("NVMe drives", tuple(sorted(on_pci)), tuple(sorted(driven)),
                     tuple(sorted(pci for pci, bound in on_pci.items() if bound in _PASSED_ON)),
                     tuple(sorted(pci for pci, bound in on_pci.items() if not bound)), unread)
-    return partial_if(value, unreadable)
+    return partial_if(value, lacking or files.unreadable())

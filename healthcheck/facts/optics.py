@@ -20,10 +20,10 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles, DeviceOutput
-from healthcheck.facts.parsing import milli, natural
+from healthcheck.facts.parsing import member, milli, natural
 from healthcheck.facts.port import BASE, SYSFS, numbered, pci_of, phys_state
 from healthcheck.facts.transceiver import read_module
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
@@ -125,8 +125,7 @@ def _sensor(files: CapturedFiles, device: str, stem: str) -> AdapterTemperature:
 def optics(captures: Captures) -> tuple[Optics, ...]:
     """mlxlink's readings of each mlx5 device, or, where it is not installed, ethtool's of each one's
     interface, in natural order."""
-    capture = captures.capture(MLXLINK)
-    if capture is not None and capture.outcome is Outcome.MISSING:
+    if captures.outcome(MLXLINK) is Outcome.MISSING:
         return _modules(captures)
     answers = sorted(captures.devices(MLXLINK).items(), key=lambda at: natural(at[0].rpartition("/")[2]))
     return (tuple(_optics(path.rpartition("/")[2], answer) for path, answer in answers)
@@ -145,10 +144,7 @@ def _modules(captures: Captures) -> tuple[Optics, ...]:
 
 def _links(captures: Captures) -> Mapping[str, Any]:
     """Whether a port of each RDMA device has a link."""
-    try:
-        files = captures.files(SYSFS)
-    except Unread:
-        return {}
+    files = captures.files_here(SYSFS)
     links: dict[str, Any] = {}
     for device, number in numbered(files):
         state = phys_state(files, device, number)
@@ -161,33 +157,29 @@ def _module(path: str, answer: DeviceOutput | Unmeasured, links: Mapping[str, An
     device, interface = path.removeprefix(f"{BASE}/").partition("/")[0], path.rpartition("/")[2]
     name = f"{device} {interface}"
     if isinstance(answer, Unmeasured):
-        return _unread(name, answer.reason)
+        return Optics.absent(name, answer)
     if answer.exit:
         # A virtual function, an interface that has no module, or a driver that cannot ask it.
         if "not supported" in answer.complaint:
             return Optics.absent(name)
-        return _unread(name,
-                       f"ethtool -m {interface}: exit status {answer.exit}, {clean(answer.complaint, 150)}")
+        return Optics.absent(name, Unmeasured(
+            f"ethtool -m {interface}: exit status {answer.exit}, {clean(answer.complaint, 150)}"))
     try:
         readings = read_module(answer.text)
     except ValueError as error:
-        return _unread(name, f"ethtool -m {interface}: {error}")
+        return Optics.absent(name, Unmeasured(f"ethtool -m {interface}: {error}"))
     up: Any = links.get(device, Unmeasured(f"{device} has no port whose state was read"))
     return Optics(name=name, up=up, **readings)
 
 
 def _optics(name: str, answer: DeviceOutput | Unmeasured) -> Optics:
     if isinstance(answer, Unmeasured):
-        return _unread(name, answer.reason)
+        return Optics.absent(name, answer)
     try:
         return parse_link(name, answer.text)
     except ValueError as error:
         why = f"exit status {answer.exit}, {answer.complaint}" if answer.exit else str(error)
-        return _unread(name, f"mlxlink -d {name}: {clean(why, 200)}")
-
-
-def _unread(name: str, reason: str) -> Optics:
-    return Optics.absent(name, Unmeasured(reason))
+        return Optics.absent(name, Unmeasured(f"mlxlink -d {name}: {clean(why, 200)}"))
 
 
 def parse_link(name: str, text: str) -> Optics:
@@ -199,11 +191,9 @@ def parse_link(name: str, text: str) -> Optics:
         raise ValueError("the answer is nested too deeply") from None
     except ValueError:
         raise ValueError("the answer is not JSON") from None
-    status = document.get("status") if isinstance(document, dict) else None
-    if isinstance(status, dict) and status.get("code") not in (0, "0", None):
-        raise ValueError(str(status.get("message")))
-    output = document.get("result") if isinstance(document, dict) else None
-    output = output.get("output") if isinstance(output, dict) else None
+    if member(document, "status", "code") not in (0, "0", None):
+        raise ValueError(str(member(document, "status", "message")))
+    output = member(document, "result", "output")
     if not isinstance(output, dict):
         raise ValueError("the answer has no result.output")
     state, module = _section(output, "Operational Info"), _section(output, "Module Info")

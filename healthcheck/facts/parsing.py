@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from healthcheck.facts.values import UNSUPPORTED
 
 SECTOR = 512        # bytes: the unit of /sys/block/*/size, whatever the disk's own (include/linux/types.h)
 _NUMBER = re.compile(r"\d{1,20}")
+_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,8}")
+_DECIMAL = re.compile(r"\d{1,12}(?:\.\d{1,6})?")
 _MILLI = re.compile(r"-?\d{1,7}")
 _LANES = re.compile(r"\d{1,3}")
 _SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?")
@@ -30,6 +34,12 @@ def searched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
     return found
 
 
+def formed(pattern: str) -> Callable[[str], str]:
+    """A parser that returns a text of this form as it is."""
+    form = re.compile(pattern)
+    return lambda text: matched(form, text)[0]
+
+
 def said(text: str) -> str:
     """The text itself: the kernel prints no empty one for what it has."""
     if not text:
@@ -44,9 +54,31 @@ def one_of(words: tuple[str, ...], text: str) -> str:
     return text
 
 
+def line(text: str) -> str:
+    """The text, which must be one line, and not empty."""
+    if "\n" in text:
+        raise ValueError(text)
+    return said(text)
+
+
+def flag(text: str) -> bool:
+    """The kernel's 0 or 1."""
+    return one_of(("0", "1"), text) == "1"
+
+
 def whole(text: str) -> int:
     """A whole number without a sign, of 64 bits."""
     return int(matched(_NUMBER, text)[0])
+
+
+def hexadecimal(text: str) -> int:
+    """A number of 32 bits, "0x1f"."""
+    return int(matched(_HEXADECIMAL, text)[0], 16)
+
+
+def decimal(text: str) -> float:
+    """A number with or without decimals, and without a sign."""
+    return float(matched(_DECIMAL, text)[0])
 
 
 def milli(text: str) -> float:
@@ -69,6 +101,15 @@ def natural(name: str) -> tuple[str, int]:
     """A key that sorts mlx5_10 after mlx5_9."""
     head = name.rstrip("0123456789")
     return head, int(name[len(head):] or 0)
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """The object that a text is in JSON; None for any other text."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def member(document: Any, *names: str) -> Any:

@@ -33,8 +33,7 @@ def pci_bus(captures: Captures) -> Any:
     """From the uevent files of every device; raises Unread unless all of them were read."""
     files = captures.files(PCI)
     devices = [uevent(files.text(path)) for path in files]
-    capture = captures.capture(PCI)
-    if not devices or capture is None or capture.outcome is not Outcome.DONE:
+    if not devices or captures.outcome(PCI) is not Outcome.DONE:
         raise Unread("the PCI bus was not wholly read")
     ours = [device for device in devices
             if device.get("PCI_ID", "").partition(":")[0].upper() == NVIDIA_VENDOR]

@@ -10,7 +10,8 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
+from healthcheck.facts.parsing import formed, matched, whole
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, first_unread, partial_if
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 BASE = "/sys/bus/pci/drivers"
@@ -35,6 +36,7 @@ _AER = re.compile(re.escape(BASE)
                   + r"/([a-z0-9_-]{1,32})/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/aer_dev_[a-z]{1,20}")
 _GROUP = re.compile(re.escape(BASE) + r"/([a-z0-9_]{1,32})/([0-9a-f:.]{1,20})/iommu_group/type")
 _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_ -]{0,40}?)\s+(\d{1,20})")
+_kind = formed(r"[A-Za-z-]{1,32}")
 _TOTAL = re.compile(r"TOTAL_ERR_(?:COR|FATAL|NONFATAL)")
 
 
@@ -71,9 +73,7 @@ def total(text: str) -> int:
     may stand for several."""
     counts: dict[str, int] = {}
     for line in text.splitlines():
-        match = _LINE.fullmatch(line.strip())
-        if match is None:
-            raise ValueError(text)
+        match = matched(_LINE, line.strip())
         counts[match[1]] = int(match[2])
     totals = [value for key, value in counts.items() if _TOTAL.fullmatch(key)]
     if len(totals) != 1:
@@ -91,8 +91,7 @@ def pcie_errors(captures: Captures) -> Any:
     counted, unread = [], ""
     for address, driver in found:
         figures = [files.read(f"{BASE}/{driver}/{address}/aer_dev_{kind}", total) for kind in KINDS]
-        wrong = next((figure for figure in figures if isinstance(figure, Unmeasured)), None)
-        if wrong is not None:
+        if wrong := first_unread(figures):
             unread = unread or wrong.reason
             continue
         counted.append(PcieErrorCount(address, _place(files, driver, address, below), *figures))
@@ -106,15 +105,9 @@ def _place(files: CapturedFiles, driver: str, address: str, below: dict[str, str
     if driver != PORTS:
         return f"{driver} {address}"
     path = f"{BASE}/{driver}/{address}/secondary_bus_number"
-    bus = files.read(path, _bus) if files.has(path) else None
+    bus = files.read(path, whole) if files.has(path) else None
     under = below.get(f"{address.partition(':')[0]}:{bus:02x}") if isinstance(bus, int) else None
     return f"port {address}" + (f" above {under}".replace(f" {PORTS} ", " port ") if under else "")
-
-
-def _bus(text: str) -> int:
-    if re.fullmatch(r"\d{1,3}", text) is None:
-        raise ValueError(text)
-    return int(text)
 
 
 @fact("iommu", IOMMU)
@@ -134,9 +127,3 @@ def iommu(captures: Captures) -> Any:
         raise Unread(unread)
     groups: Any = tuple(found) if found else UNSUPPORTED
     return partial_if(Iommu("IOMMU", groups), unread)
-
-
-def _kind(text: str) -> str:
-    if re.fullmatch(r"[A-Za-z-]{1,32}", text) is None:
-        raise ValueError(text)
-    return text

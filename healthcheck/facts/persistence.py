@@ -14,7 +14,7 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.gpu import NVML, PCI, gpus
 from healthcheck.facts.service import SHOW, Service, services
 from healthcheck.facts.smi import SMI
-from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, reading
+from healthcheck.facts.values import Fact, Unmeasured, Unread, parted, partial_if, reading
 from healthcheck.model.recording import Outcome
 
 
@@ -40,14 +40,13 @@ def persistence_modes(captures: Captures) -> Any:
         if hung:
             return (_by_unit(captures, str(error)),)
         raise
-    listed, lacking = (found.value, found.reason) if isinstance(found, Partial) else (found, "")
+    listed, lacking = parted(found)
     modes = [reading(gpu, "persistence") for gpu in listed]
     unread = [mode.reason for mode in modes if isinstance(mode, Unmeasured)]
     if hung and len(unread) == len(modes):
         return (_by_unit(captures, (unread or [lacking])[0]),)
-    made = tuple([PersistenceMode(gpu.name, mode, "persistence mode is off", gpu.caveat)
-                  for gpu, mode in zip(listed, modes, strict=True)])
-    return Partial(made, lacking) if lacking else made
+    return partial_if(tuple([PersistenceMode(gpu.name, mode, "persistence mode is off", gpu.caveat)
+                             for gpu, mode in zip(listed, modes, strict=True)]), lacking)
 
 
 def _by_unit(captures: Captures, reason: str) -> PersistenceMode:

@@ -11,8 +11,8 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.parsing import matched, natural, said, searched, whole
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, partial_if, readable
+from healthcheck.facts.parsing import hexadecimal, matched, natural, said, searched, whole
+from healthcheck.facts.values import UNSUPPORTED, Fact, first_unread, partial_if, readable
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 BASE = "/sys/class/infiniband"
@@ -92,17 +92,11 @@ def _rate(text: str) -> float:
 
 
 _WIDTH = re.compile(r"\((\d{1,2})X")
-_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,8}")
 
 
 def _lanes(text: str) -> int:
     """The 4 of "400 Gb/sec (4X NDR)"."""
     return int(searched(_WIDTH, text)[1])
-
-
-def _hexadecimal(text: str) -> int:
-    matched(_HEXADECIMAL, text)
-    return int(text, 16)
 
 
 def _counted(text: str) -> Any:
@@ -113,7 +107,7 @@ def _counted(text: str) -> Any:
 _GID = re.compile(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){7}")
 
 
-def _gid(text: str) -> bool:
+def gid(text: str) -> bool:
     """Whether "fe80:0000:0000:0000:a088:c203:00ab:cdef" is one; an entry that is not in use is all zeros."""
     matched(_GID, text)
     return text.strip("0:") != ""
@@ -124,10 +118,7 @@ def _table(files: CapturedFiles, at: str, parse: Callable[[str], Any]) -> Any:
     if one cannot be read."""
     last = max((entry for entry in range(ENTRIES) if files.has(f"{at}/{entry}")), default=-1)
     read = [files.read(f"{at}/{entry}", parse) for entry in range(last + 1)]
-    for value in read:
-        if isinstance(value, Unmeasured):
-            return value
-    return tuple([value for value in read if value]) if read else UNSUPPORTED
+    return first_unread(read) or (tuple([value for value in read if value]) if read else UNSUPPORTED)
 
 
 _SLOT = re.compile(r"^PCI_SLOT_NAME=(\S+)", re.MULTILINE)
@@ -153,9 +144,7 @@ def slot(text: str) -> str:
 def device_id(text: str) -> str:
     """The PCI vendor and device ("15b3:1021") in a device's uevent file; raises ValueError where there is
     none."""
-    found = _PCI_ID.search(text)
-    if found is None:
-        raise ValueError(text)
+    found = searched(_PCI_ID, text)
     return f"{found[1].lower():0>4}:{found[2].lower():0>4}"
 
 
@@ -170,7 +159,7 @@ def ports(captures: Captures) -> Any:
 def _gids(files: CapturedFiles, at: str) -> Any:
     """How many of a port's first GIDs are in use; UNSUPPORTED where it has no such table, Unmeasured if one
     cannot be read."""
-    gids = _table(files, at, _gid)
+    gids = _table(files, at, gid)
     return len(gids) if isinstance(gids, tuple) else gids
 
 
@@ -196,11 +185,7 @@ def _port(files: CapturedFiles, device_name: str, number: int) -> Port:
     pci = pci_of(files, device_name)
     device = files.read(f"{BASE}/{device_name}/device/uevent", device_id)
     layer = files.read(f"{at}/link_layer", said)
-    counter = f"{at}/counters/link_downed"
     rate = f"{at}/rate"
-    board: Any = f"{BASE}/{device_name}/board_id"
-    board = files.optional(board, said)
-    downed: Any = files.optional(counter, _counted)
     return Port(
         name=f"{device_name}/{number} ({pci})" if isinstance(pci, str) else f"{device_name}/{number}",
         device=device_name,
@@ -211,13 +196,13 @@ def _port(files: CapturedFiles, device_name: str, number: int) -> Port:
         phys_state=phys_state(files, device_name, number),
         rate_gbps=files.read(rate, _rate),
         link_layer=layer,
-        link_downed=downed,
+        link_downed=files.optional(f"{at}/counters/link_downed", _counted),
         lanes=files.read(rate, _lanes),
-        lid=files.read(f"{at}/lid", _hexadecimal),
-        sm_lid=files.read(f"{at}/sm_lid", _hexadecimal),
+        lid=files.read(f"{at}/lid", hexadecimal),
+        sm_lid=files.read(f"{at}/sm_lid", hexadecimal),
         gids=_gids(files, f"{at}/gids"),
-        keys=_table(files, f"{at}/pkeys", _hexadecimal),
-        board=board,
+        keys=_table(files, f"{at}/pkeys", hexadecimal),
+        board=files.optional(f"{BASE}/{device_name}/board_id", said),
         virtual=files.has(f"{BASE}/{device_name}/device/physfn/uevent"),
     )
 

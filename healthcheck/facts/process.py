@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.parsing import matched, whole
-from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread
+from healthcheck.facts.parsing import decimal, whole
+from healthcheck.facts.values import Fact, Partial, Unread, first_unread
 from healthcheck.model.probes import Probe, ProbeKind
 from inventory.text import clean
 
@@ -120,14 +120,11 @@ def tables(captures: Captures) -> Tables:
     the kernel as a whole."""
     files = captures.files(TABLES)
     limits = [files.read(path, whole) for path in (PID_MAX, THREADS_MAX)]
-    unread: Any = next((limit for limit in limits if isinstance(limit, Unmeasured)), None)
+    unread: Any = first_unread(limits)
     return Tables(
         "kernel",
         threads=files.read(LOADAVG, lambda text: whole(text.split()[3].partition("/")[2])),
         threads_max=unread or min(limits), files=files.read(FILE_NR, lambda text: whole(text.split()[0])),
         files_max=files.read(FILE_NR, lambda text: whole(text.split()[2])),
-        load=files.read(LOADAVG, lambda text: float(matched(_DECIMAL, text.split()[2])[0])),
+        load=files.read(LOADAVG, lambda text: decimal(text.split()[2])),
     )
-
-
-_DECIMAL = re.compile(r"\d{1,9}\.\d{1,6}")

@@ -13,8 +13,8 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.parsing import matched, natural, said, whole
-from healthcheck.facts.values import Fact, partial_if
+from healthcheck.facts.parsing import formed, matched, natural, whole
+from healthcheck.facts.values import Fact, first_unread, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 
 _BLOCK, _POOLS = "/sys/block", "/proc/spl/kstat/zfs"
@@ -55,30 +55,20 @@ class Pool(Fact):
 
 
 _OF_ARRAY = re.compile(rf"{_BLOCK}/md[^/]*/md/")
-_WORD, _FLAGS = re.compile(r"[a-z0-9_-]{0,32}"), re.compile(r"[a-z_,]{0,200}")
-
-
-def _word(text: str) -> str:
-    return matched(_WORD, text)[0]
-
-
-def _state_word(text: str) -> str:
-    return said(_word(text))
+_PROGRESS = re.compile(r"(\d{1,19}) / (\d{1,19})")
+# Of an array an empty level is one; states never are.
+_level, _state_word = formed(r"[a-z0-9_-]{0,32}"), formed(r"[a-z0-9_-]{1,32}")
+_flags = formed(r"[a-z_,]{0,200}")
 
 
 def _done(text: str) -> Any:
     """The percentage of "123 / 4567" sectors; "none" and "delayed" are 0."""
     if text in ("none", "delayed"):
         return 0.0
-    found = re.fullmatch(r"(\d{1,19}) / (\d{1,19})", text)
-    if found is None or int(found[2]) == 0:
+    found = matched(_PROGRESS, text)
+    if int(found[2]) == 0:
         raise ValueError(text)
     return round(100 * int(found[1]) / int(found[2]), 1)
-
-
-def _flags(text: str) -> frozenset[str]:
-    matched(_FLAGS, text)
-    return frozenset(text.split(","))
 
 
 @fact("arrays", MD, each="array")
@@ -97,12 +87,12 @@ def _array(files: CapturedFiles, name: str) -> Array:
     def optional(file: str, parse: Any) -> Any:
         return files.optional(f"{at}/{file}", parse)
 
-    level = files.read(f"{at}/level", _word)
+    level = files.read(f"{at}/level", _level)
     members = {path.split("/")[-2].removeprefix("dev-"): files.read(path, _flags) for path in files
                if path.startswith(f"{at}/dev-") and path.endswith("/state")}
-    unread = next((flags for flags in members.values() if not isinstance(flags, frozenset)), None)
-    faulty = tuple(sorted(member for member, flags in members.items() if isinstance(flags, frozenset)
-                          and "faulty" in flags))
+    unread: Any = first_unread(members.values())
+    faulty = tuple(sorted(member for member, flags in members.items()
+                          if isinstance(flags, str) and "faulty" in flags.split(",")))
     return Array(
         name=f"{name} ({level})" if isinstance(level, str) else name,
         level=level,
@@ -116,17 +106,11 @@ def _array(files: CapturedFiles, name: str) -> Array:
     )
 
 
-def _state(text: str) -> str:
-    if not re.fullmatch(r"[A-Z]{2,16}", text):
-        raise ValueError(text)
-    return text
-
-
 @fact("pools", ZFS, each="pool")
 def pools(captures: Captures) -> Any:
     """Every imported ZFS pool, in the order of their names."""
     files = captures.files(ZFS)
     paths = sorted(path for path in files if path.endswith("/state"))
-    result = (tuple(Pool(path.split("/")[-2], files.read(path, _state)) for path in paths)
+    result = (tuple(Pool(path.split("/")[-2], files.read(path, formed(r"[A-Z]{2,16}"))) for path in paths)
               or (Pool.absent(NO_POOL),))
     return partial_if(result, files.unreadable())

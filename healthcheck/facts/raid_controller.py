@@ -29,7 +29,7 @@ from healthcheck.facts.raid_tools import (
 )
 from healthcheck.facts.scsi import SCSI
 from healthcheck.facts.storcli import Response
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, changed, partial_if
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, changed, first_unread, partial_if
 from inventory.text import clean
 
 NO_CONTROLLER = "hardware RAID (no controller here)"
@@ -233,13 +233,9 @@ def _counted(captures: Captures, family: Family) -> dict[str, Mapping[str, Any] 
 def _drive(response: Response, row: Mapping[str, Any], counted: Mapping[str, Any] | Unmeasured | None,
            sick: set[str]) -> RaidDrive:
     at, group = storcli.place(row), str(row.get("DG")).strip()
-    if isinstance(counted, Unmeasured):
-        errors: Any = counted
-    else:
-        errors = (counted or {}).get(at)
-        # A drive that hangs on no enclosure is not in the command's answer.
-        errors = errors or (Unmeasured(f"the counters of drive {at} were not shown") if ":" in at
-                            else UNSUPPORTED)
+    # A drive that hangs on no enclosure is not in the command's answer.
+    errors: Any = counted if isinstance(counted, Unmeasured) else (counted or {}).get(at) or (
+        Unmeasured(f"the counters of drive {at} were not shown") if ":" in at else UNSUPPORTED)
 
     def of(what: str) -> Any:
         return getattr(errors, what) if isinstance(errors, storcli.DriveErrors) else errors
@@ -256,8 +252,8 @@ def _failing(predicted: Any, alert: Any) -> Any:
         return f"{predicted} warnings that it will fail"
     if alert is True:
         return "its SMART says that it fails"
-    read = [value for value in (predicted, alert) if value is not UNSUPPORTED]
-    return next((value for value in read if isinstance(value, Unmeasured)), "" if read else UNSUPPORTED)
+    none = predicted is UNSUPPORTED and alert is UNSUPPORTED
+    return first_unread((predicted, alert)) or (UNSUPPORTED if none else "")
 
 
 @fact("raid_batteries", PCI, besides=TOOLS, each="raid_battery")

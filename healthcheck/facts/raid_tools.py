@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from healthcheck.facts import storcli
 from healthcheck.facts.base import Captures
@@ -79,8 +80,7 @@ def on_pci(captures: Captures) -> Mapping[str, tuple[str, ...]]:
             words = uevent(files.text(path))
             if _RAID_CLASS.fullmatch(words.get("PCI_CLASS", "")):
                 found.setdefault(words.get("DRIVER", ""), []).append(path.split("/")[-2])
-    capture = captures.capture(PCI)
-    if capture is None or capture.outcome is not Outcome.DONE:
+    if captures.outcome(PCI) is not Outcome.DONE:
         raise Unread("the PCI bus was not wholly read")
     return {driver: tuple(sorted(paths)) for driver, paths in found.items()}
 
@@ -111,15 +111,8 @@ def answers_of(captures: Captures, probe: Probe) -> tuple[Response, ...]:
         raise Unread(f"{probe.argv[0]}: {error}") from None
 
 
-def _main1(captures: Captures) -> tuple[Response, ...]:
-    return answers_of(captures, CONTROLLERS)
-
-
-def _main2(captures: Captures) -> tuple[Response, ...]:
-    return answers_of(captures, CONTROLLERS2)
-
-
-MAIN = {CONTROLLERS.id: _main1, CONTROLLERS2.id: _main2}
+# Each is one object: `Captures.once` knows what it has built by it.
+MAIN = {probe.id: partial(answers_of, probe=probe) for probe in (CONTROLLERS, CONTROLLERS2)}
 
 
 def here(captures: Captures) -> list[Family]:

@@ -59,7 +59,7 @@ def resolver(captures: Captures) -> Resolver:
 def own_name(captures: Captures) -> OwnName:
     """The result of `hostname -i`; UNSUPPORTED without the tool. A timeout means a silent resolver."""
     capture = captures.capture(OWN_NAME)
-    if capture is not None and capture.outcome is Outcome.MISSING:
+    if captures.outcome(OWN_NAME) is Outcome.MISSING:
         return OwnName.absent("host name")
     if capture is not None and capture.outcome is Outcome.DONE and capture.exit == 1:
         lines = capture.stderr.strip().splitlines() or ["hostname -i ended with exit status 1"]

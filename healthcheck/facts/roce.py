@@ -18,15 +18,16 @@ from healthcheck.facts import port as ports_of
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles, DeviceOutput
 from healthcheck.facts.parsing import said, whole
-from healthcheck.facts.port import BASE, SYSFS, Port
+from healthcheck.facts.port import BASE, SYSFS, Port, gid
 from healthcheck.facts.values import (
     UNSUPPORTED,
     Fact,
-    Partial,
     Unmeasured,
     Unread,
     Unsupported,
     changed,
+    first_unread,
+    parted,
     partial_if,
     reading,
 )
@@ -128,14 +129,13 @@ def roce_ports(captures: Captures) -> Any:
     files = captures.files(ROCE)
     if files.has(BASE):
         files.text(BASE)
-    every: tuple[Port, ...] = found.value if isinstance(found, Partial) else found
+    every: tuple[Port, ...]
+    every, lacking = parted(found)
     layers = [(port, reading(port, "link_layer")) for port in every]
-    unread = next((layer for _, layer in layers if isinstance(layer, Unmeasured)), None)
+    unread = first_unread(layer for _, layer in layers)
     ours = [port for port, layer in layers if layer == "Ethernet" and not reading(port, "virtual")]
     result = tuple(_port(files, port) for port in ours) or (RocePort.absent("RoCE ports"),)
-    reason = (found.reason if isinstance(found, Partial) else unread.reason
-              if isinstance(unread, Unmeasured) else None)
-    return partial_if(result, reason)
+    return partial_if(result, lacking or (unread.reason if unread else None))
 
 
 def _port(files: CapturedFiles, port: Port) -> RocePort:
@@ -144,8 +144,7 @@ def _port(files: CapturedFiles, port: Port) -> RocePort:
         name: files.optional(f"{at}/hw_counters/{name}", whole) for name in COUNTERS}
     sizes = [files.read(path, whole) for path in files
              if path.startswith(f"{BASE}/{port.device}/device/net/") and path.endswith("/mtu")]
-    wrong = [size for size in sizes if isinstance(size, Unmeasured)]
-    mtu: Any = wrong[0] if wrong else max(sizes, default=UNSUPPORTED)
+    mtu: Any = first_unread(sizes) or max(sizes, default=UNSUPPORTED)
     state = reading(port, "state")
     active: Any = state if isinstance(state, Unmeasured) else state == "ACTIVE"
     return RocePort(port.name, reading(port, "pci"), port.number, active, _routable(files, at), mtu, **values)
@@ -164,18 +163,16 @@ def _routable(files: CapturedFiles, at: str) -> Any:
             unread = unread if kind.reason.endswith("(EINVAL)") else kind
             continue
         if kind == "RoCE v2":
-            gid = files.read(f"{at}/gids/{entry}", _gid)
-            if gid is True:
+            routes = files.read(f"{at}/gids/{entry}", _gid)
+            if routes is True:
                 return True
-            unread = gid if isinstance(gid, Unmeasured) else unread
+            unread = routes if isinstance(routes, Unmeasured) else unread
     return unread or False
 
 
 def _gid(text: str) -> bool:
     """Whether an address can be reached from another subnet: it is neither empty nor link-local."""
-    if not re.fullmatch(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){7}", text):
-        raise ValueError(text)
-    return text.strip("0:") != "" and not 0xFE80 <= int(text[:4], 16) <= 0xFEBF
+    return gid(text) and not 0xFE80 <= int(text[:4], 16) <= 0xFEBF
 
 
 @fact("pfcs", ETHTOOL, each="pfc")
@@ -258,7 +255,7 @@ def _speeds(captures: Captures) -> dict[str, Any]:
         found = captures.once(ports_of.ports)
     except Unread:
         return {}
-    every: tuple[Port, ...] = found.value if isinstance(found, Partial) else found
+    every: tuple[Port, ...] = parted(found)[0]
     speeds: dict[str, Any] = {}
     for port in every:
         gbps, before = reading(port, "rate_gbps"), speeds.get(port.device, 0.0)

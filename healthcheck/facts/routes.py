@@ -18,7 +18,7 @@ from healthcheck.facts.netdev import NETDEV, NetDev, netdevs
 from healthcheck.facts.port import BASE as RDMA
 from healthcheck.facts.roce import ROCE
 from healthcheck.facts.team import TEAMD
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unsupported, reading
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unsupported, first_unread, reading
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 ROUTES4, ADDRESSES6 = "/proc/net/route", "/proc/net/if_inet6"
@@ -78,8 +78,7 @@ def _addressing(name: str, netdev: NetDev | None, routes: Any, addresses: Any) -
         shown, place, up, bond = (netdev.name, *(reading(netdev, field) for field in ("place", "up", "bond")))
     if up is False or (isinstance(bond, str) and bond):
         return None
-    read = (place, up, bond, routes, addresses)
-    words: Any = next((value for value in read if isinstance(value, Unmeasured)), None)
+    words: Any = first_unread((place, up, bond, routes, addresses))
     if isinstance(place, str):
         place = f"{name} at {place}" if netdev is not None else name
     if words is None:

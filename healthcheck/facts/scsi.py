@@ -15,10 +15,9 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.parsing import SECTOR, natural, whole
+from healthcheck.facts.parsing import SECTOR, flag, hexadecimal, natural, one_of, whole
 from healthcheck.facts.values import Fact
 from healthcheck.model.probes import MIB, Probe, ProbeKind
-from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 BASE = "/sys/block"
@@ -63,29 +62,12 @@ class ScsiDisk(Fact):
 
 def state(text: str) -> str:
     """A disk's state; raises ValueError for a word that is not the kernel's."""
-    if text not in _STATES:
-        raise ValueError(text)
-    return text
-
-
-def counter(text: str) -> int:
-    """A counter of 32 bits, "0x1f"; raises ValueError."""
-    if re.fullmatch(r"0x[0-9a-f]{1,8}", text) is None:
-        raise ValueError(text)
-    return int(text, 16)
-
-
-def _removable(text: str) -> bool:
-    if text not in ("0", "1"):
-        raise ValueError(text)
-    return text == "1"
+    return one_of(_STATES, text)
 
 
 def is_removable(captures: Captures, path: str) -> bool:
     """Whether the kernel says that the disk of this folder has removable media, as a BMC's virtual drive."""
-    capture = captures.capture(SCSI)
-    entry = capture.files.get(f"{path}/removable") if capture is not None else None
-    return entry is not None and entry.outcome is Outcome.DONE and entry.text.strip() == "1"
+    return captures.said(SCSI, f"{path}/removable") == "1"
 
 
 @fact("scsi_disks", SCSI, each="scsi_disk")
@@ -97,18 +79,19 @@ def scsi_disks(captures: Captures) -> tuple[ScsiDisk, ...]:
     pattern = re.compile(re.escape(BASE) + r"/(sd[a-z]{1,4})/(?:removable|size|device/\w+)")
     names = sorted({found[1] for path in files if (found := pattern.fullmatch(path))}, key=natural)
     disks = tuple(_disk(files, name) for name in names
-                  if files.read(f"{BASE}/{name}/removable", _removable) is not True)
+                  if files.read(f"{BASE}/{name}/removable", flag) is not True)
     return disks or (ScsiDisk.absent(NO_DISK),)
 
 
 def _disk(files: CapturedFiles, name: str) -> ScsiDisk:
     at = f"{BASE}/{name}/device"
     model = files.read(f"{at}/model", lambda text: clean(text, 40))
-    timeouts: Any = files.optional(f"{at}/iotmo_cnt", counter)
+    timeouts: Any = files.optional(f"{at}/iotmo_cnt", hexadecimal)
     size: Any = files.optional(f"{BASE}/{name}/size", whole)
     return ScsiDisk(
         f"{name} ({model})" if isinstance(model, str) and model else name, files.read(f"{at}/state", state),
-        files.read(f"{at}/iodone_cnt", counter), files.read(f"{at}/ioerr_cnt", counter), timeouts, model,
+        files.read(f"{at}/iodone_cnt", hexadecimal), files.read(f"{at}/ioerr_cnt", hexadecimal), timeouts,
+        model,
         files.optional(f"{at}/rev", lambda text: clean(text, 40)),
         size * SECTOR if isinstance(size, int) else size, reached(files, f"{BASE}/{name}"),
     )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from healthcheck.facts.parsing import formed, whole
 from healthcheck.facts.smi_words import (
     NOTHING,
     NVML_WORDS,
@@ -17,7 +18,6 @@ from healthcheck.facts.smi_words import (
     read_at,
     release_in,
     value_at,
-    whole,
     word_of,
 )
 
@@ -26,10 +26,7 @@ _STATE = choice(not_started="not_started", in_progress="in_progress", completed=
 _SUMMARY = choice(healthy="healthy", unhealthy="unhealthy", limited_capacity="limited_capacity")
 
 
-def _uuid(text: str) -> str:
-    if not re.fullmatch(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", text):
-        raise ValueError(text)
-    return text.lower()
+_uuid = formed(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
 def _of_fabric(read: Read) -> Read:
@@ -76,16 +73,12 @@ _HEALTH: tuple[tuple[str, int | None, int, Mapping[str, int]], ...] = (
 HEALTH_PARTS = tuple(name for name, *_ in _HEALTH)
 
 
-def _lowered(words: Mapping[str, int]) -> Callable[[str], int]:
-    return lambda text: words[text.lower()]
-
-
 def _fabric_health(gpu: Texts) -> Reading:
     """The mask that NVML would have returned. Parts that this version does not print are not supported."""
     mask, printed = 0, False
     release = release_in(gpu)
     for name, since, shift, words in _HEALTH:
-        found = value_at(gpu, (f"fabric/health/{name}",), _lowered(words))
+        found = value_at(gpu, (f"fabric/health/{name}",), lambda text: words[text.lower()])  # noqa: B023  (called at once)
         if "error" in found:
             return found
         if "absent" in found and since is not None and (release is None or release >= since):
@@ -139,7 +132,7 @@ FABRIC_READS: Mapping[str, Read] = {
     "fabric_state": read_at(_STATE, "fabric/state"),
     "fabric_status": _of_fabric(_fabric_status),
     "fabric_clique": _of_fabric(read_at(whole, "fabric/cliqueId")),
-    "fabric_cluster": _of_fabric(read_at(_uuid, "fabric/clusterUuid")),
+    "fabric_cluster": _of_fabric(read_at(lambda text: _uuid(text).lower(), "fabric/clusterUuid")),
     "fabric_health": _of_fabric(_fabric_health),
     "fabric_summary": _of_fabric(read_at(_SUMMARY, "fabric/health/summary")),
     "chassis_serial": read_at(str, "platformInfo/chassis_serial_number"),

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from healthcheck.facts.parsing import matched, whole
 from healthcheck.facts.smi_fabric import FABRIC_READS, OF_C2C, PLATFORM
 from healthcheck.facts.smi_words import (
     ON,
@@ -26,13 +27,14 @@ from healthcheck.facts.smi_words import (
     release_in,
     sum_at,
     value_at,
-    whole,
 )
 from healthcheck.model.probes import MIB
 from inventory.text import clean
 
 # The block of an instance of a divided GPU (MIG), which `smi` numbers: INSTANCE[1].
 INSTANCE = "mig_devices/mig_device"
+_WATTS, _LANES = re.compile(r"([0-9]{1,7}(?:\.[0-9]{1,3})?) W"), re.compile(r"([0-9]{1,20})x")
+_ADDRESS = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])")
 _YES = choice(yes=1, no=0, true=1, false=0)
 # nvml.h's nvmlComputeMode_t
 _MODE = choice(default="default", exclusive_thread="exclusive_thread", prohibited="prohibited",
@@ -44,26 +46,16 @@ def _signed(text: str) -> int:
 
 
 def _milliwatts(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,7}(\.[0-9]{1,3})? W", text):
-        raise ValueError(text)
-    return round(float(text[:-2]) * 1000)
+    return round(float(matched(_WATTS, text)[1]) * 1000)
 
 
 def _width(text: str) -> int:
-    if not text.endswith("x"):
-        raise ValueError(text)
-    return whole(text[:-1])
-
-
-def _lower(text: str) -> str:
-    return re.sub(r"[ -]+", "_", text.lower())
+    return int(matched(_LANES, text)[1])
 
 
 def pci_address(text: str) -> str:
     """NVIDIA's PCI address "00000000:1A:00.0" as the kernel writes it: 0000:1a:00.0."""
-    match = re.fullmatch(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])", text)
-    if match is None:
-        raise ValueError(text)
+    match = matched(_ADDRESS, text)
     return f"{int(match[1], 16):04x}:{match[2].lower()}"
 
 
@@ -222,13 +214,14 @@ _THRESHOLDS = tuple([
                 (f"tlimit_{what}_c", f"{middle}_tlimit_threshold", f"{middle}_threshold"))])
 _BANK_REMAPS = ("banks_remapped", "bank_remap_none", "bank_remap_pending")
 
-# By the NVML reader's keys (`facts/nvml_output.py`, READINGS): where nvidia-smi prints the same.
+# By the NVML reader's keys (`facts/gpureadings.py`, READINGS): where nvidia-smi prints the same.
 _READS: Mapping[str, Read] = {
     "pci": read_at(pci_address, "pci/pci_bus_id", "@id"),
     "uuid": read_at(str, "uuid"),
     "serial": read_at(str, "serial"),
     "name": read_at(str, "product_name"),
-    "architecture": read_at(lambda text: _lower(text).removesuffix("_lovelace"), "product_architecture"),
+    "architecture": read_at(lambda text: re.sub(r"[ -]+", "_", text.lower()).removesuffix("_lovelace"),
+                            "product_architecture"),
     "minor": read_at(whole, "minor_number"),
     "part_number": read_at(str, "board_part_number"),
     "vbios": read_at(str, "vbios_version"),

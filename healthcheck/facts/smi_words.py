@@ -9,10 +9,10 @@ twice is no measurement.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from healthcheck.facts.parsing import whole
 from inventory.text import clean
 
 # NVML's words for its statuses (nvmlErrorString) that nvidia-smi prints in place of a value.
@@ -90,13 +90,6 @@ def _reading(text: str, convert: Callable[[str], Any], what: str) -> Reading:
         return {"ok": convert(text.strip())}
     except (ValueError, KeyError, OverflowError):
         return _malformed(text, what)
-
-
-def whole(text: str) -> int:
-    """A count."""
-    if not re.fullmatch(r"[0-9]{1,20}", text):
-        raise ValueError(text)
-    return int(text)
 
 
 def in_unit(unit: str, factor: int = 1, number: Callable[[str], int] = whole) -> Callable[[str], int]:

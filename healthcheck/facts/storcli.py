@@ -9,13 +9,12 @@ its tables), and output that was published: prometheus-community's storcli.py an
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.parsing import member
+from healthcheck.facts.parsing import json_object, member
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured, Unread
 from inventory.text import clean
 
@@ -67,11 +66,7 @@ class DriveErrors:
 def responses(text: str) -> tuple[Response, ...]:
     """The controllers that a document is about, none where it finds none; raises Unread where it is none, or
     says that it failed."""
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        document = None
-    listed = document.get("Controllers") if isinstance(document, dict) else None
+    listed = member(json_object(text), "Controllers")
     if not isinstance(listed, list) or not listed:
         raise Unread("its answer is no JSON of storcli's form")
     found = []
@@ -178,8 +173,7 @@ def of_drives(data: Mapping[str, Any]) -> dict[str, DriveErrors]:
 
 def _sum(units: list[Any], name: str) -> Any:
     counts = [number(member(unit, name), name) for unit in units]
-    wrong = [count for count in counts if not isinstance(count, int)]
-    return wrong[0] if wrong else sum(counts)
+    return next((count for count in counts if not isinstance(count, int)), None) or sum(counts)
 
 
 def _yes(value: Any) -> Any:

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.parsing import matched
-from healthcheck.facts.values import Fact, Unmeasured, partial_if
+from healthcheck.facts.parsing import formed
+from healthcheck.facts.values import Fact, Unmeasured, first_unread, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 from inventory.text import clean
 
@@ -45,7 +45,7 @@ CRASH = Probe("host.crash", ProbeKind.FILES, limit=4096, root=True, paths=(
 _OWN = re.compile(
     r"(BOOT_IMAGE|root|rootflags|resume|initrd|ip|BOOTIF|rd\..*|crashkernel|cloud-config-url|hostname"
     r"|systemd\.hostname)")
-_VALUE = re.compile(r"-?[0-9]{1,20}")
+_number, _backend = formed(r"-?[0-9]{1,20}"), formed(r"[A-Za-z0-9_-]{1,40}|\(null\)")
 
 
 class System(Fact):
@@ -105,16 +105,6 @@ def _common(word: str) -> str | None:
     return clean(word, 200) if _OWN.fullmatch(word.partition("=")[0]) is None else None
 
 
-def _backend(text: str) -> str:
-    if re.fullmatch(r"[A-Za-z0-9_-]{1,40}|\(null\)", text) is None:
-        raise ValueError(text)
-    return "" if text == "(null)" else text
-
-
-def _number(text: str) -> str:
-    return matched(_VALUE, text)[0]
-
-
 @fact("system", SYSTEM)
 def system(captures: Captures) -> System:
     """The distribution and the kernel's command line."""
@@ -132,7 +122,7 @@ def sysctls(captures: Captures) -> Any:
                              for name, path in zip(SYSCTLS, SYSCTL.paths, strict=True) if files.has(path)}
     if not found:
         return Sysctls.absent("sysctl", Unmeasured("/proc/sys was not captured"))
-    broken = next((value for value in found.values() if isinstance(value, Unmeasured)), None)
+    broken = first_unread(found.values())
     read = {name: value for name, value in found.items() if not isinstance(value, Unmeasured)}
     return partial_if(Sysctls("sysctl", MappingProxyType(read)), broken.reason if broken else None)
 
@@ -151,9 +141,9 @@ def crash(captures: Captures) -> Crash:
                            and files.has(path)))
     if records:
         return Crash("kernel", records)
-    backend = files.read(BACKEND, _backend) if files.has(BACKEND) else ""
+    backend = files.read(BACKEND, _backend) if files.has(BACKEND) else "(null)"
     if isinstance(backend, Unmeasured):
         return Crash.absent("kernel", backend)
     if unreadable := files.unreadable():
         return Crash.absent("kernel", Unmeasured(unreadable))
-    return Crash("kernel", records) if backend else Crash.absent("kernel")
+    return Crash("kernel", records) if backend != "(null)" else Crash.absent("kernel")

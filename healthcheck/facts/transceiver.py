@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from healthcheck.facts.values import UNSUPPORTED, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured, first_unread
 from inventory.text import clean
 
 _LINE = re.compile(r"^\s+(\S[^\n]{0,80}?)\s*: (\S[^\n]{0,400})$", re.MULTILINE)
@@ -77,8 +77,7 @@ def _limits(fields: Mapping[str, str], what: str) -> tuple[Any, Any]:
 def _lanes(rows: list[tuple[str, str]], names: tuple[str, ...]) -> Any:
     """Light by lane; Unmeasured if one lane cannot be read."""
     values = [_dbm(value) for name, value in rows if _of(name)[0] in names]
-    wrong = [value for value in values if isinstance(value, Unmeasured)]
-    return wrong[0] if wrong else tuple(values) or UNSUPPORTED
+    return first_unread(values) or tuple(values) or UNSUPPORTED
 
 
 def _of(name: str) -> tuple[str, str]:

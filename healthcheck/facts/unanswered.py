@@ -18,7 +18,7 @@ from healthcheck.facts import smi
 from healthcheck.facts.base import Captures, why
 from healthcheck.facts.gpu import NVML, gpus
 from healthcheck.facts.limits import SMI_GPUS
-from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, reading
+from healthcheck.facts.values import Fact, Unmeasured, Unread, parted, reading
 from healthcheck.model.recording import Capture, Outcome, Recording
 
 UNANSWERED = "unanswered"
@@ -102,12 +102,11 @@ def _heard(recording: Recording) -> _Heard:
 
 def _gpus_heard(captures: Captures) -> _Heard:
     try:
-        found = captures.once(gpus)
+        found, unasked = parted(captures.once(gpus))
     except (Unread, ValueError, RecursionError):
         return _Heard({}, None)
-    unasked = found.reason if isinstance(found, Partial) else ""
     silent, heard = {}, set()
-    for gpu in found.value if isinstance(found, Partial) else found:
+    for gpu in found:
         answers = reading(gpu, "answers")
         if not isinstance(answers, Unmeasured):
             heard.add(gpu.name)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.parsing import matched
 from healthcheck.facts.values import Fact, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -35,9 +36,7 @@ def states(text: str) -> Mapping[str, tuple[str, str, str]]:
     at all."""
     found = {}
     for line in text.splitlines():
-        match = _LINE.fullmatch(line.lstrip(_MARKS).rstrip())
-        if match is None:
-            raise ValueError(line)
+        match = matched(_LINE, line.lstrip(_MARKS).rstrip())
         found[match[1].removesuffix(".service")] = (match[2], match[3], match[4])
     if not found:
         raise ValueError("no unit")

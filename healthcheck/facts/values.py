@@ -275,6 +275,16 @@ def reading(fact: Fact, field: str) -> Any:
         return attempt(lambda: getattr(fact, field))
 
 
+def parted(found: Any) -> tuple[Any, str]:
+    """The value of a fact that was measured, and why it is Partial; "" where it is whole."""
+    return (found.value, found.reason) if isinstance(found, Partial) else (found, "")
+
+
+def first_unread(values: Iterable[Any]) -> Unmeasured | None:
+    """The first of these that was not measured."""
+    return next((value for value in values if isinstance(value, Unmeasured)), None)
+
+
 def partial_if(value: T, reason: str | None) -> T | Partial:
     """The value, as Partial where there is a reason."""
     return Partial(value, reason) if reason else value

@@ -34,7 +34,7 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.gpu import NVIDIA_VENDOR, NVML, PCI, recovery_actions
 from healthcheck.facts.host import UPTIME
 from healthcheck.facts.kernel import LOG, KernelLine, KernelLog, MessagePattern, kernel_log
-from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, changed, partial_if
+from healthcheck.facts.values import Fact, Unmeasured, changed, parted, partial_if
 from healthcheck.kernellog.provenance import USER_SPACE
 from healthcheck.kernellog.quoting import blanked
 
@@ -220,15 +220,14 @@ def xids(captures: Captures) -> Any:
     found = captures.once(kernel_log)
     if isinstance(found, Unmeasured):
         return found
-    log: KernelLog = found.value if isinstance(found, Partial) else found
+    log: KernelLog
+    log, lacking = parted(found)
     value, unread = read_xids(log, lambda: captures.once(_architectures))
     if value.events or value.switch_events or value.resets:
         value = changed(value, wanted=_wanted(captures))
-    reasons = [found.reason] if isinstance(found, Partial) else []
-    if unread:
-        reasons.append(f"{len(unread)} lines about Xids are not in a documented format, the first "
-                       f"{unread[0].text[:120]!r}")
-    return partial_if(value, "; ".join(reasons))
+    strange = (f"{len(unread)} lines about Xids are not in a documented format, the first "
+               f"{unread[0].text[:120]!r}" if unread else "")
+    return partial_if(value, "; ".join(filter(None, (lacking, strange))))
 
 
 def read_xids(log: KernelLog,
@@ -346,16 +345,8 @@ def _bare(address: str) -> str:
 
 def _architectures(captures: Captures) -> Mapping[str, str]:
     """The generation of each NVIDIA device on the bus, by address."""
-    try:
-        files = captures.files(PCI)
-    except Unread:
-        return {}
     found = {}
-    for path in files:
-        try:
-            match = _PCI_ID.search(files.text(path))
-        except Unread:
-            continue
-        if match:
+    for path in captures.files_here(PCI):
+        if match := _PCI_ID.search(captures.said(PCI, path)):
             found[_bare(path.rpartition("/")[0].rpartition("/")[2])] = architecture(int(match[1], 16))
     return found

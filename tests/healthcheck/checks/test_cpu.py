@@ -16,7 +16,7 @@ from healthcheck.model.recording import Outcome
 from tests import packagedrules
 from tests.healthcheck import machine
 from tests.healthcheck.checks.changed import files, spoilt
-from tests.healthcheck.checks.verdicts import cohort, findings_of, ids, verdict
+from tests.healthcheck.checks.verdicts import cohort, ids, told, verdict
 
 NUMBERS = {"cpu_count": 224, "numa_nodes": 2}
 GRACE = {
@@ -171,15 +171,13 @@ LACKING = [("cpu-governor", "cpu.governor", ("policy0/scaling_governor", "policy
 
 @pytest.mark.parametrize(("rule", "probe", "texts"), PASSING)
 def test_a_node_at_its_limit_passes(rule: str, probe: str, texts: dict[str, str]) -> None:
-    result = verdict(rule, files(probe, texts), **NUMBERS)
-    assert (result.status, findings_of(result)) == (Status.PASS, "")
+    assert told(rule, files(probe, texts), **NUMBERS) == (Status.PASS, "")
 
 
 @pytest.mark.parametrize(("rule", "probe", "texts", "words"), FAILING)
 def test_a_node_beyond_it_is_told_what_is_wrong(rule: str, probe: str, texts: dict[str, str],
                                                 words: str) -> None:
-    result = verdict(rule, files(probe, texts), **NUMBERS)
-    assert (result.status, findings_of(result)) == (Status.FAIL, words)
+    assert told(rule, files(probe, texts), **NUMBERS) == (Status.FAIL, words)
 
 
 @pytest.mark.parametrize(("rule", "probe", "path"), RESTS_ON)
@@ -187,8 +185,7 @@ def test_a_node_beyond_it_is_told_what_is_wrong(rule: str, probe: str, texts: di
                                    "99999999999999999999999999\n"])
 def test_what_could_not_be_read_is_unknown(rule: str, probe: str, path: str, wrong: Outcome | str) -> None:
     before = machine.recording()
-    result = verdict(rule, files(probe, {path: wrong}), before, **NUMBERS)
-    assert result.status is Status.UNKNOWN
+    assert verdict(rule, files(probe, {path: wrong}), before, **NUMBERS).status is Status.UNKNOWN
 
 
 @pytest.mark.parametrize(("rule", "probe", "paths"), LACKING)
@@ -210,8 +207,7 @@ def test_a_package_is_accused_of_what_it_was_throttled_since_the_last_look(
 ) -> None:
     """Package 1 had been throttled 7 times by then."""
     now = files("cpu.throttle", {"cpu60/thermal_throttle/package_throttle_count": f"{count}\n"})
-    result = verdict("cpu-throttled", now, machine.recording())
-    assert (result.status, findings_of(result)) == (status, words)
+    assert told("cpu-throttled", now, machine.recording()) == (status, words)
 
 
 @pytest.mark.parametrize(("path", "rule"), [
@@ -258,8 +254,7 @@ CORES = "thermal_throttle/core_throttle_count"
     ({f"cpu61/{CORES}": "1\n"}, Status.UNKNOWN, ""),
 ])
 def test_cores_that_were_throttled_alone_are_named(counts: dict[str, str], status: Status, words: str) -> None:
-    result = verdict("cpu-core-throttled", files("cpu.cores", counts), machine.recording())
-    assert (result.status, findings_of(result)) == (status, words)
+    assert told("cpu-core-throttled", files("cpu.cores", counts), machine.recording()) == (status, words)
 
 
 def test_where_the_whole_package_was_throttled_its_cores_are_not_another_fault() -> None:
@@ -372,8 +367,7 @@ def test_a_control_group_that_its_quota_stops_is_named(
 ) -> None:
     texts = {f"/sys/fs/cgroup/{path}" if path.startswith(("system", "user")) else path: text
              for path, text in now.items()}
-    result = verdict("cpu-quota", files("cpu.quota", texts), machine.recording())
-    assert (result.status, findings_of(result)) == (status, words)
+    assert told("cpu-quota", files("cpu.quota", texts), machine.recording()) == (status, words)
 
 
 def test_a_node_on_which_no_group_has_a_quota_is_skipped() -> None:

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from healthcheck.judge.fleetjudge import judge_fleet
 from healthcheck.judge.judge import judge
 from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import Origin, Result, Status
 from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
-from tests.healthcheck.checks.verdicts import RULES, _facts, findings_of, verdict
+from tests.healthcheck.checks.verdicts import RULES, _facts, cohort, findings_of, said, told, verdict
 from tests.healthcheck.machine import DIGEST, IMAGE_ID
 
 NO_DAEMON = Capture(Outcome.DONE, exit=1, stderr="Cannot connect to the Docker daemon at "
@@ -29,8 +28,7 @@ SETTINGS = ("docker-storage-driver", "docker-cgroup-driver", "docker-gpu-runtime
 
 
 def of(rule: str, **info: Any) -> tuple[Status, str]:
-    result = verdict(rule, machine.recording(docker_info=machine.docker(**info)))
-    return result.status, findings_of(result) or result.reason
+    return said(rule, machine.recording(docker_info=machine.docker(**info)))
 
 
 @pytest.mark.parametrize(("rule", "info", "words"), [
@@ -80,8 +78,7 @@ SILENT = (replace(HUNG, seconds=10.0), Capture(Outcome.DONE, exit=1, stderr=LATE
 @pytest.mark.parametrize("capture", SILENT)
 def test_a_daemon_that_hangs_is_one_fault_whoever_times_out_first(capture: Capture) -> None:
     seen = machine.recording(docker_info=capture)
-    result = verdict("docker-hangs", seen)
-    assert (result.status, findings_of(result)) == (
+    assert told("docker-hangs", seen) == (
         Status.FAIL, "docker: no answer in time to docker info, expected an answer from the daemon")
     for rule in (*SETTINGS, "docker-answers"):
         unknown = verdict(rule, seen, docker=True)
@@ -192,8 +189,7 @@ def test_a_node_without_gpus_needs_no_way_for_them() -> None:
 def daemon(keys: dict[str, Any], *runtimes: str, **info: Any) -> tuple[Status, str]:
     config = machine.container_config(**{DAEMON: {
         "keys": keys, "programs": [[name, f"/usr/bin/{name}", True] for name in runtimes]}})
-    result = verdict("docker-config", machine.recording(docker_info=machine.docker(**info), container_config=config))
-    return result.status, findings_of(result) or result.reason
+    return said("docker-config", machine.recording(docker_info=machine.docker(**info), container_config=config))
 
 
 @pytest.mark.parametrize(("keys", "runtimes", "words"), [
@@ -258,8 +254,7 @@ def test_the_file_system_that_holds_the_data_root_has_room(root: str, root_free:
                                                            words: str) -> None:
     seen = machine.recording(docker_info=machine.docker(DockerRootDir=root),
                              filesystem_mounts=mounts(root_free, raid_free))
-    result = verdict("docker-disk", seen)
-    assert (result.status, findings_of(result)) == (Status.FAIL if words else Status.PASS, words)
+    assert told("docker-disk", seen) == (Status.FAIL if words else Status.PASS, words)
 
 
 def test_a_data_root_on_what_could_not_be_measured_is_unknown() -> None:
@@ -326,12 +321,8 @@ def test_a_list_of_images_that_is_not_whole_accuses_nobody_of_what_is_missing(
 # The fleet
 
 def fleet(rule: str, **captures: tuple[Capture, ...]) -> list[tuple[Status, str]]:
-    chosen = replace(RULES[rule], left_out="")
     (name, each), = captures.items()
-    cohort = {f"gpu{n:03d}": NodeFacts(_facts(chosen, machine.recording(f"gpu{n:03d}", **{name: capture})))
-              for n, capture in enumerate(each, 1)}
-    return [(result.status, findings_of(result) or result.reason)
-            for result in judge_fleet(chosen, cohort).values()]
+    return cohort(rule, *(machine.recording(f"gpu{n:03d}", **{name: capture}) for n, capture in enumerate(each, 1)))
 
 
 def test_the_node_with_another_version_of_docker_is_named() -> None:

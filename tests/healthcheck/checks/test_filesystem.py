@@ -114,8 +114,7 @@ def test_an_automount_point_is_mounted_also_while_nobody_asks_for_it() -> None:
 
 
 def test_without_fstab_only_what_the_rule_names_is_expected() -> None:
-    result = verdict("filesystem-expected", plan(None))
-    assert result.status is Status.SKIPPED
+    assert verdict("filesystem-expected", plan(None)).status is Status.SKIPPED
     assert (findings_of(verdict("filesystem-expected",
                                 plan(None, "23 22 0:21 / /proc rw,nosuid - proc proc rw\n"))) == "/: not "
             "mounted, expected mounted, as the rule says")

@@ -17,6 +17,8 @@ from tests.healthcheck.checks.verdicts import (
     findings_of,
     gpus,
     ids,
+    said,
+    told,
     verdict,
 )
 
@@ -87,14 +89,12 @@ def among_peers(raw: Raw, rule: str) -> Raw:
 
 @pytest.mark.parametrize(("rule", "raw"), PASSING)
 def test_a_gpu_at_its_limit_passes(rule: str, raw: Raw) -> None:
-    result = verdict(rule, gpus(among_peers(raw, rule), ALL))
-    assert (result.status, findings_of(result)) == (Status.PASS, "")
+    assert told(rule, gpus(among_peers(raw, rule), ALL)) == (Status.PASS, "")
 
 
 @pytest.mark.parametrize(("rule", "raw", "words"), FAILING)
 def test_a_gpu_beyond_it_is_named_and_no_other(rule: str, raw: Raw, words: str) -> None:
-    result = verdict(rule, gpus(among_peers(raw, rule)))
-    assert (result.status, findings_of(result)) == (Status.FAIL, words)
+    assert told(rule, gpus(among_peers(raw, rule))) == (Status.FAIL, words)
 
 
 @pytest.mark.parametrize(("rule", "key"), RESTS_ON.items())
@@ -120,9 +120,8 @@ def test_every_rule_of_the_file_is_in_every_table() -> None:
 
 def storm(before: object, now: object, seconds: float) -> tuple[Status, str]:
     """What is said of GPU 3, whose corrected errors grew so in the time."""
-    result = verdict("gpu-ecc-corrected-rate", after(gpus({"ecc_corrected": now}), seconds),
-                     gpus({"ecc_corrected": before}))
-    return result.status, findings_of(result) or result.reason
+    return said("gpu-ecc-corrected-rate", after(gpus({"ecc_corrected": now}), seconds),
+                gpus({"ecc_corrected": before}))
 
 
 @pytest.mark.parametrize(("before", "now", "seconds", "status"), [
@@ -193,9 +192,8 @@ def test_rows_remapped_for_corrected_errors_do_not_count_as_uncorrectable_ones_n
 
 def test_a_gpu_that_says_nothing_of_ecc_has_not_passed() -> None:
     """A table that shows N/A for ECC is no healthy GPU: the SKU has it."""
-    result = verdict("gpu-ecc-enabled", gpus({"ecc_mode": NOT_SUPPORTED}))
-    assert (result.status, findings_of(result)) == (Status.FAIL,
-                                                    "ECC enabled of GPU 3: not supported, expected supported")
+    assert told("gpu-ecc-enabled", gpus({"ecc_mode": NOT_SUPPORTED})) == (
+        Status.FAIL, "ECC enabled of GPU 3: not supported, expected supported")
     assert verdict("gpu-ecc-uncorrected", gpus({"ecc_uncorrected": NOT_SUPPORTED},
                                                ALL)).status is Status.SKIPPED
 

@@ -14,6 +14,8 @@ from tests.healthcheck.checks.verdicts import (
     findings_of,
     gpus,
     ids,
+    said,
+    told,
     verdict,
 )
 
@@ -44,14 +46,12 @@ RESTS_ON = {"gpu-pcie-generation": "pcie_generation_max", "gpu-pcie-width": "pci
 
 @pytest.mark.parametrize(("rule", "raw"), PASSING)
 def test_a_gpu_at_its_limit_passes(rule: str, raw: Raw) -> None:
-    result = verdict(rule, gpus(raw, ALL))
-    assert (result.status, findings_of(result)) == (Status.PASS, "")
+    assert told(rule, gpus(raw, ALL)) == (Status.PASS, "")
 
 
 @pytest.mark.parametrize(("rule", "raw", "words"), FAILING)
 def test_a_gpu_beyond_it_is_named_and_no_other(rule: str, raw: Raw, words: str) -> None:
-    result = verdict(rule, gpus(raw))
-    assert (result.status, findings_of(result)) == (Status.FAIL, words)
+    assert told(rule, gpus(raw)) == (Status.FAIL, words)
 
 
 @pytest.mark.parametrize(("rule", "key"), [
@@ -87,9 +87,8 @@ def test_every_rule_of_the_file_is_in_every_table() -> None:
 
 def replayed(before: object, now: object, seconds: float, **link: int) -> tuple[Status, str]:
     """What is said of GPU 3, whose link replayed so often in the time."""
-    result = verdict("gpu-pcie-replays", after(gpus({"pcie_replays": now, **link}), seconds),
-                     gpus({"pcie_replays": before, **link}))
-    return result.status, findings_of(result) or result.reason
+    return said("gpu-pcie-replays", after(gpus({"pcie_replays": now, **link}), seconds),
+                gpus({"pcie_replays": before, **link}))
 
 
 @pytest.mark.parametrize(("generation", "width", "most"), [

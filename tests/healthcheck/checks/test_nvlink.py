@@ -19,6 +19,7 @@ from tests.healthcheck.checks.verdicts import (
     after,
     findings_of,
     ids,
+    told,
     verdict,
 )
 
@@ -51,8 +52,7 @@ def linked(change: Change | None = None, like: list[Any] = HOPPER,
 
 
 def judged(rule: str, now: Recording, **numbers: Any) -> tuple[Status, str]:
-    result = verdict(rule, now, **numbers)
-    return result.status, findings_of(result)
+    return told(rule, now, **numbers)
 
 
 # Links that are there, up and fast

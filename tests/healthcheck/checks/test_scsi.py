@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.facts.scsi import counter, state
+from healthcheck.facts.parsing import hexadecimal
+from healthcheck.facts.scsi import state
 from healthcheck.model.outcome import Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from tests.healthcheck import machine
-from tests.healthcheck.checks.verdicts import findings_of, verdict
+from tests.healthcheck.checks.verdicts import told, verdict
 
 SDB = "sdb (INTEL SSDSC2KG480G8)"
 STATE, TIMEOUTS, ERRORS = "disk-scsi-state", "disk-scsi-timeouts", "disk-scsi-errors-growing"
@@ -57,8 +58,7 @@ def disks(**changes: str | FileCapture | None) -> Recording:
      f"{SDB}: 100 of 100 commands failed since the earlier snapshot, expected at most 10%"),
 ])
 def test_a_disk_at_its_limit_passes_and_one_beyond_it_is_named(rule: str, now: Recording, words: str) -> None:
-    result = verdict(rule, now, disks())
-    assert (result.status, findings_of(result)) == (Status.FAIL if words else Status.PASS, words)
+    assert told(rule, now, disks()) == (Status.FAIL if words else Status.PASS, words)
 
 
 def test_a_medium_that_comes_and_goes_is_nobodys_disk() -> None:
@@ -122,7 +122,7 @@ def test_disks_that_could_not_be_listed_or_captured_are_unknown(rule: str) -> No
 
 @given(st.text(max_size=30))
 def test_no_text_upsets_a_parser(text: str) -> None:
-    for parse in (state, counter):
+    for parse in (state, hexadecimal):
         try:
             assert parse(text) == (text if parse is state else int(text, 16))
         except ValueError:

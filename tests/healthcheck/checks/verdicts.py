@@ -59,6 +59,18 @@ def verdict(
     return judge(chosen, snapshot, replace(known, numbers={**known.numbers, **numbers}))
 
 
+def told(rule: str, now: Recording, earlier: Recording | None = None, **more: Any) -> tuple[Status, str]:
+    """The status of `verdict` and its findings."""
+    result = verdict(rule, now, earlier, **more)
+    return result.status, findings_of(result)
+
+
+def said(rule: str, now: Recording, earlier: Recording | None = None, **more: Any) -> tuple[Status, str]:
+    """The status of `verdict`, and its findings or else its reason."""
+    result = verdict(rule, now, earlier, **more)
+    return result.status, findings_of(result) or result.reason
+
+
 def cohort(rule: str, *seen: Recording) -> list[tuple[Status, str]]:
     """What the fleet rule, enabled, says of each of these nodes among each other: status, and findings or
     else reason."""

@@ -1,3 +1,7 @@
+"""What tests of the collector share."""
+
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

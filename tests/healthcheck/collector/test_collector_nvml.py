@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from healthcheck.collector import program
 from healthcheck.collector.onnode import nvml as collector_nvml
 from healthcheck.facts.gpu import NVML
-from healthcheck.facts.nvml_output import READINGS
+from healthcheck.facts.gpureadings import READINGS
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
 from inventory.errors import MusterError

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from healthcheck.facts import gpu, gpu_process, nvlink, nvml_output
+from healthcheck.facts import gpu, gpu_process, gpureadings, nvlink, nvml_output
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.nvml_output import READINGS
+from healthcheck.facts.gpureadings import READINGS
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading
 from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
@@ -88,14 +88,14 @@ def test_an_answer_is_read_whatever_its_lines_end_with_and_parsed_once(
 
 
 def test_a_recording_of_an_older_reader_is_judged_as_it_was_and_one_reading_that_is_missing_is_unmeasured() -> None:
-    newer = nvml_output._NEWER
+    newer = gpureadings._NEWER
     (first, *_) = usual(1).text.splitlines()[1:]
     line = {key: value for key, value in json.loads(first).items() if key not in newer}
     fields = {field: key for field, (key, _, _) in READINGS.items()}
-    old = nvml_output.gpu_fields(line, "NVML")
+    old = gpureadings.gpu_fields(line, "NVML")
     assert {fields[field] for field, value in old.items() if value is UNSUPPORTED} == newer | {
         key for key, value in line.items() if value == {"na": True}}
     assert not [field for field, value in old.items() if isinstance(value, Unmeasured)]
-    mixed = nvml_output.gpu_fields({**line, "fabric_summary": {"ok": "healthy"}}, "NVML")
+    mixed = gpureadings.gpu_fields({**line, "fabric_summary": {"ok": "healthy"}}, "NVML")
     assert {fields[field] for field, value in mixed.items() if isinstance(value, Unmeasured)} == newer - {
         "fabric_summary"}

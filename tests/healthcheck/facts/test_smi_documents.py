@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from healthcheck.facts import smi_values
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.gpu import Gpu
-from healthcheck.facts.nvml_output import READINGS
+from healthcheck.facts.gpureadings import READINGS
 from healthcheck.facts.smi_values import NOT_PRINTED
 from healthcheck.facts.values import UNSUPPORTED, Fact, NotMeasured, Unmeasured, reading, readings
 from healthcheck.judge.judge import judge

@@ -26,7 +26,7 @@ from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.report.document import node
 from healthcheck.report.table import Heading, render
 from healthcheck.ruleset import sku as skus
-from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.sweep import saved
 from healthcheck.sweep.assess import Assessment
 from healthcheck.sweep.skulearn import as_yaml, differences, propose
@@ -407,6 +407,13 @@ def test_a_machine_is_taken_for_the_one_sku_that_it_fits(shows: dict[str, Any], 
 
 # muster sku learn
 
+def with_sku(folder: Path, text: str) -> Ruleset:
+    """The packaged rules with this SKU, "ours"."""
+    (folder / "sku").mkdir()
+    (folder / "sku" / "ours.yaml").write_text(text)
+    return load_ruleset([packaged(), folder])
+
+
 def proposal_of(*recordings: Recording) -> dict[str, Any]:
     text = as_yaml(propose(recordings, RULES), "ours", "a test")
     document: dict[str, Any] = yaml.safe_load(text)
@@ -446,9 +453,7 @@ def test_imex_is_proposed_where_nodes_share_a_cluster_and_not_where_each_has_its
 
 def test_a_proposal_loads_and_a_healthy_node_is_well_under_it(tmp_path: Path) -> None:
     snapshots = nodes(4)
-    (tmp_path / "sku").mkdir()
-    (tmp_path / "sku" / "ours.yaml").write_text(as_yaml(propose(snapshots, RULES), "ours", "a test"))
-    rules = load_ruleset([packaged(), tmp_path])
+    rules = with_sku(tmp_path, as_yaml(propose(snapshots, RULES), "ours", "a test"))
     assert [plan.rail for plan in rules.skus["ours"].ports.values()] == list(range(8))
     assessment = Assessment([Node(name="n0", sku="ours")], rules)
     assessment.add(snapshots[0])
@@ -474,9 +479,7 @@ def test_a_dead_fabric_manager_of_hgx_b200_is_not_learned_from_and_is_found_by_w
     proposal = propose(nodes(3, **b200), RULES)
     assert proposal.parent is not None and proposal.parent.name == "hgx-b200"
     assert "fabric_manager" not in proposal.differs
-    (tmp_path / "sku").mkdir()
-    (tmp_path / "sku" / "ours.yaml").write_text(as_yaml(proposal, "ours", "a test"))
-    assessment = Assessment([Node(name="n0", sku="ours")], load_ruleset([packaged(), tmp_path]))
+    assessment = Assessment([Node(name="n0", sku="ours")], with_sku(tmp_path, as_yaml(proposal, "ours", "a test")))
     assessment.add(dead[0])
     assert results(assessment.finish().reports[0])["nvlink-fabric-manager"].status is Status.FAIL
 
@@ -555,9 +558,7 @@ def test_what_was_not_measured_stays_as_the_nearest_sku_has_it_and_is_named(tmp_
     unmeasured = {"nvlink_count", "nvlink_gigabytes", "power_limit_watts", "fabric"}
     assert set(proposal.inherited) == unmeasured and not unmeasured & set(proposal_of(*snapshots)["numbers"])
     assert not [line for line in differences(proposal) if line.partition(":")[0] in unmeasured]
-    (tmp_path / "sku").mkdir()
-    (tmp_path / "sku" / "ours.yaml").write_text(as_yaml(proposal, "ours", "a test"))
-    learned = load_ruleset([packaged(), tmp_path]).skus["ours"]
+    learned = with_sku(tmp_path, as_yaml(proposal, "ours", "a test")).skus["ours"]
     assert [learned.numbers[name] for name in sorted(unmeasured)] == [True, 18, 26.5, 700]
     save(tmp_path / "monday", snapshots)
     done = muster("sku", "learn", "--from-save", "monday", home=tmp_path)
@@ -647,9 +648,7 @@ def test_skus_are_listed_with_what_they_are(tmp_path: Path) -> None:
 def test_ports_that_a_sku_counts_may_not_be_gone_whatever_it_inherits(
     numbers: str, status: Status, tmp_path: Path,
 ) -> None:
-    (tmp_path / "sku").mkdir()
-    (tmp_path / "sku" / "ours.yaml").write_text(f"sku: ours\ninherit: single-gpu\nnumbers: {{{numbers}}}\n")
-    rules = load_ruleset([packaged(), tmp_path])
+    rules = with_sku(tmp_path, f"sku: ours\ninherit: single-gpu\nnumbers: {{{numbers}}}\n")
     gone = machine.recording(gpu_nvml=machine.nvml(1), gpu_pci=pci("2330", 1, 0), port_sysfs=Capture(Outcome.DONE))
     assessment = Assessment([Node(name="gpu001", sku="ours")], rules)
     assessment.add(gone)

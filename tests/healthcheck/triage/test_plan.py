@@ -272,7 +272,7 @@ def test_a_held_node_with_only_silenced_problems_is_withheld_and_no_step_is_take
 def test_a_node_that_came_anew_while_it_was_held_is_held_again_though_what_is_left_is_silenced() -> None:
     anew = Anew(at(-5), "lost", Isolation.EVICT)
     hidden = SilencedHistory((problem("gpu-count", node="n1"),))
-    was = {"anew": anew, "looks": looks(-3, -1), "verdict": OpenVerdict(1, "lost", Isolation.NONE, at(-6))}
+    was = {"anew": anew, "snapshots": looks(-3, -1), "verdict": OpenVerdict(1, "lost", Isolation.NONE, at(-6))}
     made = plan(past("n1", hidden=hidden, **was))
     assert acts(made) == [("isolate", "n1")] and "only silenced problems are left" in made.steps[0].why
     assert acts(plan(past("n1", **was))) == []

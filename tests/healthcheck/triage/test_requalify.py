@@ -27,7 +27,7 @@ OVER = problem("gpu-count", began=-9, ended=-3)
 
 
 def node(**more: Any) -> NodeHistory:
-    return NodeHistory("n1", **{"over": (OVER,), "cordons": (held(-8),), "looks": looks(-3, -1), **more})
+    return NodeHistory("n1", **{"over": (OVER,), "cordons": (held(-8),), "snapshots": looks(-3, -1), **more})
 
 
 def test_two_clean_looks_since_the_fault_was_over_return_a_node() -> None:
@@ -38,20 +38,20 @@ def test_two_clean_looks_since_the_fault_was_over_return_a_node() -> None:
 
 
 @pytest.mark.parametrize("more", [
-    {"looks": ()},
-    {"looks": looks(-1)},                                            # one is not two
+    {"snapshots": ()},
+    {"snapshots": looks(-1)},                                            # one is not two
     # the first is from before the fault was over
-    {"looks": looks(-4, -1)},
-    {"looks": (*looks(-3, -2), *looks(-1, state="unhealthy"))},      # the newest is not clean
-    {"looks": (*looks(-3, state="unknown"), *looks(-1))},            # not measured is not proof
-    {"looks": (*looks(-3, state="degraded"), *looks(-1))},
+    {"snapshots": looks(-4, -1)},
+    {"snapshots": (*looks(-3, -2), *looks(-1, state="unhealthy"))},      # the newest is not clean
+    {"snapshots": (*looks(-3, state="unknown"), *looks(-1))},            # not measured is not proof
+    {"snapshots": (*looks(-3, state="degraded"), *looks(-1))},
     {"boots": (at(-40), at(-2))},                                    # rebooted since the first of them
     {"repaired": (repaired(-2),)},
     {"cordons": (held(-2),)},
     # a component failed, and was exchanged since the first of them
     {"left": at(-2)},
     # one of them is of a clock that was wrong
-    {"looks": looks(-1, 30)},
+    {"snapshots": looks(-1, 30)},
     # failing now, though in too few sweeps to isolate it
     {"problems": (problem("port-state", "mlx5_0", began=-0.5, sweeps=1),)},
     {"problems": (problem("gpu-ecc", "", status="unknown", began=-0.5, sweeps=1),)},
@@ -62,7 +62,7 @@ def test_two_clean_looks_since_the_fault_was_over_return_a_node() -> None:
     {"in_service": False, "lifecycle": "maintenance"},
     {"away": "RMA 3 is open: fan"},
     # long ago
-    {"over": (problem("gpu-count", began=-60, ended=-50),), "looks": looks(-30, -26),
+    {"over": (problem("gpu-count", began=-60, ended=-50),), "snapshots": looks(-30, -26),
      "cordons": (held(-55),)},
 ])
 def test_a_node_that_has_not_shown_that_it_is_well_stays_held_and_is_told_why(more: dict[str, Any]) -> None:
@@ -179,7 +179,7 @@ def test_what_failed_is_what_failed_since_our_first_cordon_whatever_a_person_cor
 PORT = problem("port-state", "mlx5_0", began=-6, ended=-5)
 IN_INCIDENT: dict[str, Any] = {"cordons": (held(-8),),
                                "verdict": OpenVerdict(1, "incident", Isolation.NO_NEW_JOBS, at(-8), 1),
-                               "looks": (), "over": (PORT,),
+                               "snapshots": (), "over": (PORT,),
                                "shared": (IncidentMembership(1, frozenset({symptom(PORT)}), at(-9), at(-4)),),
                                "state": "healthy", "seen": at(-1)}
 
@@ -256,7 +256,7 @@ FAN = problem("fan", severity="warning")
     (SilencedHistory(over=tuple(problem("port-state", "mlx5_0", began=-hour, ended=-hour + 0.5)
                                 for hour in (7, 6, 5))), {}, "port of mlx5_0: it came 3 times in 24 h"),
     # a warning, under which no look is clean
-    (SilencedHistory((FAN,)), {"looks": looks(-3, -1, state="degraded")}, "fan since 2027-01-15T07:00Z"),
+    (SilencedHistory((FAN,)), {"snapshots": looks(-3, -1, state="degraded")}, "fan since 2027-01-15T07:00Z"),
 ])
 def test_no_node_is_given_back_because_what_is_left_is_silenced(
     hidden: SilencedHistory, more: dict[str, Any], said: str,
