@@ -175,4 +175,4 @@ def test_the_values_of_the_simulation_are_those_that_sweeps_leave_in_a_real_stor
             assert sorted(map(told, value.over), key=str) == sorted(map(told, real.over), key=str), tick
             assert value.boots[1:] == real.boots[1:] and value.left == real.left, tick
             # The simulation's looks measure everything.
-            assert [(look.time, look.state) for look in value.looks] == [(look.time, look.state) for look in real.looks], tick
+            assert [(look.time, look.state) for look in value.snapshots] == [(look.time, look.state) for look in real.snapshots], tick

@@ -41,21 +41,19 @@ _HEAD = (
     "# What healthy nodes say in their kernel log, as `muster baseline learn` saw it. "
     "What is proposed is not accepted yet:\n"
     "# `muster baseline review FILE` shows it, `muster baseline approve FILE` moves it.\n")
-# The backslash, and all characters that a terminal, YAML or the direction of text on a screen acts on.
-_UNSAFE = re.compile(
-    r"[^\x20-\x5b\x5d-\x7e\xa0-\u200a\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
-    r"\U00010000-\U0010ffff]")
-_ESCAPED = re.compile(r"\\(\\|x[0-9a-f]{2}|u[0-9a-f]{4})?")
+_ESCAPED = re.compile(r"\\(\\|x[0-9a-f]{2}|u[0-9a-f]{4}|U000[0-9a-f]{5}|U0010[0-9a-f]{4})?")
 
 
 def escaped(text: str) -> str:
     """Any text as printable characters; `unescaped` reverses it."""
-    return _UNSAFE.sub(lambda match: _escape(match[0]), text)
+    return "".join([one if one != "\\" and one.isprintable() else _escape(one) for one in text])
 
 
 def _escape(sign: str) -> str:
     code = ord(sign)
-    return "\\\\" if sign == "\\" else f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    if sign == "\\":
+        return "\\\\"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def unescaped(text: str) -> str:
@@ -66,7 +64,7 @@ def unescaped(text: str) -> str:
 def _unescape(match: re.Match[str]) -> str:
     if not match[1]:
         raise ValueError(f"a backslash that begins no escape, at character {match.start() + 1}: "
-                         "expected \\\\, \\xNN or \\uNNNN")
+                         "expected \\\\, \\xNN, \\uNNNN or \\UNNNNNNNN")
     return "\\" if match[1] == "\\" else chr(int(match[1][1:], 16))
 
 

@@ -159,7 +159,7 @@ def _shown(one: Promise, repair: Repair) -> Iterator[str]:
     shown = row(node, None, verdict, NOW, 3600.0)
     if (shown.repair, shown.owner) != (repair.value, one.owner.value):
         yield f"nodes: {shown.repair}, by {shown.owner}"
-    lines = "\n".join(plan_text(plan, 1, 1, NOW, ",".join))
+    lines = "\n".join(plan_text(plan, 1, 1, NOW))
     if repair is not Repair.WATCH and f"{repair.value}, by {one.owner.value}" not in lines:
         yield f"triage's text: {lines}"
     written = markdown(ticket(verdict, node, (), (), None))
