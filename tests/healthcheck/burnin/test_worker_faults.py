@@ -86,7 +86,7 @@ def test_what_goes_wrong_between_two_checks_is_wrong_at_the_next_and_from_then_o
     bed: Bed,
 ) -> None:
     bed.plant("alters", when="entry", what="own", at=0.5, iteration=7)
-    came = bed.nodes.task("allreduce", SEATS, bytes=65536, iterations=100, checks=0, check_share=0.001)
+    came = bed.nodes.task("allreduce", SEATS, bytes=65536, iterations=100, checks=0, check_share=1e-6)
     # whole rows of 32
     assert {report["figures"]["verified"] for report in came.reports.values()} == {128}
     assert all([each["check"].partition("place, ")[2] for each in report["wrong"]] == ["32 in a row"]
