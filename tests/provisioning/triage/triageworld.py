@@ -247,7 +247,7 @@ class Machine:
             self.settled, self.changed = None, order
         self.seen |= found
         if bringup and (len(rules) == len(RULES) or not self.reached):
-            self.snapshots.append(Seen(order, time, against))
+            self.looks.append(Seen(order, time, against))
 
     def lately(self, now: float, hours: float) -> set[str]:
         """What was seriously wrong with it in the last hours."""
