@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import median_low
 from types import MappingProxyType
 from typing import Any
@@ -121,27 +122,26 @@ def _docker(facts: Facts) -> bool | None:
 
 
 def _common(field: str, read: Callable[[Any], Any] = lambda value: value, *,
-          without: Any = None) -> Callable[[Facts], Any]:
+            without: Any = None) -> Callable[[Facts], Any]:
     """What all GPUs have in common; `without` stands for one that does not support it, and for no GPUs."""
+    return partial(_in_common, field, read, without)
 
-    def learner(facts: Facts) -> Any:
-        gpus = _plain(facts.get("gpus"))
-        if gpus == ():
-            return without
-        found = {_value(gpu, field, read, without) for gpu in gpus or ()}
-        return found.pop() if len(found) == 1 else None
 
-    return learner
+def _in_common(field: str, read: Callable[[Any], Any], without: Any, facts: Facts) -> Any:
+    gpus = _plain(facts.get("gpus"))
+    if gpus == ():
+        return without
+    found = {_value(gpu, field, read, without) for gpu in gpus or ()}
+    return found.pop() if len(found) == 1 else None
 
 
 def _most(field: str, read: Callable[[Any], Any] = lambda value: value) -> Callable[[Facts], Any]:
     """What more than half of the node's GPUs show, so that one odd board does not hide the others' value."""
+    return partial(_shown_by_most, field, read)
 
-    def learner(facts: Facts) -> Any:
-        gpus = _plain(facts.get("gpus")) or ()
-        return _majority([_value(gpu, field, read, None) for gpu in gpus])
 
-    return learner
+def _shown_by_most(field: str, read: Callable[[Any], Any], facts: Facts) -> Any:
+    return _majority([_value(gpu, field, read, None) for gpu in _plain(facts.get("gpus")) or ()])
 
 
 def _value(gpu: Any, field: str, read: Callable[[Any], Any], without: Any) -> Any:
@@ -152,8 +152,9 @@ def _value(gpu: Any, field: str, read: Callable[[Any], Any], without: Any) -> An
 
 
 def _majority(values: Sequence[Any]) -> Any:
-    value, number = Counter(values).most_common(1)[0] if values else (None, 0)
-    return value if 2 * number > len(values) else None
+    counts = Counter(values)
+    value = max(counts, key=counts.__getitem__, default=None)
+    return value if 2 * counts[value] > len(values) else None
 
 
 def _nvlink_count(facts: Facts) -> Any:
@@ -369,8 +370,7 @@ def closest(learned: Mapping[str, Any], known: Mapping[str, Sku]) -> str | None:
     fits = [sku for sku in fits if not sku.ports] or fits
     fits = [sku for sku in fits if device is None or sku.numbers.get("gpu_device") in (None, device)]
     fits = [sku for sku in fits if device is not None and sku.numbers.get("gpu_device") == device] or fits
-    most = max(map(_says, fits), default=0)
-    fits = [sku for sku in fits if not read or _says(sku) == most]
+    fits = [sku for sku in fits if not read or _says(sku) == max(map(_says, fits))]
     return fits[0].name if len(fits) == 1 else None
 
 
@@ -398,8 +398,8 @@ def provisional(seen: Sequence[Mapping[str, Any]], empty: Sequence[Mapping[str, 
         if name in MEASURED:
             numbers[name] = median_low(counts.elements())
             continue
-        value, number = counts.most_common(1)[0]
-        if 2 * number <= total:
+        value = max(counts, key=counts.__getitem__)
+        if 2 * counts[value] <= total:
             unknown[name] = (
                 f"no SKU is named for this node, and the {total} measured nodes agree on no {name}")
         else:

@@ -13,6 +13,7 @@ from healthcheck.ruleset.skulimits import limited, read_limits
 from inventory.errors import Mark, RulesError
 from inventory.located import parse_yaml
 from inventory.model import NO_LIMITS, Node, StageLimits
+from inventory.ncclenv import FROM_INVENTORY
 
 MARK = Mark("sku.yaml", 7, 1)
 BASE = BurninEnv("large", (("NCCL_ALGO", "Ring"),), False)
@@ -27,8 +28,12 @@ def test_settings_for_burn_in_are_laid_over_those_of_the_sku_above() -> None:
     assert read_burnin({}, MARK, BASE) == BASE
     assert read_burnin({"profile": "small", "nvls": True, "env": {"NCCL_PROTO": "LL"}}, MARK, BASE) == BurninEnv(
         "small", (("NCCL_ALGO", "Ring"), ("NCCL_PROTO", "LL")), True)
-    # Settings that an inventory may not give, a SKU may.
-    assert read_burnin({"env": {"NCCL_NVLS_ENABLE": "0"}}, MARK, BASE).env[-1] == ("NCCL_NVLS_ENABLE", "0")
+
+
+def test_what_loads_code_or_names_a_file_is_the_inventorys_alone() -> None:
+    for name in sorted(FROM_INVENTORY):
+        with pytest.raises(RulesError, match=f"burnin: env: {name} loads code, or reads or writes a file"):
+            read_burnin({"env": {name: "1"}}, MARK, BASE)
 
 
 @pytest.mark.parametrize(("value", "line", "words"), [
