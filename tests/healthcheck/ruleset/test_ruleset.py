@@ -246,3 +246,11 @@ def test_a_number_that_one_file_gives_to_two_skus_is_reported_there(tmp_path: Pa
     (tmp_path / "sku/b.yaml").write_text("sku: b\ninherit: a\n")
     with pytest.raises(RulesError, match=r"sku/a\.yaml:2:\d+: my_number: expected a whole number, got 'x' \(rule gpu-count takes it for expected\)"):
         load(tmp_path, "- id: gpu-count\n  with: {expected: $my_number}\n", over_packaged=True)
+
+
+def test_a_number_that_two_files_give_and_no_rule_can_take_is_the_rules_mistake(tmp_path: Path) -> None:
+    (tmp_path / "sku").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / f"sku/{name}.yaml").write_text(f"sku: {name}\nnumbers: {{my_number: x}}\n")
+    with pytest.raises(RulesError, match=r"site\.yaml:2:\d+: rule gpu-count: expected: expected a whole number, got \$my_number, which is 'x' in SKU a"):
+        load(tmp_path, "- id: gpu-count\n  with: {expected: $my_number}\n", over_packaged=True)
