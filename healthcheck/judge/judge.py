@@ -203,6 +203,7 @@ def _run(function: Callable[..., Iterable[Any]], check: Check, node: NodeFacts, 
     elif given.failed is not None:
         run = _check_failed(run or CheckRun(), check, given.failed)
     ended = judged = 0      # the latter with all that the check asked for
+    declined: list[str] = []
     for arguments in given.calls:
         recorded = len(refused)
         try:
@@ -218,14 +219,17 @@ def _run(function: Callable[..., Iterable[Any]], check: Check, node: NodeFacts, 
             if error not in refused:        # made elsewhere
                 refused.append(error)
         except NotJudged as error:
-            run = run or CheckRun()
-            if not run.findings and not refused:
-                run.skipped = clean(str(error))
-                return run
-            _add_once(run.caveats, clean(str(error)))    # what other subjects showed stands
+            _add_once(declined, clean(str(error)))
         except Exception as error:  # noqa: BLE001  (a defect of a check costs its rule only)
             if len(refused) == recorded:
                 run = _check_failed(run or CheckRun(), check, error)
+    if declined:
+        run = run or CheckRun()
+        if not run.findings and not refused:
+            run.skipped = declined[0]
+            return run
+        for why in declined:        # what other subjects showed stands
+            _add_once(run.caveats, why)
     if refused:
         run = run or CheckRun()
         run.add_refused(refused, check.name)

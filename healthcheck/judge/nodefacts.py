@@ -64,7 +64,7 @@ class Selected:
 class Given(NamedTuple):
     """What checks of one signature are given on a node: for each subject the arguments of its call. `refused`
     are the readings that choosing subjects or arguments was refused, `lacking` is how many subjects lack an
-    argument for that, and `failed` is why there are no subjects."""
+    argument, and `failed` is a defect for which one does, or why there are no subjects."""
 
     calls: tuple[tuple[Any, ...], ...]
     lacking: int = 0
@@ -164,6 +164,8 @@ class NodeFacts:
                         calls.append((subject, *[of(subject) for of in beside]))
                     except Refusal:
                         continue        # `refused` holds it
+                    except Exception as error:  # noqa: BLE001  (a defect of one subject hides no other)
+                        failed = error
             except Exception as error:  # noqa: BLE001  (a defect of a fact costs its rules only)
                 calls, subjects, failed = [], (), error
         for one in refused:

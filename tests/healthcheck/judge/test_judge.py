@@ -296,6 +296,44 @@ def test_a_subject_with_nothing_to_go_by_hides_no_fault_and_no_refusal_of_those_
     assert judged(rule(declines_cold), (DARK, COLD)).status is Status.UNKNOWN
 
 
+def test_a_subject_to_which_a_check_does_not_apply_hides_no_fault_of_those_after_it() -> None:
+    def declines_cold(thing: Thing) -> Iterator[Finding]:
+        if thing.heat < 50:
+            raise NotJudged("it is cold")
+        yield Finding(thing.heat, 50)
+
+    for order in ((COLD, HOT), (HOT, COLD), (COLD, HOT, COLD)):
+        result = judged(rule(declines_cold), order)
+        assert (result.status, [one.subject for one in result.findings], result.reason) == (Status.FAIL, ["thing 1"], "it is cold")
+    assert judged(rule(declines_cold), (COLD, DARK)).status is Status.UNKNOWN
+    assert judged(rule(declines_cold), (COLD, COLD)).reason == "it is cold"
+
+
+def test_a_defect_of_one_subject_in_what_stands_beside_it_hides_no_fault_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Odd(Fact):
+        """A thing whose identity cannot be computed where it is heavy."""
+
+        name: str
+        weight: int
+
+        @property
+        def identity(self) -> tuple[Any, ...]:
+            return (self.name if self.weight < 9 else [],)
+
+    monkeypatch.setitem(MEMBERS, "odd", "odds")
+
+    def of_hot(odd: Odd, thing: Thing) -> Iterator[Finding]:
+        if thing.heat > 50:
+            yield Finding(thing.heat, 50)
+
+    for odds in ((Odd("thing 0", 9), Odd("thing 1", 1)), (Odd("thing 1", 1), Odd("thing 0", 9))):
+        result = judged(rule(of_hot), (COLD, HOT), odds=odds)
+        assert (result.status, [one.subject for one in result.findings]) == (Status.FAIL, ["thing 1"])
+        assert "the check failed: TypeError" in result.reason
+    only = judged(rule(of_hot), (COLD, HOT), odds=(Odd("thing 0", 9), Odd("thing 0", 1)))
+    assert (only.status, only.origin) == (Status.UNKNOWN, Origin.MUSTER)
+
+
 def test_a_rule_left_out_is_skipped_and_visible() -> None:
     result = judged(rule(hot, left_out="left out by --skip"), (HOT,))
     assert (result.status, result.reason) == (Status.SKIPPED, "left out by --skip")
