@@ -51,7 +51,8 @@ SUBJECTS = {
     # What makes results of facts, and what it is told to judge by.
     "judge": ("healthcheck/judge/*.py", ("healthcheck/judge/test_*.py", "healthcheck/sweep/test_gpuless.py",
                                          "healthcheck/sweep/test_left_out_report.py", "healthcheck/sweep/test_narrowed.py")),
-    "ruleset": ("healthcheck/ruleset/*.py", ("healthcheck/ruleset/test_*.py", "healthcheck/judge/test_judge.py")),
+    "ruleset": ("healthcheck/ruleset/*.py", ("healthcheck/ruleset/test_*.py", "healthcheck/judge/test_judge.py", "healthcheck/judge/test_trends.py",
+                                                 "healthcheck/judge/test_fleetjudge.py")),
     "lease": ("provisioning/lease/*.py", tuple(f"provisioning/lease/test_{name}.py" for name in (
         "giveway", "lease", "lease_outcomes", "under_a_lease"))),
 }
