@@ -152,7 +152,7 @@ class Captures:
         except Unread:
             return CapturedFiles({})
 
-    def said(self, probe: Probe, path: str) -> str:
+    def whole_text(self, probe: Probe, path: str) -> str:
         """The text of a file that was read in whole, whatever became of the others; empty without one."""
         capture = self._captures.get(probe.id)
         entry = capture.files.get(path) if capture is not None else None

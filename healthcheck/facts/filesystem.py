@@ -10,7 +10,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.parsing import said
+from healthcheck.facts.parsing import nonempty
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, changed
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -245,4 +245,4 @@ def lustre(captures: Captures) -> Lustre:
 
 
 def _joined(text: str) -> str:
-    return "; ".join(line.strip() for line in said(text).splitlines() if line.strip())
+    return "; ".join(line.strip() for line in nonempty(text).splitlines() if line.strip())

@@ -21,7 +21,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI, uevent
-from healthcheck.facts.parsing import matched, natural, pcie_lanes, pcie_speed, said
+from healthcheck.facts.parsing import matched, natural, nonempty, pcie_lanes, pcie_speed
 from healthcheck.facts.pci import PASSED_ON
 from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, card, device_id, is_lag, pci_of, slot
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, first_unread, partial_if
@@ -107,7 +107,7 @@ def hcas(captures: Captures) -> Any:
     files = captures.files(HCA)
     names = {path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/")
              and path != BASE}
-    users = {folder: [files.read(path, said) for path in files if path.startswith(f"{folder}/")]
+    users = {folder: [files.read(path, nonempty) for path in files if path.startswith(f"{folder}/")]
              for folder in (_VERBS, _MAD)}
     try:
         vpd: CapturedFiles | Unmeasured = captures.files(VPD)
@@ -122,7 +122,7 @@ def _hca(files: CapturedFiles, vpd: CapturedFiles | Unmeasured, name: str,
     at = f"{BASE}/{name}"
     pci = files.read(f"{at}/device/uevent", slot)
     kind = files.read(f"{at}/device/uevent", device_id)
-    board: Any = files.optional(f"{at}/board_id", said)
+    board: Any = files.optional(f"{at}/board_id", nonempty)
     made: Any = vpd if isinstance(vpd, Unmeasured) else vpd.optional(f"{at}/device/vpd", _labels)
     part: Any
     serial: Any

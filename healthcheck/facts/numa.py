@@ -8,7 +8,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.cpu import cpu_list
-from healthcheck.facts.parsing import matched, said
+from healthcheck.facts.parsing import matched, nonempty
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 
@@ -88,7 +88,7 @@ def numa_nodes(captures: Captures) -> tuple[NumaNode, ...]:
 def affinity(captures: Captures) -> Any:
     """The nodes of the devices that move a job's data; Partial where one device's cannot be read."""
     files = captures.files(DEVICES)
-    nodes = files.read(f"{BASE}/online", lambda text: len(cpu_list(said(text))))
+    nodes = files.read(f"{BASE}/online", lambda text: len(cpu_list(nonempty(text))))
     found: list[tuple[str, Any]] = []
     for path in files:
         if match := _DEVICE.fullmatch(path):

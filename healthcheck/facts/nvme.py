@@ -227,7 +227,7 @@ def has_sensor(captures: Captures, device: str) -> bool:
 
 def over_network(captures: Captures, device: str) -> bool:
     """Whether the kernel says that this controller is reached over a network (NVMe-oF)."""
-    return captures.said(NVME, f"{BASE}/{device}/transport") not in ("", "pcie")
+    return captures.whole_text(NVME, f"{BASE}/{device}/transport") not in ("", "pcie")
 
 
 def _on_pci(captures: Captures) -> Any:

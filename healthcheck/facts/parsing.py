@@ -40,7 +40,7 @@ def formed(pattern: str) -> Callable[[str], str]:
     return lambda text: matched(form, text)[0]
 
 
-def said(text: str) -> str:
+def nonempty(text: str) -> str:
     """The text itself: the kernel prints no empty one for what it has."""
     if not text:
         raise ValueError(text)
@@ -58,7 +58,7 @@ def line(text: str) -> str:
     """The text, which must be one line, and not empty."""
     if "\n" in text:
         raise ValueError(text)
-    return said(text)
+    return nonempty(text)
 
 
 def flag(text: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.parsing import hexadecimal, matched, natural, said, searched, whole
+from healthcheck.facts.parsing import hexadecimal, matched, natural, nonempty, searched, whole
 from healthcheck.facts.values import UNSUPPORTED, Fact, first_unread, partial_if, readable
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
@@ -184,7 +184,7 @@ def _port(files: CapturedFiles, device_name: str, number: int) -> Port:
     at = f"{BASE}/{device_name}/ports/{number}"
     pci = pci_of(files, device_name)
     device = files.read(f"{BASE}/{device_name}/device/uevent", device_id)
-    layer = files.read(f"{at}/link_layer", said)
+    layer = files.read(f"{at}/link_layer", nonempty)
     rate = f"{at}/rate"
     return Port(
         name=f"{device_name}/{number} ({pci})" if isinstance(pci, str) else f"{device_name}/{number}",
@@ -202,7 +202,7 @@ def _port(files: CapturedFiles, device_name: str, number: int) -> Port:
         sm_lid=files.read(f"{at}/sm_lid", hexadecimal),
         gids=_gids(files, f"{at}/gids"),
         keys=_table(files, f"{at}/pkeys", hexadecimal),
-        board=files.optional(f"{BASE}/{device_name}/board_id", said),
+        board=files.optional(f"{BASE}/{device_name}/board_id", nonempty),
         virtual=files.has(f"{BASE}/{device_name}/device/physfn/uevent"),
     )
 

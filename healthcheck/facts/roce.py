@@ -17,7 +17,7 @@ from typing import Any
 from healthcheck.facts import port as ports_of
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles, DeviceOutput
-from healthcheck.facts.parsing import said, whole
+from healthcheck.facts.parsing import nonempty, whole
 from healthcheck.facts.port import BASE, SYSFS, Port, gid
 from healthcheck.facts.values import (
     UNSUPPORTED,
@@ -158,7 +158,7 @@ def _routable(files: CapturedFiles, at: str) -> Any:
         return UNSUPPORTED
     unread = None
     for entry in range(last + 1):
-        kind = files.read(f"{at}/gid_attrs/types/{entry}", said)
+        kind = files.read(f"{at}/gid_attrs/types/{entry}", nonempty)
         if isinstance(kind, Unmeasured):
             unread = unread if kind.reason.endswith("(EINVAL)") else kind
             continue

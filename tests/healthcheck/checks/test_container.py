@@ -12,7 +12,7 @@ from healthcheck.model.outcome import Result, Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome
 from tests.healthcheck import machine
 from tests.healthcheck.checks.test_docker import HUNG, NO_CLIENT, NO_DAEMON
-from tests.healthcheck.checks.verdicts import findings_of, told, verdict
+from tests.healthcheck.checks.verdicts import findings_of, status_findings, verdict
 
 OF_PS = ("container-dead", "container-restarting", "container-unhealthy", "container-stopped",
          "container-left-over")
@@ -23,7 +23,7 @@ def ps(*rows: dict[str, Any]) -> Capture:
 
 
 def of(rule: str, *rows: dict[str, Any]) -> tuple[Status, str]:
-    return told(rule, machine.recording(docker_ps=ps(*rows)))
+    return status_findings(rule, machine.recording(docker_ps=ps(*rows)))
 
 
 @pytest.mark.parametrize(("rule", "state", "status", "words"), [
@@ -92,7 +92,7 @@ def test_a_container_that_is_young_at_both_looks_is_started_again_and_again(
 ) -> None:
     snapshots = [machine.recording(docker_ps=ps(machine.container("job", status=status, image="img:1")))
                  for status in (now, before)]
-    assert told("container-restarts-again", *snapshots) == (Status.FAIL if words else Status.PASS, words)
+    assert status_findings("container-restarts-again", *snapshots) == (Status.FAIL if words else Status.PASS, words)
 
 
 def test_a_container_that_is_new_or_ended_is_not_compared() -> None:
@@ -186,7 +186,7 @@ def gave(text: str, exit_status: int = 0, stderr: str = "") -> Capture:
      Status.UNKNOWN, ""),
 ])
 def test_nvidias_library_finds_every_gpu(capture: Capture, status: Status, words: str) -> None:
-    assert told("container-gpus", machine.recording("gpu001", container_cli=capture)) == (status, words)
+    assert status_findings("container-gpus", machine.recording("gpu001", container_cli=capture)) == (status, words)
 
 
 # containerd, pyxis
@@ -264,7 +264,7 @@ def conditions(runtime: object, network: object) -> Capture:
      (Capture(Outcome.MISSING), Status.SKIPPED, "")])
 def test_a_runtime_tells_a_kubelet_that_it_is_ready(capture: Capture, status: Status, words: str) -> None:
     seen = machine.recording(containerd_cri=capture, containerd_version=gave(CTR), **USED)
-    assert told("containerd-ready", seen) == (status, words)
+    assert status_findings("containerd-ready", seen) == (status, words)
 
 
 def test_a_cri_that_hangs_with_its_containerd_is_no_second_fault() -> None:

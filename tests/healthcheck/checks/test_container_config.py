@@ -15,7 +15,7 @@ from healthcheck.model.outcome import Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome
 from tests.healthcheck import machine
 from tests.healthcheck.checks.test_docker import HUNG
-from tests.healthcheck.checks.verdicts import cohort, findings_of, told, verdict
+from tests.healthcheck.checks.verdicts import cohort, findings_of, status_findings, verdict
 from tests.tries import tries
 
 ETC, RUN = "/etc/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml"
@@ -219,4 +219,4 @@ LISTED = "TASK    PID      STATUS    \nt1      0        UNKNOWN\nt2      17462  
     (machine.recording(containerd_tasks=HUNG), Status.UNKNOWN, ""),
 ])
 def test_a_shim_that_does_not_answer_containerd_is_named(recording: Any, status: Status, words: str) -> None:
-    assert told("container-shim-hangs", recording) == (status, words)
+    assert status_findings("container-shim-hangs", recording) == (status, words)

@@ -10,7 +10,7 @@ from healthcheck.facts.container_run import CHECK_IMAGE, RUN
 from healthcheck.model.outcome import Status
 from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
-from tests.healthcheck.checks.verdicts import RULES, ids, said
+from tests.healthcheck.checks.verdicts import RULES, ids, status_words
 
 GPUS, RDMA = "container-all-gpus", "container-all-rdma"
 FILES = (*(f"/dev/nvidia{n}" for n in range(8)), "/dev/nvidia-uvm",
@@ -43,7 +43,7 @@ def printed(text: str, exit_status: int = 0, stderr: str = "") -> Capture:
 
 
 def judged(rule: str, capture: Capture) -> tuple[Status, str]:
-    return said(rule, machine.recording("gpu001", container_run=capture))
+    return status_words(rule, machine.recording("gpu001", container_run=capture))
 
 
 @pytest.mark.parametrize("how", [HOW, "docker --device nvidia.com/gpu=all", "nerdctl --gpus all",

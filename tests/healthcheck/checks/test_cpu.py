@@ -16,7 +16,7 @@ from healthcheck.model.recording import Outcome
 from tests import packagedrules
 from tests.healthcheck import machine
 from tests.healthcheck.checks.changed import files, spoilt
-from tests.healthcheck.checks.verdicts import cohort, ids, told, verdict
+from tests.healthcheck.checks.verdicts import cohort, ids, status_findings, verdict
 
 NUMBERS = {"cpu_count": 224, "numa_nodes": 2}
 GRACE = {
@@ -171,13 +171,13 @@ LACKING = [("cpu-governor", "cpu.governor", ("policy0/scaling_governor", "policy
 
 @pytest.mark.parametrize(("rule", "probe", "texts"), PASSING)
 def test_a_node_at_its_limit_passes(rule: str, probe: str, texts: dict[str, str]) -> None:
-    assert told(rule, files(probe, texts), **NUMBERS) == (Status.PASS, "")
+    assert status_findings(rule, files(probe, texts), **NUMBERS) == (Status.PASS, "")
 
 
 @pytest.mark.parametrize(("rule", "probe", "texts", "words"), FAILING)
 def test_a_node_beyond_it_is_told_what_is_wrong(rule: str, probe: str, texts: dict[str, str],
                                                 words: str) -> None:
-    assert told(rule, files(probe, texts), **NUMBERS) == (Status.FAIL, words)
+    assert status_findings(rule, files(probe, texts), **NUMBERS) == (Status.FAIL, words)
 
 
 @pytest.mark.parametrize(("rule", "probe", "path"), RESTS_ON)
@@ -207,7 +207,7 @@ def test_a_package_is_accused_of_what_it_was_throttled_since_the_last_look(
 ) -> None:
     """Package 1 had been throttled 7 times by then."""
     now = files("cpu.throttle", {"cpu60/thermal_throttle/package_throttle_count": f"{count}\n"})
-    assert told("cpu-throttled", now, machine.recording()) == (status, words)
+    assert status_findings("cpu-throttled", now, machine.recording()) == (status, words)
 
 
 @pytest.mark.parametrize(("path", "rule"), [
@@ -254,7 +254,7 @@ CORES = "thermal_throttle/core_throttle_count"
     ({f"cpu61/{CORES}": "1\n"}, Status.UNKNOWN, ""),
 ])
 def test_cores_that_were_throttled_alone_are_named(counts: dict[str, str], status: Status, words: str) -> None:
-    assert told("cpu-core-throttled", files("cpu.cores", counts), machine.recording()) == (status, words)
+    assert status_findings("cpu-core-throttled", files("cpu.cores", counts), machine.recording()) == (status, words)
 
 
 def test_where_the_whole_package_was_throttled_its_cores_are_not_another_fault() -> None:
@@ -367,7 +367,7 @@ def test_a_control_group_that_its_quota_stops_is_named(
 ) -> None:
     texts = {f"/sys/fs/cgroup/{path}" if path.startswith(("system", "user")) else path: text
              for path, text in now.items()}
-    assert told("cpu-quota", files("cpu.quota", texts), machine.recording()) == (status, words)
+    assert status_findings("cpu-quota", files("cpu.quota", texts), machine.recording()) == (status, words)
 
 
 def test_a_node_on_which_no_group_has_a_quota_is_skipped() -> None:

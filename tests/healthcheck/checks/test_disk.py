@@ -13,7 +13,7 @@ from healthcheck.checks.growth import HOUR
 from healthcheck.model.outcome import Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from tests.healthcheck import machine, raid
-from tests.healthcheck.checks.verdicts import after, findings_of, ids, told, verdict
+from tests.healthcheck.checks.verdicts import after, findings_of, ids, status_findings, verdict
 
 NAME = "nvme3 (SAMSUNG MZWLJ3T8HBLS-00007)"
 
@@ -266,12 +266,12 @@ OWN = {"disk-smart-life-now", "disk-multipath-lost"}
 
 @pytest.mark.parametrize(("rule", "recording"), PASSING)
 def test_a_disk_at_its_limit_passes(rule: str, recording: Recording) -> None:
-    assert told(rule, recording) == (Status.PASS, "")
+    assert status_findings(rule, recording) == (Status.PASS, "")
 
 
 @pytest.mark.parametrize(("rule", "recording", "words"), FAILING)
 def test_a_disk_beyond_it_is_named_and_no_other(rule: str, recording: Recording, words: str) -> None:
-    assert told(rule, recording) == (Status.FAIL, words)
+    assert status_findings(rule, recording) == (Status.FAIL, words)
 
 
 @pytest.mark.parametrize(("rule", "device", "line"), LINES)

@@ -13,7 +13,15 @@ from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import Origin, Result, Status
 from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
-from tests.healthcheck.checks.verdicts import RULES, _facts, cohort, findings_of, said, told, verdict
+from tests.healthcheck.checks.verdicts import (
+    RULES,
+    _facts,
+    cohort,
+    findings_of,
+    status_findings,
+    status_words,
+    verdict,
+)
 from tests.healthcheck.machine import DIGEST, IMAGE_ID
 
 NO_DAEMON = Capture(Outcome.DONE, exit=1, stderr="Cannot connect to the Docker daemon at "
@@ -28,7 +36,7 @@ SETTINGS = ("docker-storage-driver", "docker-cgroup-driver", "docker-gpu-runtime
 
 
 def of(rule: str, **info: Any) -> tuple[Status, str]:
-    return said(rule, machine.recording(docker_info=machine.docker(**info)))
+    return status_words(rule, machine.recording(docker_info=machine.docker(**info)))
 
 
 @pytest.mark.parametrize(("rule", "info", "words"), [
@@ -78,7 +86,7 @@ SILENT = (replace(HUNG, seconds=10.0), Capture(Outcome.DONE, exit=1, stderr=LATE
 @pytest.mark.parametrize("capture", SILENT)
 def test_a_daemon_that_hangs_is_one_fault_whoever_times_out_first(capture: Capture) -> None:
     seen = machine.recording(docker_info=capture)
-    assert told("docker-hangs", seen) == (
+    assert status_findings("docker-hangs", seen) == (
         Status.FAIL, "docker: no answer in time to docker info, expected an answer from the daemon")
     for rule in (*SETTINGS, "docker-answers"):
         unknown = verdict(rule, seen, docker=True)
@@ -189,7 +197,7 @@ def test_a_node_without_gpus_needs_no_way_for_them() -> None:
 def daemon(keys: dict[str, Any], *runtimes: str, **info: Any) -> tuple[Status, str]:
     config = machine.container_config(**{DAEMON: {
         "keys": keys, "programs": [[name, f"/usr/bin/{name}", True] for name in runtimes]}})
-    return said("docker-config", machine.recording(docker_info=machine.docker(**info), container_config=config))
+    return status_words("docker-config", machine.recording(docker_info=machine.docker(**info), container_config=config))
 
 
 @pytest.mark.parametrize(("keys", "runtimes", "words"), [
@@ -254,7 +262,7 @@ def test_the_file_system_that_holds_the_data_root_has_room(root: str, root_free:
                                                            words: str) -> None:
     seen = machine.recording(docker_info=machine.docker(DockerRootDir=root),
                              filesystem_mounts=mounts(root_free, raid_free))
-    assert told("docker-disk", seen) == (Status.FAIL if words else Status.PASS, words)
+    assert status_findings("docker-disk", seen) == (Status.FAIL if words else Status.PASS, words)
 
 
 def test_a_data_root_on_what_could_not_be_measured_is_unknown() -> None:

@@ -24,7 +24,7 @@ from tests.healthcheck.checks.verdicts import (
     findings_of,
     gpus,
     ids,
-    told,
+    status_findings,
     verdict,
 )
 
@@ -65,7 +65,7 @@ RESTS_ON = {
 
 @pytest.mark.parametrize(("rule", "raw"), PASSING)
 def test_a_gpu_at_its_limit_passes(rule: str, raw: Raw) -> None:
-    assert told(rule, gpus(raw)) == (Status.PASS, "")
+    assert status_findings(rule, gpus(raw)) == (Status.PASS, "")
 
 
 @pytest.mark.parametrize(("rule", "raw", "words"), FAILING)

@@ -17,8 +17,8 @@ from tests.healthcheck.checks.verdicts import (
     findings_of,
     gpus,
     ids,
-    said,
-    told,
+    status_findings,
+    status_words,
     verdict,
 )
 
@@ -89,12 +89,12 @@ def among_peers(raw: Raw, rule: str) -> Raw:
 
 @pytest.mark.parametrize(("rule", "raw"), PASSING)
 def test_a_gpu_at_its_limit_passes(rule: str, raw: Raw) -> None:
-    assert told(rule, gpus(among_peers(raw, rule), ALL)) == (Status.PASS, "")
+    assert status_findings(rule, gpus(among_peers(raw, rule), ALL)) == (Status.PASS, "")
 
 
 @pytest.mark.parametrize(("rule", "raw", "words"), FAILING)
 def test_a_gpu_beyond_it_is_named_and_no_other(rule: str, raw: Raw, words: str) -> None:
-    assert told(rule, gpus(among_peers(raw, rule))) == (Status.FAIL, words)
+    assert status_findings(rule, gpus(among_peers(raw, rule))) == (Status.FAIL, words)
 
 
 @pytest.mark.parametrize(("rule", "key"), RESTS_ON.items())
@@ -120,7 +120,7 @@ def test_every_rule_of_the_file_is_in_every_table() -> None:
 
 def storm(before: object, now: object, seconds: float) -> tuple[Status, str]:
     """What is said of GPU 3, whose corrected errors grew so in the time."""
-    return said("gpu-ecc-corrected-rate", after(gpus({"ecc_corrected": now}), seconds),
+    return status_words("gpu-ecc-corrected-rate", after(gpus({"ecc_corrected": now}), seconds),
                 gpus({"ecc_corrected": before}))
 
 
@@ -192,7 +192,7 @@ def test_rows_remapped_for_corrected_errors_do_not_count_as_uncorrectable_ones_n
 
 def test_a_gpu_that_says_nothing_of_ecc_has_not_passed() -> None:
     """A table that shows N/A for ECC is no healthy GPU: the SKU has it."""
-    assert told("gpu-ecc-enabled", gpus({"ecc_mode": NOT_SUPPORTED})) == (
+    assert status_findings("gpu-ecc-enabled", gpus({"ecc_mode": NOT_SUPPORTED})) == (
         Status.FAIL, "ECC enabled of GPU 3: not supported, expected supported")
     assert verdict("gpu-ecc-uncorrected", gpus({"ecc_uncorrected": NOT_SUPPORTED},
                                                ALL)).status is Status.SKIPPED

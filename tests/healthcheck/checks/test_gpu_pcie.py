@@ -14,8 +14,8 @@ from tests.healthcheck.checks.verdicts import (
     findings_of,
     gpus,
     ids,
-    said,
-    told,
+    status_findings,
+    status_words,
     verdict,
 )
 
@@ -46,12 +46,12 @@ RESTS_ON = {"gpu-pcie-generation": "pcie_generation_max", "gpu-pcie-width": "pci
 
 @pytest.mark.parametrize(("rule", "raw"), PASSING)
 def test_a_gpu_at_its_limit_passes(rule: str, raw: Raw) -> None:
-    assert told(rule, gpus(raw, ALL)) == (Status.PASS, "")
+    assert status_findings(rule, gpus(raw, ALL)) == (Status.PASS, "")
 
 
 @pytest.mark.parametrize(("rule", "raw", "words"), FAILING)
 def test_a_gpu_beyond_it_is_named_and_no_other(rule: str, raw: Raw, words: str) -> None:
-    assert told(rule, gpus(raw)) == (Status.FAIL, words)
+    assert status_findings(rule, gpus(raw)) == (Status.FAIL, words)
 
 
 @pytest.mark.parametrize(("rule", "key"), [
@@ -87,7 +87,7 @@ def test_every_rule_of_the_file_is_in_every_table() -> None:
 
 def replayed(before: object, now: object, seconds: float, **link: int) -> tuple[Status, str]:
     """What is said of GPU 3, whose link replayed so often in the time."""
-    return said("gpu-pcie-replays", after(gpus({"pcie_replays": now, **link}), seconds),
+    return status_words("gpu-pcie-replays", after(gpus({"pcie_replays": now, **link}), seconds),
                 gpus({"pcie_replays": before, **link}))
 
 

@@ -16,8 +16,8 @@ from tests.healthcheck.checks.verdicts import (
     findings_of,
     gpus,
     ids,
-    said,
-    told,
+    status_findings,
+    status_words,
     verdict,
 )
 
@@ -119,12 +119,12 @@ TRENDS = {
 
 @pytest.mark.parametrize(("rule", "raw"), PASSING)
 def test_a_gpu_at_its_limit_passes(rule: str, raw: Raw) -> None:
-    assert told(rule, gpus(raw, ALL), **NUMBERS.get(rule, {})) == (Status.PASS, "")
+    assert status_findings(rule, gpus(raw, ALL), **NUMBERS.get(rule, {})) == (Status.PASS, "")
 
 
 @pytest.mark.parametrize(("rule", "raw", "words"), FAILING)
 def test_a_gpu_beyond_it_is_named_and_no_other(rule: str, raw: Raw, words: str) -> None:
-    assert told(rule, gpus(raw), **NUMBERS.get(rule, {})) == (Status.FAIL, words)
+    assert status_findings(rule, gpus(raw), **NUMBERS.get(rule, {})) == (Status.FAIL, words)
 
 
 @pytest.mark.parametrize(("rule", "key", "raw"), [(rule, key, raw) for rule, (key, raw) in RESTS_ON.items()])
@@ -229,7 +229,7 @@ def test_a_limit_that_was_not_read_is_not_held_against_a_default() -> None:
 def slowed(rule: str, before: object, now: object, seconds: float, reasons: int = 0) -> tuple[Status, str]:
     """What is said of GPU 3, which was slowed for so many nanoseconds by the rule's counter."""
     counter, _ = TRENDS[rule]
-    return said(rule, after(gpus({counter: now, "clock_reasons": reasons}), seconds), gpus({counter: before}))
+    return status_words(rule, after(gpus({counter: now, "clock_reasons": reasons}), seconds), gpus({counter: before}))
 
 
 @pytest.mark.parametrize("rule", TRENDS)

@@ -10,7 +10,7 @@ import pytest
 
 from healthcheck.model.outcome import Status
 from tests.healthcheck import machine
-from tests.healthcheck.checks.verdicts import ERROR, NOT_SUPPORTED, RULES, gpus, ids, said, verdict
+from tests.healthcheck.checks.verdicts import ERROR, NOT_SUPPORTED, RULES, gpus, ids, status_words, verdict
 
 MIB = 2**20
 
@@ -22,7 +22,7 @@ def loaded(rule: str, rows: Any, mib: float = 0, **readings: Any) -> tuple[Statu
     line = gpus({"processes": processes, "memory_used_bytes": int(mib * MIB),
                  **readings}).captures["gpu.nvml"].text.splitlines()[4]
     capture = replace(machine.nvml(), text="\n".join([*others[:4], line, *others[5:]]) + "\n")
-    return said(rule, machine.recording(gpu_nvml=capture))
+    return status_words(rule, machine.recording(gpu_nvml=capture))
 
 
 RUNNING = [[4711, "S", "python3"]]

@@ -15,7 +15,7 @@ from healthcheck.model.outcome import Status
 from healthcheck.model.recording import Outcome, Recording
 from tests.healthcheck import machine
 from tests.healthcheck.checks.changed import files, spoilt
-from tests.healthcheck.checks.verdicts import ALL, after, findings_of, gpus, ids, told, verdict
+from tests.healthcheck.checks.verdicts import ALL, after, findings_of, gpus, ids, status_findings, verdict
 
 KIB = 2113000000
 MIB_PAGES = 2048
@@ -76,12 +76,12 @@ FAILING = [
 
 @pytest.mark.parametrize(("rule", "recording"), PASSING)
 def test_a_node_at_its_limit_passes(rule: str, recording: Recording) -> None:
-    assert told(rule, recording) == (Status.PASS, "")
+    assert status_findings(rule, recording) == (Status.PASS, "")
 
 
 @pytest.mark.parametrize(("rule", "recording", "words"), FAILING)
 def test_a_node_beyond_it_is_told_what_is_wrong(rule: str, recording: Recording, words: str) -> None:
-    assert told(rule, recording) == (Status.FAIL, words)
+    assert status_findings(rule, recording) == (Status.FAIL, words)
 
 
 @pytest.mark.parametrize(("rule", "recording"), [
@@ -135,7 +135,7 @@ def test_a_dimm_is_accused_of_what_it_corrected_since_the_last_look(
 ) -> None:
     """DIMM P1-DIMMA1 had corrected 3 errors by then."""
     now = files("memory.edac", {"dimm0/dimm_ce_count": f"{count}\n", "mc0/ce_count": f"{count}\n"})
-    assert told("memory-ecc-corrected", after(now, seconds), machine.recording()) == (status, words)
+    assert status_findings("memory-ecc-corrected", after(now, seconds), machine.recording()) == (status, words)
 
 
 def test_without_dimms_the_controller_is_accused() -> None:
@@ -256,7 +256,7 @@ def numa(**available: int) -> Recording:
     (numa(node0=5_000_000, node1=5_000_000, node2=900_000_000), ""),
 ])
 def test_a_numa_node_that_is_full_beside_an_empty_one_is_named(recording: Recording, words: str) -> None:
-    assert told("numa-free", recording) == (Status.FAIL if words else Status.PASS, words)
+    assert status_findings("numa-free", recording) == (Status.FAIL if words else Status.PASS, words)
 
 
 @pytest.mark.parametrize(("rule", "recording"), [

@@ -11,7 +11,7 @@ import pytest
 from healthcheck.model.outcome import Severity, Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from tests.healthcheck import machine, network
-from tests.healthcheck.checks.verdicts import RULES, after, cohort, ids, said, verdict
+from tests.healthcheck.checks.verdicts import RULES, after, cohort, ids, status_words, verdict
 from tests.healthcheck.network import EINVAL, ethtool, hwmon, link, mlxlink, netdev, roce, statistics
 
 DENIED = FileCapture(Outcome.DENIED)
@@ -91,7 +91,7 @@ NO_LINK = {"operstate": "down\n", "speed": EINVAL, "duplex": EINVAL}
     ("bond-lacp", ether(""), SKIPPED, "not supported: lacp of bonds"),
 ])
 def test_an_ethernet_fault_is_named(rule: str, now: Recording, status: Status, words: str) -> None:
-    assert said(rule, now) == (status, words)
+    assert status_words(rule, now) == (status, words)
 
 
 # ---- Ethernet, two looks
@@ -122,14 +122,14 @@ def row(packets: int = 1000, errors: int = 0, drops: int = 0, frame: int = 0,
 ])
 def test_what_grew_between_two_looks_is_judged_by_its_rate(rule: str, now: Recording, status: Status,
                                                            words: str) -> None:
-    assert said(rule, after(now, 100), ether()) == (status, words)
+    assert status_words(rule, after(now, 100), ether()) == (status, words)
 
 
 def test_a_new_interface_has_no_rate_yet() -> None:
     earlier = network.netdev()
     fewer = machine.recording(netdev_sysfs=network.capture(
         {path: entry for path, entry in earlier.files.items() if "/eno3/" not in path}))
-    assert said("netdev-errors", after(ether(), 100),
+    assert status_words("netdev-errors", after(ether(), 100),
                  fewer) == (UNKNOWN, "eno3 (0000:0c:00.0): the earlier snapshot has no such netdev")
 
 
@@ -157,7 +157,7 @@ def test_virtual_functions_and_interfaces_of_containers_are_not_judged() -> None
         changed = network.interface(name, "0000:0d:00.1", **{**NO_LINK, **more})
         files |= network.capture(changed).files
     now = machine.recording(netdev_sysfs=network.capture(files))
-    assert said("netdev-link", now) == (PASS, "")
+    assert status_words("netdev-link", now) == (PASS, "")
 
 
 # ---- Ethernet, the fleet
@@ -235,7 +235,7 @@ PORT = "mlx5_3/1 (0000:43:00.0)"
      f"{PORT}: MTU 1500, expected MTU 4200, as 7 of the node's 8 such ports"),
 ])
 def test_a_roce_fault_is_named(rule: str, now: Recording, status: Status, words: str) -> None:
-    assert said(rule, now) == (status, words)
+    assert status_words(rule, now) == (status, words)
 
 
 @pytest.mark.parametrize(("rule", "changes", "status", "words"), [
@@ -255,12 +255,12 @@ def test_a_roce_fault_is_named(rule: str, now: Recording, status: Status, words:
 def test_losses_and_congestion_are_judged_by_their_rate(rule: str, changes: dict[str, int], status: Status,
                                                         words: str) -> None:
     now = converged(**{f"mlx5_3.{name}": f"{value}\n" for name, value in changes.items()})
-    assert said(rule, after(now, 100), converged()) == (status, words)
+    assert status_words(rule, after(now, 100), converged()) == (status, words)
 
 
 def test_congestion_that_meets_all_ports_alike_accuses_none() -> None:
     now = converged(**{f"mlx5_{n}.rp_cnp_handled": f"{1_000_000 + n}\n" for n in range(8)})
-    assert said("roce-cnp", after(now, 100), converged()) == (PASS, "")
+    assert status_words("roce-cnp", after(now, 100), converged()) == (PASS, "")
 
 
 def paused(**values: int) -> Recording:
@@ -279,7 +279,7 @@ def paused(**values: int) -> Recording:
 ])
 def test_pauses_are_judged_by_their_share_of_the_time(rule: str, values: dict[str, int], status: Status,
                                                       words: str) -> None:
-    assert said(rule, after(paused(**values), 100), paused()) == (status, words)
+    assert status_words(rule, after(paused(**values), 100), paused()) == (status, words)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_pauses_are_judged_by_their_share_of_the_time(rule: str, values: dict[st
       UNKNOWN, f"mlx5_0 rail0: {network.RDMA}/mlx5_0/device/net/rail0: the command's outcome is timeout")])
 def test_what_ethtool_does_not_say_is_no_pass(said_of: Capture, status: Status, words: str) -> None:
     now = machine.recording(roce_ethtool=said_of)
-    assert said("roce-pfc-storm", now, now) == (status, words)
+    assert status_words("roce-pfc-storm", now, now) == (status, words)
 
 
 # ---- Optics
@@ -361,7 +361,7 @@ def module(**changes: Any) -> str:
 ])
 def test_optics_are_judged_by_their_own_thresholds(rule: str, now: Recording, status: Status,
                                                    words: str) -> None:
-    assert said(rule, now) == (status, words)
+    assert status_words(rule, now) == (status, words)
 
 
 def test_what_costs_a_command_a_port_and_root_is_asked_for_by_bringup_alone() -> None:
@@ -457,10 +457,10 @@ def seen_by_ethtool(text: str = "", *, ports: dict[str, str] | None = None, whol
 def test_a_module_is_judged_by_ethtool_where_mlxlink_is_not_installed(
     rule: str, now: Recording, status: Status, words: str,
 ) -> None:
-    assert said(rule, now) == (status, words)
+    assert status_words(rule, now) == (status, words)
 
 
 def test_where_mlxlink_is_installed_its_word_is_taken() -> None:
     dark = network.modules(mlx5_3=f"exit 0\n{network.transceiver(Laser_rx_power_low_alarm_Channel_2='On')}")
-    assert said("optics-alarm", machine.recording(optics_mlxlink=mlxlink(),
+    assert status_words("optics-alarm", machine.recording(optics_mlxlink=mlxlink(),
                                                    optics_ethtool=dark)) == (PASS, "")

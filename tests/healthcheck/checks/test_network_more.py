@@ -20,7 +20,7 @@ from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.scrub import scrub
 from inventory.model import Node
 from tests.healthcheck import machine, network
-from tests.healthcheck.checks.verdicts import RULES, after, cohort, ids, said
+from tests.healthcheck.checks.verdicts import RULES, after, cohort, ids, status_words
 from tests.healthcheck.network import capture, ethtool, netdev, route, statistics
 
 PASS, FAIL, UNKNOWN, SKIPPED = Status.PASS, Status.FAIL, Status.UNKNOWN, Status.SKIPPED
@@ -58,45 +58,45 @@ def test_what_an_interface_dropped_or_repaired_is_judged_by_its_growth(
     rule: str, counter: str, most: int, beyond: int, words: str,
 ) -> None:
     earlier = counting()
-    assert said(rule, after(counting(**{counter: most}), 100), earlier) == (PASS, "")
-    assert said(rule, after(counting(**{counter: beyond}), 100), earlier) == (FAIL, f"mlx5_1 rail1: {words}")
+    assert status_words(rule, after(counting(**{counter: most}), 100), earlier) == (PASS, "")
+    assert status_words(rule, after(counting(**{counter: beyond}), 100), earlier) == (FAIL, f"mlx5_1 rail1: {words}")
     # Counters that stand high and do not grow are old news.
-    assert said(rule, after(counting(**{counter: beyond}), 100), counting(**{counter: beyond})) == (PASS, "")
+    assert status_words(rule, after(counting(**{counter: beyond}), 100), counting(**{counter: beyond})) == (PASS, "")
 
 
 def test_slower_links_have_the_limit_of_their_own_error_correction() -> None:
     slow = "100 Gb/sec (4X EDR)"
     errors, corrected = counting(slow, rx_pcs_symbol_err_phy=10), counting(slow, rx_corrected_bits_phy=51_000_000)
     # 1e13 bits: 1e-12 of them is 10, and 5e-6 is 5e7.
-    assert said("roce-symbol-errors", after(errors, 100), counting(slow))[0] is PASS
-    assert said("roce-symbol-errors", after(counting(slow, rx_pcs_symbol_err_phy=11), 100), counting(slow))[0] is FAIL
-    assert said("roce-corrected-bits", after(corrected, 100), counting(slow))[0] is FAIL
+    assert status_words("roce-symbol-errors", after(errors, 100), counting(slow))[0] is PASS
+    assert status_words("roce-symbol-errors", after(counting(slow, rx_pcs_symbol_err_phy=11), 100), counting(slow))[0] is FAIL
+    assert status_words("roce-corrected-bits", after(corrected, 100), counting(slow))[0] is FAIL
     unknown = machine.ports(**{"mlx5_1.rate": "fast\n"})
     lost = machine.recording(port_sysfs=unknown, roce_ethtool=after(errors, 0).captures["roce.ethtool"])
-    assert said("roce-symbol-errors", after(lost, 100), counting(slow))[0] is UNKNOWN
+    assert status_words("roce-symbol-errors", after(lost, 100), counting(slow))[0] is UNKNOWN
 
 
 @pytest.mark.parametrize("name", ["rx_discards_phy", "rx_total_discard_pkts", "rx_dropped.nic", "frames_rx_dropped"])
 def test_each_drivers_name_of_dropped_packets_is_known(name: str) -> None:
     now, earlier = (machine.recording(roce_ethtool=ethtool(rail0=f"NIC statistics:\n     {name}: {value}\n"))
                     for value in (50_000, 0))
-    assert said("roce-discards", after(now, 100), earlier)[0] is FAIL
+    assert status_words("roce-discards", after(now, 100), earlier)[0] is FAIL
 
 
 @pytest.mark.parametrize("rule", [line[0] for line in COUNTED])
 def test_an_interface_without_the_counter_is_skipped_and_one_that_was_not_asked_unknown(rule: str) -> None:
     bare = machine.recording(roce_ethtool=ethtool(rail0="NIC statistics:\n     rx_packets: 3\n"))
-    assert said(rule, after(bare, 100), bare)[0] is SKIPPED
+    assert status_words(rule, after(bare, 100), bare)[0] is SKIPPED
     hung = machine.recording(roce_ethtool=capture({f"{network.RDMA}/mlx5_0/device/net/rail0":
                                                    FileCapture(Outcome.TIMEOUT, "\n")}))
-    assert said(rule, after(hung, 100), counting())[0] is UNKNOWN
-    assert said(rule, machine.recording(roce_ethtool=Capture(Outcome.MISSING)), counting())[0] is SKIPPED
+    assert status_words(rule, after(hung, 100), counting())[0] is UNKNOWN
+    assert status_words(rule, machine.recording(roce_ethtool=Capture(Outcome.MISSING)), counting())[0] is SKIPPED
 
 
 def test_a_storm_that_ended_with_packets_dropped_is_told_once() -> None:
     both = counting(tx_pause_storm_warning_events=3, tx_pause_storm_error_events=1)
-    assert said("roce-pfc-storm-warning", after(both, 100), counting()) == (PASS, "")
-    assert said("roce-pfc-storm", after(both, 100), counting())[0] is FAIL
+    assert status_words("roce-pfc-storm-warning", after(both, 100), counting()) == (PASS, "")
+    assert status_words("roce-pfc-storm", after(both, 100), counting())[0] is FAIL
 
 
 # ---- teams, as teamd's state dump shows them
@@ -157,7 +157,7 @@ SILENT = {"runner": {"aggregator": {"id": 4, "selected": True}, "state": "defaul
      "eno2 (0000:0b:00.1): no link; since its driver was loaded it had one 2 times, expected a link"),
 ])
 def test_a_team_is_judged_as_a_bond(rule: str, now: Recording, status: Status, words: str) -> None:
-    assert said(rule, now) == (status, words)
+    assert status_words(rule, now) == (status, words)
 
 
 def test_a_node_whose_team_is_gone_or_has_another_runner_is_named_among_its_equals() -> None:
@@ -200,12 +200,12 @@ def test_a_clouds_interface_is_judged_by_its_name(kind: dict[str, str], word: st
         held = rows | {"eno3": f"1000 1000 {errors} 0 0 0 0 0 1000 1000 0 0 0 0 0 0"}
         return machine.recording(netdev_sysfs=netdev(rows=held, eno3=kind | more))
 
-    assert said("netdev-link", seen(operstate="down\n")) == (
+    assert status_words("netdev-link", seen(operstate="down\n")) == (
         FAIL, f"eno3 ({word}): no link; since its driver was loaded it had one 2 times, expected a link")
-    assert said("netdev-errors", after(seen(errors=300), 100), seen()) == (
+    assert status_words("netdev-errors", after(seen(errors=300), 100), seen()) == (
         FAIL, f"eno3 ({word}): rx_errors: 3.00 a second, expected at most 1 a second")
     for rule in ("netdev-link", "netdev-speed", "netdev-duplex", "netdev-mtu", "netdev-carrier-changes", "netdev-errors"):
-        assert said(rule, after(seen(), 100), seen())[0] is PASS
+        assert status_words(rule, after(seen(), 100), seen())[0] is PASS
     found = cohort("fleet-netdev-mtu", seen(), seen(), seen(mtu="9000\n"))
     assert found[2][0] is FAIL and f"eno3 ({word}): MTU 9000" in found[2][1]
     assert "as on 2 of 3 nodes at interface eno3" in found[2][1]

@@ -19,7 +19,7 @@ from tests.healthcheck.checks.verdicts import (
     after,
     findings_of,
     ids,
-    told,
+    status_findings,
     verdict,
 )
 
@@ -52,7 +52,7 @@ def linked(change: Change | None = None, like: list[Any] = HOPPER,
 
 
 def judged(rule: str, now: Recording, **numbers: Any) -> tuple[Status, str]:
-    return told(rule, now, **numbers)
+    return status_findings(rule, now, **numbers)
 
 
 # Links that are there, up and fast

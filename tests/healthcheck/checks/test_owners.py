@@ -17,7 +17,7 @@ from healthcheck.model.recording import Capture, Outcome, Recording
 from tests import packagedrules
 from tests.healthcheck import machine
 from tests.healthcheck.checks.changed import files
-from tests.healthcheck.checks.verdicts import RULES, findings_of, told, verdict
+from tests.healthcheck.checks.verdicts import RULES, findings_of, status_findings, verdict
 
 NOW = 9_000_025                     # the snapshot's time in clock ticks since boot
 OLD = NOW - 3600 * 100 * 5          # five hours ago
@@ -42,7 +42,7 @@ STEPD = [500, 1, 0, OLD, 0, STEP, V2]
 
 
 def judged(rule: str, *rows: list[int], **having: Any) -> tuple[Status, str]:
-    return told(rule, seen(*rows), having={**RULES[rule].parameters, **having})
+    return status_findings(rule, seen(*rows), having={**RULES[rule].parameters, **having})
 
 
 @pytest.mark.parametrize("group", [V2, V1, NAMED])
@@ -157,7 +157,7 @@ def test_huge_pages_in_use_that_no_process_has_mapped_are_named(total: int, free
     pages = files("host.memory", {f"{HUGE}-2048kB/nr_hugepages": f"{total}\n", f"{HUGE}-2048kB/free_hugepages": f"{free}\n"})
     recording = seen([600, 1, 0, OLD, mapped_kib, PYTHON, LOGIN])
     recording = machine.recording(host_memory=pages.captures["host.memory"], process_owners=recording.captures["process.owners"])
-    assert told("memory-hugepages-leaked", recording) == (Status.FAIL if words else Status.PASS, words)
+    assert status_findings("memory-hugepages-leaked", recording) == (Status.FAIL if words else Status.PASS, words)
 
 
 @pytest.mark.parametrize(("mapped_kib", "words"), [

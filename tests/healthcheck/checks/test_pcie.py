@@ -15,7 +15,7 @@ from healthcheck.model.outcome import Status
 from healthcheck.model.recording import Outcome, Recording
 from tests.healthcheck import machine
 from tests.healthcheck.checks.changed import files, spoilt
-from tests.healthcheck.checks.verdicts import after, findings_of, ids, told, verdict
+from tests.healthcheck.checks.verdicts import after, findings_of, ids, status_findings, verdict
 
 GPU, PORT = "nvidia/0000:1b:00.0", "pcieport/0000:1a:01.0"
 FATAL, NONFATAL, CORRECTABLE = "pcie-aer-fatal", "pcie-aer-nonfatal", "pcie-aer-correctable"
@@ -90,7 +90,7 @@ def test_where_nothing_counts_or_there_is_no_iommu_the_rule_is_skipped(rule: str
     ({"/iommu_group/type": "DMA\n"}, "nvidia 0000:1b:00.0 and 1 more: DMA, expected identity"),
 ])
 def test_an_iommu_that_translates_is_told(texts: dict[str, str], words: str) -> None:
-    assert told("pcie-iommu", files("pcie.iommu", texts)) == (Status.FAIL if words else Status.PASS, words)
+    assert status_findings("pcie-iommu", files("pcie.iommu", texts)) == (Status.FAIL if words else Status.PASS, words)
 
 
 def test_an_iommu_that_cannot_be_read_is_unknown() -> None:

@@ -19,7 +19,7 @@ from inventory.model import Node
 from tests.healthcheck import machine
 from tests.healthcheck.checks.ports import BASE as RDMA
 from tests.healthcheck.checks.ports import changed
-from tests.healthcheck.checks.verdicts import RULESET, findings_of, ids, told, verdict
+from tests.healthcheck.checks.verdicts import RULESET, findings_of, ids, status_findings, verdict
 
 ACS, PAYLOAD, READS, FLEET = "pcie-acs", "pcie-max-payload", "pcie-max-read-request", "fleet-pcie-config"
 RELAXED = "pcie-relaxed-ordering"
@@ -53,7 +53,7 @@ def device(devctl: str, driver: str = "mlx5_core", devcap: str = "00008022") -> 
     ({"p17:00.0": port(kind=5).partition("acs")[0]}, ""),
 ])
 def test_a_switch_that_sends_peers_to_the_root_complex_is_named(texts: dict[str, str], finding: str) -> None:
-    assert told(ACS, with_words(**texts)) == (Status.FAIL if finding else Status.PASS, finding)
+    assert status_findings(ACS, with_words(**texts)) == (Status.FAIL if finding else Status.PASS, finding)
 
 
 @pytest.mark.parametrize(("texts", "finding"), [
@@ -68,7 +68,7 @@ def test_a_switch_that_sends_peers_to_the_root_complex_is_named(texts: dict[str,
     ({"p17:00.0": None, "p18:00.0": device("512f")}, ""),          # what it hangs from is none of PCI Express
 ])
 def test_payloads_that_do_not_fit_the_port_above_are_told(texts: dict[str, str | None], finding: str) -> None:
-    assert told(PAYLOAD, with_words(**texts)) == (Status.FAIL if finding else Status.PASS, finding)
+    assert status_findings(PAYLOAD, with_words(**texts)) == (Status.FAIL if finding else Status.PASS, finding)
 
 
 @pytest.mark.parametrize(("devctl", "finding"), [

@@ -17,7 +17,7 @@ from healthcheck.model.outcome import Status
 from healthcheck.model.recording import Capture, Outcome, Recording
 from tests.healthcheck import machine
 from tests.healthcheck.checks.changed import files
-from tests.healthcheck.checks.verdicts import after, findings_of, ids, told, verdict
+from tests.healthcheck.checks.verdicts import after, findings_of, ids, status_findings, verdict
 
 PYTHON: list[Any] = [31337, "D", 5000, 77, "python3"]
 DRIVER: list[Any] = [911, "D", 90, 12, "nvidia-smi"]
@@ -91,7 +91,7 @@ def test_zombies_are_counted(number: int, words: str) -> None:
     ("process-files", {"file-nr": "801\t0\t1000\n"}, "open files: 801, expected at most 80 % of 1000"),
 ])
 def test_the_kernels_tables_have_room(rule: str, texts: dict[str, str], words: str) -> None:
-    assert told(rule, files("process.tables", texts)) == (Status.FAIL if words else Status.PASS, words)
+    assert status_findings(rule, files("process.tables", texts)) == (Status.FAIL if words else Status.PASS, words)
 
 
 @pytest.mark.parametrize(("rule", "path"), [
@@ -119,7 +119,7 @@ FEW = machine.LIMITS.replace("131072               131072 ", "65535             
     ("limits-nofile", {"slurmd": machine.LIMITS.replace("131072    ", "unlimited ")}, ""),
 ])
 def test_limits_of_what_starts_jobs(rule: str, limits: dict[str, str], words: str) -> None:
-    assert told(rule, tasks(**limits)) == (Status.FAIL if words else Status.PASS, words)
+    assert status_findings(rule, tasks(**limits)) == (Status.FAIL if words else Status.PASS, words)
 
 
 @pytest.mark.parametrize("rule", ["limits-memlock", "limits-nofile"])

@@ -14,7 +14,7 @@ from healthcheck.facts.scsi import state
 from healthcheck.model.outcome import Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from tests.healthcheck import machine
-from tests.healthcheck.checks.verdicts import told, verdict
+from tests.healthcheck.checks.verdicts import status_findings, verdict
 
 SDB = "sdb (INTEL SSDSC2KG480G8)"
 STATE, TIMEOUTS, ERRORS = "disk-scsi-state", "disk-scsi-timeouts", "disk-scsi-errors-growing"
@@ -58,7 +58,7 @@ def disks(**changes: str | FileCapture | None) -> Recording:
      f"{SDB}: 100 of 100 commands failed since the earlier snapshot, expected at most 10%"),
 ])
 def test_a_disk_at_its_limit_passes_and_one_beyond_it_is_named(rule: str, now: Recording, words: str) -> None:
-    assert told(rule, now, disks()) == (Status.FAIL if words else Status.PASS, words)
+    assert status_findings(rule, now, disks()) == (Status.FAIL if words else Status.PASS, words)
 
 
 def test_a_medium_that_comes_and_goes_is_nobodys_disk() -> None:
