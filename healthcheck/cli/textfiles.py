@@ -19,4 +19,5 @@ def text_of(option: str, name: str, *, piped: bool = False) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{'standard input' if piped else name}: is no UTF-8 text, at byte {error.start}") from None
+        source = "standard input" if piped else name
+        raise UsageError(f"{source}: is no UTF-8 text, at byte {error.start}") from None

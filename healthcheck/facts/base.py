@@ -145,14 +145,14 @@ class Captures:
             raise Unread(why(probe, capture))
         return CapturedFiles(capture.files)
 
-    def files_here(self, probe: Probe) -> CapturedFiles:
+    def files_if_any(self, probe: Probe) -> CapturedFiles:
         """As `files`; none where it never ran."""
         try:
             return self.files(probe)
         except Unread:
             return CapturedFiles({})
 
-    def said(self, probe: Probe, path: str) -> str:
+    def whole_text(self, probe: Probe, path: str) -> str:
         """The text of a file that was read in whole, whatever became of the others; empty without one."""
         capture = self._captures.get(probe.id)
         entry = capture.files.get(path) if capture is not None else None

@@ -84,7 +84,7 @@ def installation(captures: Captures) -> str:
 
     Empty where the node has none or it was not read.
     """
-    text = captures.said(DMI, MACHINE_ID)
+    text = captures.whole_text(DMI, MACHINE_ID)
     return hashlib.sha256(f"muster {text}".encode()).hexdigest()[:16] if _ID.fullmatch(text) else ""
 
 

@@ -34,10 +34,10 @@ def searched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
     return found
 
 
-def formed(pattern: str) -> Callable[[str], str]:
-    """A parser that returns a text of this form as it is."""
-    form = re.compile(pattern)
-    return lambda text: matched(form, text)[0]
+def matching(pattern: str) -> Callable[[str], str]:
+    """A parser that returns a text that this pattern matches whole."""
+    compiled = re.compile(pattern)
+    return lambda text: matched(compiled, text)[0]
 
 
 def said(text: str) -> str:

@@ -67,7 +67,7 @@ def state(text: str) -> str:
 
 def is_removable(captures: Captures, path: str) -> bool:
     """Whether the kernel says that the disk of this folder has removable media, as a BMC's virtual drive."""
-    return captures.said(SCSI, f"{path}/removable") == "1"
+    return captures.whole_text(SCSI, f"{path}/removable") == "1"
 
 
 @fact("scsi_disks", SCSI, each="scsi_disk")
