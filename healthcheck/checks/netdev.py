@@ -38,15 +38,15 @@ def netdev_speed(netdevs: Peers[NetDev]) -> Iterator[Finding]:
                         "{} Mb/s", less=True)
 
 
-def _less_than_another(bonded: Sequence[tuple[NetDev, int]], form: str) -> Iterator[Finding]:
+def _less_than_another(bonded: Sequence[tuple[NetDev, int]], pattern: str) -> Iterator[Finding]:
     """A finding for each interface with less than another of its bond has."""
     most: dict[str, int] = {}
     for netdev, value in bonded:
         most[netdev.bond] = max(value, most.get(netdev.bond, 0))
     for netdev, value in bonded:
         if value < most[netdev.bond]:
-            expected = f"{form.format(most[netdev.bond])}, as another of {netdev.bond}"
-            yield Finding(form.format(value), expected, netdev.name)
+            expected = f"{pattern.format(most[netdev.bond])}, as another of {netdev.bond}"
+            yield Finding(pattern.format(value), expected, netdev.name)
 
 
 @check("netdev.duplex")

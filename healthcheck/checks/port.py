@@ -44,10 +44,10 @@ def _planned_otherwise(port: Port, port_plans: PortPlans) -> bool:
 
 def odd_ones(
     members: Peers[F], kind: Callable[[F], Hashable], value: Callable[[F], V], things: str,
-    form: str = "{}", *, less: bool = False,
+    pattern: str = "{}", *, less: bool = False,
 ) -> Iterator[Finding]:
     """A finding for each member whose value is not that of more than half of its kind, or is less, with
-    values in this form."""
+    values as `pattern` shows them (`str.format`)."""
     groups: dict[Hashable, list[tuple[F, V]]] = {}
     for member, (of_kind, own) in members.read(lambda member: (kind(member), value(member))):
         groups.setdefault(of_kind, []).append((member, own))
@@ -55,8 +55,8 @@ def odd_ones(
         usual, number = Counter(own for _, own in group).most_common(1)[0]
         for member, own in group if 2 * number > len(group) else ():
             if own < usual if less else own != usual:
-                usually = f"{form.format(usual)}, as {number} of the node's {len(group)} such {things}"
-                yield Finding(form.format(own), usually, member.name)
+                usually = f"{pattern.format(usual)}, as {number} of the node's {len(group)} such {things}"
+                yield Finding(pattern.format(own), usually, member.name)
 
 
 @check("port.count", counts=True)

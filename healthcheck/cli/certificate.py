@@ -21,8 +21,6 @@ from healthcheck.cli import completing
 from healthcheck.cli.certificatekey import key
 from healthcheck.cli.options import GROUPS
 from healthcheck.config.rulesfolder import folders
-from healthcheck.store.file import opened
-from healthcheck.store.reading import reading
 from inventory.cli.chosen import chosen, who
 from inventory.cli.confirm import YES_MANY, confirm
 from inventory.cli.formatted import as_json as format_option
@@ -83,6 +81,7 @@ def issue(result: Path, nodes: str | None, inventory: str | None, state: str | N
     Exit: 0 all are certified, 1 some did not pass, 2 usage, 3 the hardware of some is unknown.
     """
     from healthcheck.certify.results import load_passed, seen_of
+    from healthcheck.store.file import opened
     from healthcheck.store.renaming import name_now
 
     folder = state_dir(state)
@@ -261,6 +260,7 @@ def _statuses(
 ) -> tuple[CertificateManifest, dict[str, CertificateStatus]]:
     from healthcheck.certify.policyload import load_certificate_policy
     from healthcheck.gate.entries import stands
+    from healthcheck.store.reading import reading
 
     folder = state_dir(state)
     policy = load_certificate_policy(folders(rules))

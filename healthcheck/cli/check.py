@@ -22,7 +22,6 @@ from healthcheck.cli.via import SSH, VIA, refuse_with, remote_transport, ways
 from healthcheck.model.lease import NEEDED
 from healthcheck.model.outcome import exit_code, unknowns
 from healthcheck.report.progress import progress
-from healthcheck.store.file import opened
 from healthcheck.sweep.workers import cores
 from inventory.cli.chosen import who
 from inventory.cli.formatted import formats
@@ -343,6 +342,7 @@ class LiveSweeps:
         saver = Saver(Path(self._save)) if self._save is not None else None
         if self._store is None:
             return self._sweep(plan, saver, None)
+        from healthcheck.store.file import opened
         from healthcheck.store.readings import readings
 
         found: dict[str, NodeReadings] = {}
@@ -406,6 +406,7 @@ def stored(
     it waits in a file until the store can be opened."""
     from importlib.metadata import version
 
+    from healthcheck.store.file import opened
     from healthcheck.store.sweeps import SweepRecord, record
     from healthcheck.store.waiting import keep_sweep
     from healthcheck.triage.judgedby import judged_by

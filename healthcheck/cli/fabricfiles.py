@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
-from healthcheck.cli.textfiles import decoded, text_of
+from healthcheck.cli.textfiles import text_of
 from healthcheck.cli.ufmoptions import UfmAsked, ufm_options
 from healthcheck.store.file import NAME, opened
 from healthcheck.store.hardware import newest_hardware
@@ -50,7 +49,7 @@ def read_plan(name: str) -> CablingPlan:
     from healthcheck.subnet import plancsv, plandocument
 
     source = "standard input" if name == "-" else name
-    text = decoded(sys.stdin.buffer.read(), source) if name == "-" else text_of("--plan", name)
+    text = text_of("--plan", name, piped=True)
     return plandocument.read(text, source) if text.lstrip()[:1] == "{" else plancsv.parse(text, source)
 
 

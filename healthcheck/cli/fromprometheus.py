@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 from healthcheck.config.nodeentry import entry_digest, plain_entry
 from healthcheck.model.outcome import NodeReport, NodeState
-from healthcheck.store.clock import newest_sweep
-from healthcheck.store.file import opened
 from inventory.errors import UsageError
 from inventory.times import second
 
@@ -47,6 +45,8 @@ class FromPrometheus:
         """Which nodes of the plan to visit, by the store in this state folder; raises StoreError."""
         from importlib.metadata import version
 
+        from healthcheck.store.clock import newest_sweep
+        from healthcheck.store.file import opened
         from healthcheck.store.leftout import known_to_head
         from healthcheck.sweep import agentseries, fromagents
         from healthcheck.sweep.prometheus import PrometheusError, ask

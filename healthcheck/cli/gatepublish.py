@@ -16,10 +16,8 @@ from healthcheck.config.rulesfolder import folders
 from healthcheck.gate.publish import OURS
 from healthcheck.gate.publish import publish as signed
 from healthcheck.gate.snapshot import NAME, SnapshotRefused, checked
-from healthcheck.store.file import opened
 from inventory.cli.span import span
 from inventory.errors import CertificateError, MusterError, StoreError, StoreMoved, UsageError
-from inventory.load import load_inventory
 from inventory.locate import needed_inventory, state_dir
 
 if TYPE_CHECKING:
@@ -71,7 +69,9 @@ def _published(shared: tuple[Path, ...], rules: str | None, inventory: str | Non
     from healthcheck.gate.policyload import load_gate_policy, with_todays_names
     from healthcheck.gate.unstored import entries_without_store
     from healthcheck.ruleset.ruleset import ruleset_of
+    from healthcheck.store.file import opened
     from healthcheck.store.waiting import waiting_cordons
+    from inventory.load import load_inventory
 
     path = needed_inventory(inventory, "the snapshot needs an inventory, but none was found: --inventory "
                             "FILE")

@@ -145,7 +145,7 @@ class Captures:
             raise Unread(why(probe, capture))
         return CapturedFiles(capture.files)
 
-    def files_here(self, probe: Probe) -> CapturedFiles:
+    def files_if_any(self, probe: Probe) -> CapturedFiles:
         """As `files`; none where it never ran."""
         try:
             return self.files(probe)

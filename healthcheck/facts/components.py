@@ -100,7 +100,7 @@ def _known_values(subject: Any, keys: dict[str, str]) -> Iterator[tuple[str, str
 
 def _guids(captures: Captures) -> dict[str, str]:
     """By adapter, the GUID of its first port."""
-    files, found = captures.files_here(SYSFS), {}
+    files, found = captures.files_if_any(SYSFS), {}
     for path in files:
         at, _, entry = path.partition("/ports/")
         if (at.startswith(f"{BASE}/") and entry == "1/gids/0"

@@ -18,7 +18,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.limits import CPUS
-from healthcheck.facts.parsing import decimal, flag, formed, matched, milli, whole
+from healthcheck.facts.parsing import decimal, flag, matched, matching, milli, whole
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, first_unread, partial_if, readings
 from healthcheck.model.probes import Probe, ProbeKind
 
@@ -199,8 +199,8 @@ def _some(text: str) -> tuple[int, ...]:
     return found
 
 
-_word, _driver = formed(r"[a-z_]{1,32}"), formed(r"[A-Za-z0-9_-]{1,32}")
-_revision = formed(r"0x[0-9a-f]{1,16}")
+_word, _driver = matching(r"[a-z_]{1,32}"), matching(r"[A-Za-z0-9_-]{1,32}")
+_revision = matching(r"0x[0-9a-f]{1,16}")
 
 
 @fact("cpus", TOPOLOGY)

@@ -17,7 +17,7 @@ from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import NVML, PCI, on_pci, silence
 from healthcheck.facts.nvml_output import DRIVER, reading
-from healthcheck.facts.parsing import formed, searched
+from healthcheck.facts.parsing import matching, searched
 from healthcheck.facts.smi import SMI
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import Probe, ProbeKind
@@ -73,7 +73,7 @@ class Driver(Fact):
     caveat: str
 
 
-_version = formed(r"[0-9]{1,4}(\.[0-9]{1,4}){1,4}")
+_version = matching(r"[0-9]{1,4}(\.[0-9]{1,4}){1,4}")
 _GSP = re.compile(r"^EnableGpuFirmware: (\d{1,10})$", re.MULTILINE)
 
 

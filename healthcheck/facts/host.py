@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.parsing import decimal, formed, line, searched
+from healthcheck.facts.parsing import decimal, line, matching, searched
 from healthcheck.facts.values import Fact, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 
@@ -123,7 +123,7 @@ def clock_source(captures: Captures) -> ClockSource:
                            _source(word) for word in text.split())))
 
 
-_source = formed(r"[A-Za-z0-9_.-]{1,40}")
+_source = matching(r"[A-Za-z0-9_.-]{1,40}")
 
 
 @fact("versions", VERSIONS)

@@ -17,7 +17,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI
-from healthcheck.facts.parsing import SECTOR, flag, formed, milli, natural, pcie_lanes, pcie_speed, whole
+from healthcheck.facts.parsing import SECTOR, flag, matching, milli, natural, pcie_lanes, pcie_speed, whole
 from healthcheck.facts.pci import PASSED_ON
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, first_unread, parted, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
@@ -103,7 +103,7 @@ class NvmeBus(Fact):
     unread: str
 
 
-_line = formed(r"[^\n]{1,200}")
+_line = matching(r"[^\n]{1,200}")
 
 
 def _limit(text: str) -> float:

@@ -144,7 +144,7 @@ def _modules(captures: Captures) -> tuple[Optics, ...]:
 
 def _links(captures: Captures) -> Mapping[str, Any]:
     """Whether a port of each RDMA device has a link."""
-    files = captures.files_here(SYSFS)
+    files = captures.files_if_any(SYSFS)
     links: dict[str, Any] = {}
     for device, number in numbered(files):
         state = phys_state(files, device, number)

@@ -12,7 +12,7 @@ from healthcheck.facts.values import UNSUPPORTED
 SECTOR = 512        # bytes: the unit of /sys/block/*/size, whatever the disk's own (include/linux/types.h)
 _NUMBER = re.compile(r"\d{1,20}")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,8}")
-_DECIMAL = re.compile(r"\d{1,12}(?:\.\d{1,6})?")
+_DECIMAL = re.compile(r"\d{1,12}\.\d{1,6}")
 _MILLI = re.compile(r"-?\d{1,7}")
 _LANES = re.compile(r"\d{1,3}")
 _SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?")
@@ -34,10 +34,10 @@ def searched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
     return found
 
 
-def formed(pattern: str) -> Callable[[str], str]:
-    """A parser that returns a text of this form as it is."""
-    form = re.compile(pattern)
-    return lambda text: matched(form, text)[0]
+def matching(pattern: str) -> Callable[[str], str]:
+    """A parser that returns a text that this pattern matches whole."""
+    compiled = re.compile(pattern)
+    return lambda text: matched(compiled, text)[0]
 
 
 def nonempty(text: str) -> str:
@@ -77,7 +77,7 @@ def hexadecimal(text: str) -> int:
 
 
 def decimal(text: str) -> float:
-    """A number with or without decimals, and without a sign."""
+    """A number with decimals, without which it is only the beginning of one, and without a sign."""
     return float(matched(_DECIMAL, text)[0])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.parsing import formed, matched, natural, whole
+from healthcheck.facts.parsing import matched, matching, natural, whole
 from healthcheck.facts.values import Fact, first_unread, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 
@@ -57,8 +57,8 @@ class Pool(Fact):
 _OF_ARRAY = re.compile(rf"{_BLOCK}/md[^/]*/md/")
 _PROGRESS = re.compile(r"(\d{1,19}) / (\d{1,19})")
 # Of an array an empty level is one; states never are.
-_level, _state_word = formed(r"[a-z0-9_-]{0,32}"), formed(r"[a-z0-9_-]{1,32}")
-_flags = formed(r"[a-z_,]{0,200}")
+_level, _state_word = matching(r"[a-z0-9_-]{0,32}"), matching(r"[a-z0-9_-]{1,32}")
+_flags = matching(r"[a-z_,]{0,200}")
 
 
 def _done(text: str) -> Any:
@@ -111,6 +111,6 @@ def pools(captures: Captures) -> Any:
     """Every imported ZFS pool, in the order of their names."""
     files = captures.files(ZFS)
     paths = sorted(path for path in files if path.endswith("/state"))
-    result = (tuple(Pool(path.split("/")[-2], files.read(path, formed(r"[A-Z]{2,16}"))) for path in paths)
+    result = (tuple(Pool(path.split("/")[-2], files.read(path, matching(r"[A-Z]{2,16}"))) for path in paths)
               or (Pool.absent(NO_POOL),))
     return partial_if(result, files.unreadable())

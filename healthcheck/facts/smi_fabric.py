@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from healthcheck.facts.parsing import formed, whole
+from healthcheck.facts.parsing import matching, whole
 from healthcheck.facts.smi_words import (
     NOTHING,
     NVML_WORDS,
@@ -26,7 +26,7 @@ _STATE = choice(not_started="not_started", in_progress="in_progress", completed=
 _SUMMARY = choice(healthy="healthy", unhealthy="unhealthy", limited_capacity="limited_capacity")
 
 
-_uuid = formed(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_uuid = matching(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
 def _of_fabric(read: Read) -> Read:

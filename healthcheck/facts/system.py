@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.parsing import formed
+from healthcheck.facts.parsing import matching
 from healthcheck.facts.values import Fact, Unmeasured, first_unread, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 from inventory.text import clean
@@ -45,7 +45,7 @@ CRASH = Probe("host.crash", ProbeKind.FILES, limit=4096, root=True, paths=(
 _OWN = re.compile(
     r"(BOOT_IMAGE|root|rootflags|resume|initrd|ip|BOOTIF|rd\..*|crashkernel|cloud-config-url|hostname"
     r"|systemd\.hostname)")
-_number, _backend = formed(r"-?[0-9]{1,20}"), formed(r"[A-Za-z0-9_-]{1,40}|\(null\)")
+_number, _backend = matching(r"-?[0-9]{1,20}"), matching(r"[A-Za-z0-9_-]{1,40}|\(null\)")
 
 
 class System(Fact):

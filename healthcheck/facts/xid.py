@@ -346,7 +346,7 @@ def _bare(address: str) -> str:
 def _architectures(captures: Captures) -> Mapping[str, str]:
     """The generation of each NVIDIA device on the bus, by address."""
     found = {}
-    for path in captures.files_here(PCI):
+    for path in captures.files_if_any(PCI):
         if match := _PCI_ID.search(captures.whole_text(PCI, path)):
             found[_bare(path.rpartition("/")[0].rpartition("/")[2])] = architecture(int(match[1], 16))
     return found

@@ -324,6 +324,15 @@ def test_muster_agent_run_is_the_same_code_where_muster_is_installed(fresh: Worl
     assert done.returncode == 3 and done.stdout.startswith("MUSTER UNKNOWN - --sku none: no such SKU")
 
 
+def test_muster_agent_run_needs_no_sqlite(tmp_path: Path) -> None:
+    """A distribution may ship Python without it, and an agent keeps no store."""
+    (tmp_path / "sqlite3.py").write_text("raise ImportError('there is no SQLite')\n")
+    done = subprocess.run([str(MUSTER), "agent", "run", "--nagios", "--sku", "none", "--state", str(tmp_path / "state")],
+                          env={**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)}, cwd=tmp_path,
+                          capture_output=True, text=True, check=False, timeout=90)
+    assert done.stdout.startswith("MUSTER UNKNOWN - --sku none: no such SKU") and done.returncode == 3, done
+
+
 def test_a_real_slurmd_runs_it_as_its_health_check_and_drains_no_sick_node(
     tmp_path: Path, made: Bundle,
 ) -> None:

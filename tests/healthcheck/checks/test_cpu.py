@@ -188,6 +188,11 @@ def test_what_could_not_be_read_is_unknown(rule: str, probe: str, path: str, wro
     assert verdict(rule, files(probe, {path: wrong}), before, **NUMBERS).status is Status.UNKNOWN
 
 
+@pytest.mark.parametrize("half", ["0", "1", "12 9"])
+def test_the_beginning_of_a_load_is_no_load(half: str) -> None:
+    assert verdict("cpu-frequency-low", files("cpu.throttle", {"/proc/loadavg": half}), **NUMBERS).status is Status.UNKNOWN
+
+
 @pytest.mark.parametrize(("rule", "probe", "paths"), LACKING)
 def test_what_this_hardware_does_not_have_is_skipped_and_says_so(
     rule: str, probe: str, paths: tuple[str, ...],

@@ -6,9 +6,11 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from healthcheck.cli.fabricfiles import read_plan
 from healthcheck.subnet import plancsv, plandocument
 from healthcheck.subnet.drawing import dot
 from healthcheck.subnet.hierarchy import hierarchy
@@ -79,6 +81,13 @@ def test_the_rails_of_an_inventory_decide_the_order_of_ports(tmp_path: Path) -> 
 def test_what_cannot_be_done_is_one_line(home: Path, words: tuple[str, ...], said: str) -> None:
     done = muster("fabric", *words, home=home)
     assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_plan_that_standard_input_does_not_give_is_named_with_its_option(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(home / "written", "wb", buffering=0) as only_written, open(only_written.fileno(), "rb", buffering=0, closefd=False) as stdin:
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=stdin))
+        with pytest.raises(UsageError, match="--plan -: Bad file descriptor"):
+            read_plan("-")
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": "muster.fabric.plan/1"}', '{"schema": "muster.fabric.plan/1", "devices": [], "cables": [{}]}',
