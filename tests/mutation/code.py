@@ -1,8 +1,9 @@
 """Changes code that acts on nodes a little, in every place, and says which changes no test noticed.
 
-    python -m tests.mutation.code FOLDER triage|decisions|grounds|policy|cordon|lease [MODULE...]
+    python -m tests.mutation.code FOLDER SUBJECT [MODULE...] [TEST_FILE...]
 
-Prints one JSON document. Tests are collected once; each change is made in a fork, which runs those tests that came through the changed
+Of a subject it changes all modules or these, and asks all of its tests or those in these files (test_bmc for test_bmc.py). Prints one JSON
+document. Tests are collected once; each change is made in a fork, which runs those tests that came through the changed
 function, the fastest first, until one fails.
 """
 
@@ -42,7 +43,7 @@ SUBJECTS = {
     # What reads the policy and what else a sweep is judged by: each of these tests loads all rules.
     "policy": ("healthcheck/triage/*.py", ("healthcheck/triage/test_policy*.py", "healthcheck/store/test_versions.py")),
     # What tells people of changes, swaps, repairs and their tickets, and what is taken back: also by what the commands show of it.
-    "told": ("healthcheck/triage/*.py", ("healthcheck/triage/test_ticket.py", "healthcheck/triage/test_whole.py",
+    "tickets": ("healthcheck/triage/*.py", ("healthcheck/triage/test_ticket.py", "healthcheck/triage/test_whole.py",
                                          "healthcheck/triage/test_changed.py", "healthcheck/triage/test_undo.py",
                                          "healthcheck/triage/test_machines.py", "provisioning/triage/test_changed.py",
                                          "provisioning/remediate/test_promises.py", "provisioning/remediate/test_choose.py")),
@@ -51,6 +52,8 @@ SUBJECTS = {
     # What makes results of facts, and what it is told to judge by.
     "judge": ("healthcheck/judge/*.py", ("healthcheck/judge/test_*.py", "healthcheck/sweep/test_gpuless.py",
                                          "healthcheck/sweep/test_left_out_report.py", "healthcheck/sweep/test_narrowed.py")),
+    # What makes facts of captures, by the tests that give it captures.
+    "facts": ("healthcheck/facts/*.py", ("healthcheck/facts/test_*.py", "healthcheck/checks/test_*.py")),
     "ruleset": ("healthcheck/ruleset/*.py", ("healthcheck/ruleset/test_*.py", "healthcheck/judge/test_judge.py", "healthcheck/judge/test_trends.py",
                                                  "healthcheck/judge/test_fleetjudge.py")),
     "lease": ("provisioning/lease/*.py", tuple(f"provisioning/lease/test_{name}.py" for name in (
@@ -154,12 +157,14 @@ def _files(patterns: Sequence[str], root: Path) -> Iterator[Path]:
 
 
 def main(folder: Path, subject: str, only: Sequence[str] = ()) -> int:
-    """Runs everything, or changes only these modules; prints the document."""
+    """Runs everything, or changes only these modules and asks only these test files; prints the document."""
     changed, tests = SUBJECTS[subject]
-    files = [path for path in _files([changed], HERE.parent) if not only or path.stem in only]
+    modules, asked = ([name for name in only if name.startswith("test_") is tests_only] for tests_only in (False, True))
+    files = [path for path in _files([changed], HERE.parent) if not modules or path.stem in modules]
+    asking = [path for path in _files(tests, HERE) if not asked or path.stem in asked]
     changes = Changes(folder, files)
     with redirect_stdout(sys.stderr):
-        pytest.main([*map(str, _files(tests, HERE)), "-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", _QUICK], plugins=[changes])
+        pytest.main([*map(str, asking), "-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", _QUICK], plugins=[changes])
     print(json.dumps(changes.document, indent=1))
     return 0 if changes.document else 1
 

@@ -22,7 +22,7 @@ MODULES = {
     "decisions": ("breaker", "decide", "faults", "incidents", "plan", "requalify", "suspect"),
     "grounds": ("correlate", "episodes", "gather", "likelihood", "ours", "past", "symptom", "windows"),
     "policy": ("decidedby", "digest", "judgedby", "policy", "policyform", "policylists", "policyload"),
-    "told": ("changed", "ticket", "undo", "whole"),     # nothing of remediation can be changed: it is values alone
+    "tickets": ("changed", "ticket", "undo", "whole"),     # nothing of remediation can be changed: it is values alone
     "cordon": ("cordon",),
     "judge": ("fleetjudge", "gpuless", "headclock", "judge", "leftout", "nodefacts", "nodereport", "peers", "samplejudge", "switchblame", "view",
               "whereabouts"),
