@@ -50,7 +50,7 @@ CASES = Path(__file__).with_name("cases")
 def cases(kind: str) -> Iterator[Any]:
     """Each case of the files of facts, or of functions, with its file's name."""
     for path in sorted(CASES.glob("*.yaml")):
-        for case in yaml.load(path.read_text(), yaml.CSafeLoader):  # noqa: S506  (a safe loader, in C)
+        for case in yaml.load(path.read_text(), yaml.CSafeLoader):
             if kind in case:
                 yield pytest.param(path.stem, case, id=f"{path.stem}: {case['case']}")
 
