@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from provisioning.bmc.base import Controller
 
 ControllerAction = Callable[["Controller"], Any]
-_HOW = stacked(
+_CHANGE_OPTIONS = stacked(
     click.option("--reason", metavar="TEXT", default="by hand", show_default=True, help="For the ledger."),
     yes_or("--apply"),
     click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing."))
 
 
 @dataclass(frozen=True)
-class _How:
+class _ChangeOptions:
     """What the options say of any change, whichever it is."""
 
     bmc: BmcOptions
@@ -46,12 +46,14 @@ def _changing(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of any change, as the parameter `how`."""
     @functools.wraps(command)
     def with_how(*args: Any, bmc: BmcOptions, dry_run: bool, yes: bool, reason: str, **others: Any) -> Any:
-        return command(*args, how=_How(bmc, dry_run, yes, reason), **others)
+        return command(*args, how=_ChangeOptions(bmc, dry_run, yes, reason), **others)
 
-    return _HOW(options(with_how))
+    return _CHANGE_OPTIONS(options(with_how))
 
 
-def _change(nodes: str, what: str, action: ControllerAction, how: _How, *, off: bool = False) -> int:
+def _change(
+    nodes: str, what: str, action: ControllerAction, how: _ChangeOptions, *, off: bool = False,
+) -> int:
     """Makes the change where it is allowed; the ledger entry is written before it, the outcome after it."""
     from healthcheck.store import ledger
     from healthcheck.store.file import opened
@@ -101,7 +103,7 @@ def _change(nodes: str, what: str, action: ControllerAction, how: _How, *, off: 
 @NODES
 @click.argument("action", type=click.Choice(("on", "off", "shutdown")))
 @_changing
-def power(nodes: str, action: str, how: _How) -> int:
+def power(nodes: str, action: str, how: _ChangeOptions) -> int:
     """Turn the machines of NODES on, turn them off at once, or shut down their operating system.
 
     Off is refused for a node in service unless muster holds a cordon on it, and wherever a job runs or may
@@ -126,7 +128,7 @@ def power(nodes: str, action: str, how: _How) -> int:
 @click.option(
     "--always", is_flag=True, help="For every boot from now on. Without this, only for the next one.")
 @_changing
-def boot(nodes: str, target: str, always: bool, how: _How) -> int:
+def boot(nodes: str, target: str, always: bool, how: _ChangeOptions) -> int:
     """Set what the machines of NODES boot from next; `none` clears it. This resets nothing.
 
     \b
@@ -147,7 +149,7 @@ def boot(nodes: str, target: str, always: bool, how: _How) -> int:
 @click.option("--drive", metavar="NAME",
               help="Which virtual drive, as `media NODES show` calls it. Default: the first that takes a CD.")
 @_changing
-def media(nodes: str, action: str, image: str | None, drive: str | None, how: _How) -> int:
+def media(nodes: str, action: str, image: str | None, drive: str | None, how: _ChangeOptions) -> int:
     """Insert the IMAGE at an http(s) address into the virtual drives of NODES, eject it, or show what is in
     them.
 

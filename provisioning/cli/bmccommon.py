@@ -54,8 +54,8 @@ class BmcOptions:
         """The chosen nodes, each with a controller. Raises InventoryError, UsageError."""
         named, found = needed(nodes, self.file, NO_INVENTORY)
         if without := [node.name for node in named if node.bmc is None]:
-            raise UsageError(f"{found.source} names no controller for {fold(without)}; add bmc: {{address: "
-                             "ADDRESS}} there, or leave them out")
+            raise UsageError(f"{found.source} names no controller for {fold(without)}; add bmc: "
+                             "{address: ADDRESS} there, or leave them out")
         return named, found
 
     def ask(

@@ -53,7 +53,8 @@ class RemediationContext:
 
 
 def execute(context: RemediationContext, works: Sequence[PlannedStep]) -> list[CordonResult]:
-    """Does the work, and says of each node what became of it. ActionError, StoreError."""
+    """Does the work, and says of each node what became of it. Raises ActionError, StoreError; the next run
+    settles what was begun."""
     done: list[CordonResult] = []
     stopped = ""
     for domain, of_domain in groupby(works, key=lambda work: work.domain):

@@ -13,7 +13,14 @@ from tests.testbed import ports
 from tests.testbed.ports import free_port
 
 _ROOT = Path(__file__).parents[2]
-_TAKES = "from tests.testbed.ports import free_port; print(*(free_port() for _ in range(100)), flush=True); input()"
+# All look at the same ports in the same order.
+_TAKES = """
+import random
+from tests.testbed.ports import free_port
+random.seed(1)
+print(*(free_port() for _ in range(100)), flush=True)
+input()
+"""
 
 
 def test_no_two_processes_are_given_one_port() -> None:

@@ -1,6 +1,6 @@
-"""An IPMI controller's accounts, through ipmitool: passwords go through a pipe, as a script's line (`exec`).
-Source: IPMI 2.0, 22.26 to 22.31 (user access, name, password) and table 6-1 (privilege levels); ipmitool
-1.8.19, lib/ipmi_user.c and lib/ipmi_exec.c."""
+"""An IPMI controller's accounts, through ipmitool: passwords go through a pipe, as a script's line (`exec`),
+never as a word of the command. Source: IPMI 2.0, 22.26 to 22.31 (user access, name, password) and table 6-1
+(privilege levels); ipmitool 1.8.19, lib/ipmi_user.c and lib/ipmi_exec.c."""
 
 from __future__ import annotations
 

@@ -138,7 +138,8 @@ class Changes:
         self._sushy = _sushy()
 
     def set_power(self, set_power: PowerAction, *, push: bool) -> str:
-        """Power on or off, by the first word for it that the machine takes; its button for `push` alone."""
+        """Power on or off, by the first word for it that the machine takes; its button for `push` alone, as
+        that may turn it off."""
         def act(system: Any) -> None:
             taken = {one.value for one in system.get_allowed_reset_system_values()}
             value = next(

@@ -21,7 +21,8 @@ OWN = ("bios", "bmc")       # components that a machine's identity has
 
 def compared(one: str, other: str) -> int | None:
     """-1, 0 or 1 as the first is older, like, or newer; None where they cannot be compared. Pieces compare as
-    numbers (2.9 before 2.10; 1.0 is 1.0.0); those with letters have to be the same."""
+    numbers (2.9 before 2.10; 1.0 is 1.0.0); those with letters have to be the same: U46 v1.2 and U54 v1.1 are
+    of different families, and neither is the newer."""
     if _VBIOS.fullmatch(one) and _VBIOS.fullmatch(other):
         first, second = (bytes.fromhex(text.replace(".", "")) for text in (one, other))
         return (first > second) - (first < second)

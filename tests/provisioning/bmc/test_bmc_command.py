@@ -200,7 +200,7 @@ def test_what_is_in_service_is_not_touched_unless_we_hold_it_and_nobody_is_turne
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(("show", "gpu009"), "names no controller for gpu009; add bmc: {address: ADDRESS}"),
+    [(("show", "gpu009"), "names no controller for gpu009; add bmc: {address: ADDRESS} there, or"),
      (("show", "gpu1"), "has no node gpu1"),
      (("enroll", "gpu001", "--yes", "--fingerprints", "x"), "--yes and --fingerprints exclude each other"),
      (("enroll", "gpu001", "--replace", "gpu002"), "--replace names gpu002, which is not among gpu001"),
