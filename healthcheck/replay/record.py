@@ -174,7 +174,7 @@ def read(store: Store, profile: str, since: float) -> StoreHistory:
             "SELECT name, began FROM boot JOIN node ON node.id = boot.node ORDER BY name, began"):
         found.boots[name].append(began)
     for name, time, state, measured in store.rows(
-            "SELECT name, time, state, measured FROM look JOIN node ON node.id = look.node "
+            "SELECT name, time, state, measured FROM snapshot JOIN node ON node.id = snapshot.node "
             "WHERE profile = ? ORDER BY name, time", profile):
         found.snapshots[name].append((time, state, frozenset(json.loads(measured))))
     for name, *values in store.rows("SELECT name, state, began, seen, ended FROM spell "

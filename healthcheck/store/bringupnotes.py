@@ -37,7 +37,7 @@ def stood(
     looked: float | None = None, kept: Mapping[str, str] | None = None,
 ) -> None:
     """Stores a machine's state in its step; `looked` and `kept` stay unless given."""
-    db.execute("UPDATE bringup SET stand = ?, said = ?, again = ?, looked = coalesce(?, looked), kept = "
+    db.execute("UPDATE bringup SET stand = ?, message = ?, again = ?, looked = coalesce(?, looked), kept = "
                "coalesce(?, kept) WHERE node = ?",
                (stand, said, again, looked,
                 None if kept is None else json.dumps(dict(kept), sort_keys=True), node))
@@ -60,14 +60,14 @@ def left(
         insert(db, "bringup_step", node=node, step=step, began=now, ended=now, outcome=outcome, why=why)
     mended(db, node, now)
     stand = DONE if onward is None else QUEUED
-    db.execute("UPDATE bringup SET step = coalesce(?, step), since = ?, stand = ?, said = '', again = NULL, "
-               "ended = ? WHERE node = ?",
+    db.execute("UPDATE bringup SET step = coalesce(?, step), since = ?, stand = ?, message = '', "
+               "again = NULL, ended = ? WHERE node = ?",
                (onward, now, stand, now if onward is None else None, node))
 
 
 def taken_off(db: sqlite3.Connection, node: str, why: str, now: float) -> None:
     """Writes down that a machine that was on its way is not any more."""
-    if db.execute("UPDATE bringup SET stand = ?, said = ?, again = NULL, ended = ? WHERE node = ? "
+    if db.execute("UPDATE bringup SET stand = ?, message = ?, again = NULL, ended = ? WHERE node = ? "
                   "AND ended IS NULL",
                   (LEFT, why, now, node)).rowcount:
         mended(db, node, now)
@@ -104,15 +104,15 @@ def action_begun(
 ) -> int:
     """Records the start of an action, here and in the ledger; returns its number."""
     line = ledger.begin(db, now, who, f"bringup {step}", node, name, "; ".join((key, *change)))
-    return insert(db, "bringup_deed", node=node, step=step, key=key, name=name,
-                  change=json.dumps(list(change)), began=now, said="", counts=1, line=line)
+    return insert(db, "bringup_action", node=node, step=step, key=key, name=name,
+                  change=json.dumps(list(change)), began=now, message="", counts=1, line=line)
 
 
 def action_ended(db: sqlite3.Connection, number: int, done: bool | None, said: str, now: float) -> None:
     """Records the outcome of an action, once, here and in the ledger; `done` is None if unknown."""
-    db.execute("UPDATE bringup_deed SET ended = ?, done = ?, said = ? WHERE id = ? AND ended IS NULL",
+    db.execute("UPDATE bringup_action SET ended = ?, done = ?, message = ? WHERE id = ? AND ended IS NULL",
                (now, done, said, number))
-    line = db.execute("SELECT line FROM bringup_deed WHERE id = ?", (number,)).fetchone()["line"]
+    line = db.execute("SELECT line FROM bringup_action WHERE id = ?", (number,)).fetchone()["line"]
     word = "not known" if done is None else "accepted" if done else "not done"
     ledger.finish(db, line, f"{word}: {said}", now)
 
@@ -121,15 +121,16 @@ def action_learned(db: sqlite3.Connection, number: int, done: bool, said: str, n
     """Records what was learned later of an action of which no one knew the end. The ledger keeps what was
     known when it was written."""
     action_ended(db, number, done, said, now)
-    db.execute("UPDATE bringup_deed SET ended = ?, done = ?, said = ? WHERE id = ? AND done IS NULL",
+    db.execute("UPDATE bringup_action SET ended = ?, done = ?, message = ? WHERE id = ? AND done IS NULL",
                (now, done, said, number))
 
 
 def forget(db: sqlite3.Connection, node: str, step: str | None, now: float) -> None:
     """Stops counting the actions of this step, or of all: a person restarts it."""
     which, values = ("node = ? AND step = ?", (node, step)) if step is not None else ("node = ?", (node,))
-    for row in db.execute(f"SELECT id FROM bringup_deed WHERE {which} AND ended IS NULL", values).fetchall():  # noqa: S608  (ours)
+    open_ones = db.execute(f"SELECT id FROM bringup_action WHERE {which} AND ended IS NULL", values)  # noqa: S608  (ours)
+    for row in open_ones.fetchall():
         action_ended(db, row["id"], None, "no one looked before it was restarted", now)
-    db.execute(f"UPDATE bringup_deed SET counts = 0 WHERE {which}", values)  # noqa: S608  (ours)
+    db.execute(f"UPDATE bringup_action SET counts = 0 WHERE {which}", values)  # noqa: S608  (ours)
     db.execute(f"UPDATE bringup_step SET ended = ?, outcome = ? WHERE {which} AND ended IS NULL",  # noqa: S608
                (now, RETRIED, *values))

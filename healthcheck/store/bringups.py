@@ -31,7 +31,7 @@ class MachineProgress:
     step: str
     since: float
     stand: str
-    said: str
+    message: str
     again: float | None
     looked: float | None
     ended: float | None
@@ -73,7 +73,7 @@ class ActionLine:
     began: float
     ended: float | None
     done: bool | None
-    said: str
+    message: str
     counts: bool
     line: int
 
@@ -121,7 +121,7 @@ def actions(store: Store, nodes: Collection[str] | None = None) -> list[ActionLi
     return _of([ActionLine(**{**dict(row), "change": tuple(json.loads(row["change"])),
                               "counts": bool(row["counts"]),
                               "done": None if row["done"] is None else bool(row["done"])})
-                for row in store.rows("SELECT * FROM bringup_deed ORDER BY id")], nodes)
+                for row in store.rows("SELECT * FROM bringup_action ORDER BY id")], nodes)
 
 
 def skips(store: Store, nodes: Collection[str] | None = None, *, coming: bool = False) -> list[SkipLine]:

@@ -77,7 +77,7 @@ def known_firmware(store: Store) -> dict[str, MachineFirmware]:
 def recognised_skus(store: Store, nodes: Collection[str]) -> dict[str, str]:
     """By node, of these, the SKU that its newest sweep took it for. Raises StoreError."""
     found = {}
-    for name, reading in store.rows("SELECT name, look FROM newest JOIN node ON node.id = newest.node"):
+    for name, reading in store.rows("SELECT name, snapshot FROM newest JOIN node ON node.id = newest.node"):
         if name in nodes and (sku := json.loads(zlib.decompress(reading)).get("sku")):
             found[name] = sku
     return found

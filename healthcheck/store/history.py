@@ -157,7 +157,7 @@ def prune(store: Store, before: float) -> int:
             db.execute(f"UPDATE {table} SET ended = seen WHERE ended IS NULL AND seen < ?{but}", (before,))  # noqa: S608  (our own names)
         gone += db.execute("DELETE FROM boot WHERE seen < ?", (before,)).rowcount
         gone += db.execute("DELETE FROM newest WHERE time < ?", (before,)).rowcount
-        gone += db.execute("DELETE FROM look WHERE time < ?", (before,)).rowcount
+        gone += db.execute("DELETE FROM snapshot WHERE time < ?", (before,)).rowcount
         gone += db.execute("DELETE FROM left_out WHERE swept < ?", (before,)).rowcount
         gone += db.execute("DELETE FROM watched WHERE seen < ?", (before,)).rowcount
         db.execute("UPDATE fabric_finding SET ended = seen WHERE ended IS NULL AND seen < ?", (before,))

@@ -73,9 +73,9 @@ def write(
     """Replaces the previous snapshot, inside a transaction."""
     row = db.execute("SELECT kept FROM newest WHERE node = ?", (node,)).fetchone()
     snapshot, kept = packed(row[0] if row is not None else None, report, seen)
-    db.execute("INSERT INTO newest (node, time, rules, look, kept) VALUES (?, ?, ?, ?, ?) "
-               "ON CONFLICT DO UPDATE SET time = excluded.time, rules = excluded.rules, look = "
-               "excluded.look, kept = excluded.kept",
+    db.execute("INSERT INTO newest (node, time, rules, snapshot, kept) VALUES (?, ?, ?, ?, ?) "
+               "ON CONFLICT DO UPDATE SET time = excluded.time, rules = excluded.rules, snapshot = "
+               "excluded.snapshot, kept = excluded.kept",
                (node, now, rules, snapshot, kept))
     if seen is not None:        # what a node that is not reached ran when it was is known still
         db.execute("UPDATE newest SET driver = ?, kernel = ?, firmware = ? WHERE node = ?",
@@ -121,7 +121,7 @@ def rows(store: Store) -> Iterable[tuple[str, float, str, bytes, str]]:
     """Every node's newest snapshot as stored, for `decoded` or `Packed`."""
     return [tuple(row)
             for row in store.rows(
-                "SELECT name, time, rules, look, kept FROM newest JOIN node ON node.id = newest.node")]
+                "SELECT name, time, rules, snapshot, kept FROM newest JOIN node ON node.id = newest.node")]
 
 
 def decoded(node: str, time: float, rules: str, snapshot: bytes, kept: str) -> Newest:

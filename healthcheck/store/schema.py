@@ -424,7 +424,21 @@ _PORTS = (
     "CREATE UNIQUE INDEX disabled_port_open ON disabled_port (guid, number) WHERE ended IS NULL",
 )
 
+# Names in plain words: what was collected is a snapshot, what is done an action, what is reported a message.
+_PLAIN_NAMES = (
+    "ALTER TABLE look RENAME TO snapshot",
+    "ALTER TABLE newest RENAME COLUMN look TO snapshot",
+    "ALTER TABLE screened RENAME COLUMN told TO conclusive",
+    "ALTER TABLE bringup RENAME COLUMN said TO message",
+    "ALTER TABLE bringup_deed RENAME TO bringup_action",
+    "ALTER TABLE bringup_action RENAME COLUMN said TO message",
+    "DROP INDEX bringup_deed_node",
+    "CREATE INDEX bringup_action_node ON bringup_action (node)",
+    "ALTER TABLE version RENAME COLUMN said TO content",
+    "ALTER TABLE watched RENAME COLUMN said TO message",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,
                                            _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH, _PARTS, _RESTORE,
                                            _CHANGED, _LOOK, _CORDON_FILE, _FIRMWARE, _WATCHED,
-                                           _FABRIC, _PORTS)
+                                           _FABRIC, _PORTS, _PLAIN_NAMES)

@@ -31,13 +31,13 @@ def write(store: Store, run: str, at: float, nodes: Mapping[str, bool]) -> None:
     """
     with store.writing() as db:
         db.executemany(
-            "INSERT OR REPLACE INTO screened (node, run, at, told) VALUES (?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO screened (node, run, at, conclusive) VALUES (?, ?, ?, ?)",
             [(node, run, at, conclusive) for node, conclusive in nodes.items()])
 
 
 def newest(store: Store) -> dict[str, Screened]:
     """By node its newest screening. Raises StoreError."""
-    return {row["node"]: Screened(row["run"], row["at"], bool(row["told"]))
+    return {row["node"]: Screened(row["run"], row["at"], bool(row["conclusive"]))
             for row in store.rows("SELECT * FROM screened")}
 
 

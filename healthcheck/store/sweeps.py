@@ -248,22 +248,22 @@ class _Writer:
         What seems to be later is of a clock that was wrong, or this sweep is an older one:
         it proves nothing any more.
         """
-        self._db.execute("DELETE FROM look WHERE node = ? AND time > ?", (node, self._latest))
-        self._db.execute("UPDATE look SET state = ? WHERE node = ? AND time > ?",
+        self._db.execute("DELETE FROM snapshot WHERE node = ? AND time > ?", (node, self._latest))
+        self._db.execute("UPDATE snapshot SET state = ? WHERE node = ? AND time > ?",
                          (NodeState.UNKNOWN.value, node, self._now))
         measured = json.dumps(self._measured(node, report))
         for profile in profiles:
             self._db.execute(
-                "INSERT INTO look (node, profile, time, state, measured) VALUES (?, ?, ?, ?, ?) "
+                "INSERT INTO snapshot (node, profile, time, state, measured) VALUES (?, ?, ?, ?, ?) "
                 "ON CONFLICT DO UPDATE SET state = excluded.state, measured = excluded.measured",
                 (node, profile, self._now, report.state.value, measured))
-            old = self._db.execute("SELECT time FROM look WHERE node = ? AND profile = ? AND time != ? "
-                                   "AND time NOT IN (SELECT time FROM look WHERE node = ? AND profile = ? "
-                                   "ORDER BY time DESC LIMIT ?)",
+            old = self._db.execute("SELECT time FROM snapshot WHERE node = ? AND profile = ? AND time != ? "
+                                   "AND time NOT IN (SELECT time FROM snapshot WHERE node = ? "
+                                   "AND profile = ? ORDER BY time DESC LIMIT ?)",
                                    (node, profile, self._now, node, profile, _LOOKS_KEPT)).fetchall()
             holds = self._holds().get(node, ())
             proofs = self._proofs(node, profile) if old else frozenset()
-            self._db.executemany("DELETE FROM look WHERE node = ? AND profile = ? AND time = ?",
+            self._db.executemany("DELETE FROM snapshot WHERE node = ? AND profile = ? AND time = ?",
                                  [(node, profile, time) for (time,) in old if time not in proofs
                                   and not any(began <= time <= ended for began, ended in holds)])
 
@@ -271,7 +271,7 @@ class _Writer:
         """When a node of which a part was ever another was clean, first and last since the oldest of its
         parts came: what is wrong later does not make it unproven."""
         times = [row[0] for row in self._db.execute(
-            "SELECT time FROM look WHERE node = ?1 AND profile = ?2 AND state = ?3 AND time > "
+            "SELECT time FROM snapshot WHERE node = ?1 AND profile = ?2 AND state = ?3 AND time > "
             "(SELECT min(began) FROM seat WHERE node = ?1 AND ended IS NULL AND EXISTS "
             "(SELECT 1 FROM seat WHERE node = ?1 AND ended IS NOT NULL)) ORDER BY time",
             (node, profile, NodeState.HEALTHY.value))]

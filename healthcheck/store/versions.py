@@ -81,7 +81,7 @@ def note(
         if one.kind == "rule" and one.name in unjudged and not (number and _switched(said, one.said)):
             continue
         if number and digest == one.digest and not differs(said, one.said):
-            db.execute("UPDATE version SET seen = ?, said = ? WHERE id = ?",
+            db.execute("UPDATE version SET seen = ?, content = ? WHERE id = ?",
                        (now, said if said == one.said else _joined(said, one.said), number))
         elif not number and one.kind == "rule" and one.name in there:
             _begin(db, replace(one, said=_joined(one.said, _THERE)), who, now, now)
@@ -132,18 +132,18 @@ def pending(store: Store, versions: Sequence[Version], now: float) -> list[Versi
 
 def policies(store: Store, now: float) -> list[tuple[float, str, str]]:
     """When which part of the policy began to say what, up to `now`, in that order."""
-    return [tuple(row) for row in store.rows("SELECT began, name, said FROM version WHERE kind = ? "
+    return [tuple(row) for row in store.rows("SELECT began, name, content FROM version WHERE kind = ? "
                                              "AND began <= ? ORDER BY id", POLICY, now)]
 
 
 def rules_now(store: Store) -> list[tuple[str, str]]:
     """The rules, each with what it says now; empty where that is not known."""
-    return [tuple(row) for row in store.rows("SELECT name, said FROM version WHERE id IN (SELECT max(id) "
+    return [tuple(row) for row in store.rows("SELECT name, content FROM version WHERE id IN (SELECT max(id) "
                                              "FROM version WHERE kind = 'rule' GROUP BY name) "
                                              "AND digest != ''")]
 
 
-_NEWEST = ("SELECT kind, name, id, digest, seen, said FROM version WHERE id IN "
+_NEWEST = ("SELECT kind, name, id, digest, seen, content FROM version WHERE id IN "
            "(SELECT max(id) FROM version GROUP BY kind, name)")
 
 
@@ -175,15 +175,16 @@ def history(store: Store, since: float) -> list[VersionSpan]:
     """What began since, where it had another form before, or was not there when others of its kind were
     already; by kind, name and time."""
     rows = store.rows(
-        "SELECT kind, name, digest, began, before, after, coalesce(was, ''), said, coalesce(words, '') FROM "
-        "(SELECT id, kind, name, digest, began, said, lag(seen) OVER of AS before, lag(digest) OVER of AS "
-        "was, lag(said) OVER of AS words, lead(began) OVER of AS after, min(began) OVER (PARTITION BY kind) "
-        "AS first FROM version WINDOW of AS (PARTITION BY kind, name ORDER BY id)) "
-        "WHERE began >= ? AND (before IS NOT NULL OR began > first) AND kind != ? ORDER BY kind, name, id",
+        "SELECT kind, name, digest, began, before, after, coalesce(was, ''), content, coalesce(words, '') "
+        "FROM (SELECT id, kind, name, digest, began, content, lag(seen) OVER of AS before, "
+        "lag(digest) OVER of AS was, lag(content) OVER of AS words, lead(began) OVER of AS after, "
+        "min(began) OVER (PARTITION BY kind) AS first FROM version "
+        "WINDOW of AS (PARTITION BY kind, name ORDER BY id)) WHERE began >= ? "
+        "AND (before IS NOT NULL OR began > first) AND kind != ? ORDER BY kind, name, id",
         since, RULESET)
     return [VersionSpan(*row) for row in rows]
 
 
 def _begin(db: sqlite3.Connection, one: Version, who: str, began: float, seen: float) -> None:
     insert(db, "version", kind=one.kind, name=one.name, digest=one.digest, who=who, began=began, seen=seen,
-           said=one.said)
+           content=one.said)

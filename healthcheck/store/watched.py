@@ -52,7 +52,7 @@ def write(store: Store, found: Iterable[WatchedNode]) -> None:
     with store.writing() as db:
         db.executemany(
             "INSERT OR REPLACE INTO watched (job, finding, node, ranks, pattern, cause, certainty, share, "
-            "said, began, seen, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "message, began, seen, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [(one.job, one.finding, one.node, json.dumps(one.ranks), one.pattern, one.cause, one.certainty,
               one.share, clean(one.said, 600), one.began, one.seen, one.ended) for one in found])
 
@@ -91,5 +91,5 @@ def problems(store: Store, now: float) -> list[Problem]:
 def _read(rows: Iterable[sqlite3.Row]) -> Iterator[WatchedNode]:
     for row in rows:
         yield WatchedNode(row["job"], row["finding"], row["node"], tuple(json.loads(row["ranks"])),
-                          row["pattern"], row["cause"], row["certainty"], row["share"], row["said"],
+                          row["pattern"], row["cause"], row["certainty"], row["share"], row["message"],
                           row["began"], row["seen"], row["ended"])

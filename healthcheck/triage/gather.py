@@ -237,8 +237,8 @@ class _Memory:
     ) -> Mapping[str, list[RequalifySnapshot]]:
         found: dict[str, list[RequalifySnapshot]] = defaultdict(list)
         for name, time, state, rules in store.rows(
-                "SELECT name, time, state, measured FROM look JOIN node ON node.id = look.node "
-                "WHERE profile = ? AND time <= ? ORDER BY look.node, time", profile, now + AHEAD_S):
+                "SELECT name, time, state, measured FROM snapshot JOIN node ON node.id = snapshot.node "
+                "WHERE profile = ? AND time <= ? ORDER BY snapshot.node, time", profile, now + AHEAD_S):
             measured = frozenset(json.loads(rules)) if rules != "[]" else _NONE_MEASURED
             found[name].append(RequalifySnapshot(time, state, measured))
         return found

@@ -108,7 +108,7 @@ def again(store: Store, states: Iterable[MachineState]) -> list[MachineState]:
 
 
 def _put(state: MachineState, row: MachineProgress) -> None:
-    state.step, state.kept, state.message = row.step, dict(row.kept), row.said
+    state.step, state.kept, state.message = row.step, dict(row.kept), row.message
 
 
 def _fill(store: Store, states: Sequence[MachineState]) -> None:
@@ -121,4 +121,4 @@ def _fill(store: Store, states: Sequence[MachineState]) -> None:
         if operation.counts and operation.step == of[operation.node].step:
             of[operation.node].operations[operation.id] = PastOperation(
                 operation.key, operation.name, operation.began, operation.ended, operation.done,
-                operation.said)
+                operation.message)

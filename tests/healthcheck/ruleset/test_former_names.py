@@ -190,7 +190,7 @@ def test_what_an_older_store_holds_goes_on_under_the_new_id(tmp_path: Path,
         assert all(silences.silenced(one, held, 5) for one in found)
         assert {row[0] for row in store.rows("SELECT name FROM version WHERE kind = 'rule'")} == {
             "fabric-ours", "gpu-count", "nvlink-fabric-state"}
-        assert json.loads(store.rows("SELECT measured FROM look")[0][0]) == [
+        assert json.loads(store.rows("SELECT measured FROM snapshot")[0][0]) == [
             "fabric-ours", "nvlink-fabric-manager", "gpu-count"]
         (incident,) = incidents.incidents(store)
         assert incident.symptoms == ("nvlink-fabric-state of GPU", "fabric-ours", "nvlink-fabric-manager")

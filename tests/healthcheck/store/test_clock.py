@@ -65,7 +65,7 @@ def test_whatever_the_clock_did_nothing_ends_before_it_begins_and_a_right_sweep_
         states = {row[0]: tuple(row)[1:] for row in store.rows(
             "SELECT name, state, seen FROM spell JOIN node ON node.id = node WHERE ended IS NULL")}
         assert states == {"n1": ("healthy", now), "n2": ("unhealthy", now), "n3": ("healthy", now)}
-        assert store.rows("SELECT count(*) FROM look WHERE time > ?", now + 300)[0][0] == 0
+        assert store.rows("SELECT count(*) FROM snapshot WHERE time > ?", now + 300)[0][0] == 0
         # what is over by then waits for no time to come
         assert store.rows("SELECT count(*) FROM problem WHERE ended > ?", now + 300)[0][0] == 0
 
@@ -144,7 +144,7 @@ def test_what_nodes_are_given_back_by_did_not_happen_later_than_the_next_right_s
                 "rma": {"node": "n1", "kind": "gpu", "slot": "0", "serial": "G1", "why": "", "who": "", "reference": "",
                         "evidence": "", "opened": now},
                 "silence": {"nodes": '["n1"]', "rule": "*", "why": "", "who": "", "began": now, "until": now + 9 * DAY},
-                "bringup": {"node": "n1", "began": now, "who": "", "step": "ssh", "since": now, "stand": "done", "said": "", "kept": ""},
+                "bringup": {"node": "n1", "began": now, "who": "", "step": "ssh", "since": now, "stand": "done", "message": "", "kept": ""},
                 "incident": {"kind": "leaf", "cause": "l1", "nodes": "[]", "why": "", "owner": "network", "symptoms": "[]", "likelihood": 9.0,
                              "began": now, "seen": now},
                 "member": {"incident": 1, "node": "n1", "began": now, "seen": now},

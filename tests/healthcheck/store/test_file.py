@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from healthcheck.model.outcome import Finding, LogEvidence, NodeReport, NodeState, Result, Severity, Status
-from healthcheck.store import file, history, schema
+from healthcheck.store import bringups, file, history, newest, schema, screened, versions, watched
 from healthcheck.store.file import NAME, Store, opened
 from healthcheck.store.sweeps import SweepRecord, record
 from inventory.errors import StoreError
@@ -271,3 +271,37 @@ def test_a_backup_is_whole_and_as_of_one_moment_while_others_write(tmp_path: Pat
         writer.kill()
         writer.wait()
         writer.stdout.close()
+
+
+def test_a_store_from_before_its_names_were_plain_keeps_all_that_it_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(file, "MIGRATIONS", schema.MIGRATIONS[: schema.MIGRATIONS.index(schema._PLAIN_NAMES)])
+        with opened(tmp_path, make=True) as old, old.writing() as db:
+            for statement in (
+                "INSERT INTO node (id, name) VALUES (1, 'n1')",
+                "INSERT INTO look (node, profile, time, state) VALUES (1, 'service', 5.0, 'healthy')",
+                "INSERT INTO newest (node, time, rules, look, kept) VALUES (1, 5.0, 'r', x'01', '{}')",
+                "INSERT INTO screened (node, run, at, told) VALUES ('n1', 'one', 6.0, 1)",
+                "INSERT INTO bringup (node, began, who, step, since, stand, said, kept) "
+                "VALUES ('n1', 1.0, 'me', 'os', 2.0, 'waiting', 'it boots', '{}')",
+                "INSERT INTO ledger (id, time, who, action, node, why, evidence) VALUES (3, 1, 'me', 'x', 'n1', '', '')",
+                "INSERT INTO bringup_deed (node, step, key, name, change, began, said, counts, line) "
+                "VALUES ('n1', 'os', 'k', 'install', '[]', 2.0, 'accepted', 1, 3)",
+                "INSERT INTO version (kind, name, digest, who, began, seen, said) "
+                "VALUES ('policy', 'p', 'd', 'me', 1.0, 1.0, '{}')",
+                "INSERT INTO watched (job, finding, node, ranks, pattern, cause, certainty, share, said, began, seen) "
+                "VALUES ('7', 'f', 'n1', '[]', 'slow', 'disk', 'likely', 0.5, 'rank 3 is slow', 1.0, 2.0)",
+            ):
+                db.execute(statement)
+    with opened(tmp_path) as store:
+        assert [tuple(row) for row in store.rows("SELECT node, profile, time, state FROM snapshot")] == [
+            (1, "service", 5.0, "healthy")]
+        assert list(newest.rows(store)) == [("n1", 5.0, "r", b"\x01", "{}")]
+        assert screened.newest(store) == {"n1": screened.Screened("one", 6.0, True)}
+        assert [one.message for one in (*bringups.progress(store), *bringups.actions(store))] == [
+            "it boots", "accepted"]
+        assert versions.policies(store, 9.0) == [(1.0, "p", "{}")]
+        assert [one.said for one in watched.between(store, 0, 9)] == ["rank 3 is slow"]
+        assert store.check() == []

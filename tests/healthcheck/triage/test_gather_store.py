@@ -107,7 +107,7 @@ def test_what_sweeps_saw_of_a_node_is_known(store: Store) -> None:
     put(store, "spell", node=71, state="degraded", reason="", began=at(-9), seen=at(-8), ended=at(-8),
         sweeps=1)
     put(store, "spell", node=71, state="unhealthy", reason="", began=at(-8), seen=at(-0.5), sweeps=1)
-    put(store, "newest", node=71, time=at(-1), rules="", look=b"", kept="", driver="570", kernel="6.8",
+    put(store, "newest", node=71, time=at(-1), rules="", snapshot=b"", kept="", driver="570", kernel="6.8",
         firmware="28.1")
     for boot, hour in (("b", -3), ("a", -30)):
         put(store, "boot", node=71, boot=boot, began=at(hour), seen=at(hour))
@@ -178,9 +178,9 @@ def test_when_what_left_was_over_is_the_later_of_what_is_silenced_and_of_what_is
 
 def test_no_silence_makes_a_snapshot_healthy(store: Store) -> None:
     for hour, state in ((-3, "healthy"), (-2, "degraded"), (-1, "unknown")):
-        put(store, "look", node=71, profile="bringup", time=at(hour), state=state,
+        put(store, "snapshot", node=71, profile="bringup", time=at(hour), state=state,
             measured=json.dumps(["fan"] if hour == -2 else []))
-    put(store, "look", node=71, profile="other", time=at(-1), state="healthy", measured="[]")
+    put(store, "snapshot", node=71, profile="other", time=at(-1), state="healthy", measured="[]")
     past = known(store, silenced=lambda problem: problem.rule == "fan")
     assert [look.state for look in past.snapshots] == ["healthy", "degraded", "unknown"]
     assert past.snapshots[1] == RequalifySnapshot(at(-2), "degraded", frozenset({"fan"}))

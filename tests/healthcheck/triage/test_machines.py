@@ -221,7 +221,7 @@ def test_a_machine_that_was_brought_up_stays_so_however_long_it_only_warns_and_w
 def test_a_bring_up_that_came_to_its_end_has_proven_the_machine(store: Store) -> None:
     sweep(store, 0, n1=machine("a"))
     sweep(store, 60, n1=machine("x"))
-    brought = ("INSERT INTO bringup (node, began, who, step, since, stand, said, ended, kept) "
+    brought = ("INSERT INTO bringup (node, began, who, step, since, stand, message, ended, kept) "
                "VALUES ('n1', ?, 'ann', 'service', ?, 'done', '', ?, '{}')")
     with store.writing() as db:
         db.execute(brought, (10, 50, 50))

@@ -65,7 +65,7 @@ class Ended:
 
     def _deeds(self, name: str) -> list[str]:
         with opened(self.site.home / "state") as store:
-            return [f"{one.key} {one.done} {one.said}" for one in bringups.actions(store, [name])]
+            return [f"{one.key} {one.done} {one.message}" for one in bringups.actions(store, [name])]
 
     def touches(self) -> dict[str, Touched]:
         """How often each controller took a change."""

@@ -42,7 +42,7 @@ def swept(site: Site, at: float, profile: str = "") -> None:
 def hours_ago(site: Site, hours: float) -> None:
     """All that the store knows of nodes was so many hours ago."""
     times = {
-        "look": ("time",), "spell": ("began", "seen"), "problem": ("began", "seen", "ended"),
+        "snapshot": ("time",), "spell": ("began", "seen"), "problem": ("began", "seen", "ended"),
         "cordon": ("began", "ended"), "verdict": ("began", "seen"), "boot": ("began", "seen"),
         "newest": ("time",), "hardware": ("time",), "sweep": ("started", "finished")}
     with opened(site.home / "state") as store, store.writing() as db:

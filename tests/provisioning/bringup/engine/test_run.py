@@ -189,7 +189,7 @@ def test_after_some_refused_logins_and_none_accepted_no_other_is_tried(fake: Fak
     outcome = fake.run(nodes, Acts(step("bmc")), refusing(tried))
     assert (len(tried), len(outcome.trouble), len(outcome.queued), outcome.exit_code) == (3, 3, 17, 4)
     assert "accounts lock" in outcome.halted[
-        "credentials"] and fake.at(outcome.queued[0]).said == outcome.halted["credentials"]
+        "credentials"] and fake.at(outcome.queued[0]).message == outcome.halted["credentials"]
     # Nor by the next run, nor by a dry one.
     assert fake.run(nodes, Acts(step("bmc")), refusing(tried)).exit_code == 4 and len(tried) == 3
     fake.run(nodes, Acts(step("bmc")), refusing(tried), dry=True)
@@ -250,7 +250,7 @@ def test_a_step_that_most_machines_fail_in_is_halted_and_the_rest_stay_queued(fa
     assert len(outcome.trouble) + len(outcome.queued) == 40 and [
         event.step for event in fake.events if event.stand == "halted"] == ["hardware"]
     assert "does not look like the machines' fault" in fake.at(
-        outcome.queued[-1]).said and fake.at(outcome.queued[-1]).stand == "queued"
+        outcome.queued[-1]).message and fake.at(outcome.queued[-1]).stand == "queued"
 
 
 def test_one_in_ten_halts_nothing(fake: Fake) -> None:
@@ -339,7 +339,7 @@ def test_of_a_look_at_many_each_machine_goes_on_as_soon_as_it_is_known(fake: Fak
         ["n1", "n2"], Slowly(step("checks", 50.0, together=True)), Acts(step("service"), service))
     # Of n2 it never said a word.
     assert (outcome.done, outcome.trouble) == (
-        ("n1",), ("n2",)) and "without a result for it" in fake.at("n2").said
+        ("n1",), ("n2",)) and "without a result for it" in fake.at("n2").message
 
 
 def test_those_that_are_looked_at_again_are_so_together(fake: Fake) -> None:
@@ -412,7 +412,7 @@ def test_of_whom_nothing_is_said_after_a_deed_done_to_many_nobody_knows(fake: Fa
     burnin = Jointly(step("burnin", together=True), forgets="n2")
     fake.run(["n1", "n2"], burnin)
     with opened(fake.folder) as store:
-        assert {one.node: (one.done, one.said) for one in bringups.actions(store)} == {
+        assert {one.node: (one.done, one.message) for one in bringups.actions(store)} == {
             "n1": (True, "burnt"), "n2": (None, "no result was returned for it")}
 
 
@@ -421,7 +421,7 @@ def test_what_is_raised_in_a_deed_done_to_many_is_our_defect(fake: Fake) -> None
         raise KeyError("secret")
     outcome = fake.run(["n1", "n2"], Jointly(step("burnin", together=True), then=fails), stop=Stop(share=1.0))
     assert outcome.trouble == (
-        "n1", "n2") and fake.at("n1").said == "a defect of muster: KeyError, in do burn"
+        "n1", "n2") and fake.at("n1").message == "a defect of muster: KeyError, in do burn"
 
 
 def test_a_halted_look_at_many_ends_the_run_and_nobody_waits_for_who_is_halted(fake: Fake) -> None:
@@ -474,7 +474,7 @@ def test_a_deed_that_outlived_its_time_is_waited_for_written_down_and_done_once(
     assert made == ["n1"]
     with opened(fake.folder) as store:
         (action,) = bringups.actions(store)
-    assert (action.done, action.said) == (True, "accepted: Completed") and action.ended >= 1300
+    assert (action.done, action.message) == (True, "accepted: Completed") and action.ended >= 1300
 
 
 def test_foreign_words_are_bounded_and_escaped_in_the_store(fake: Fake) -> None:
@@ -483,7 +483,7 @@ def test_foreign_words_are_bounded_and_escaped_in_the_store(fake: Fake) -> None:
     on_event: list[str] = []
 
     def observe(machine: Machine) -> Observation:
-        if thing.made and (said := fake.at("n1").said) not in on_event:
+        if thing.made and (said := fake.at("n1").message) not in on_event:
             on_event.append(said)
         return replace(thing.observe(machine), message=words)
 
@@ -493,7 +493,7 @@ def test_foreign_words_are_bounded_and_escaped_in_the_store(fake: Fake) -> None:
              Acts(step("os"), lambda machine: Observation(StepState.TROUBLE, words)))
     with opened(fake.folder) as store:
         (line,), (done,) = bringups.troubles(store), bringups.actions(store)
-    for text in (line.what, done.said, fake.at("n1").said, on_event[1]):
+    for text in (line.what, done.message, fake.at("n1").message, on_event[1]):
         assert text.startswith("\\x1b[31mxxx") and len(text) == 400
 
 
@@ -598,7 +598,7 @@ def test_a_machine_that_is_not_in_bring_up_is_left_alone_and_taken_off_its_way(f
     fake.run(["n1"], Acts(step("bmc")), Acts(step("os"), lambda machine: trouble("dark")))
     outcome = fake.run([node("n1", state=LifecycleState.RMA)], Acts(step("bmc")), Acts(step("os")))
     assert (outcome.left, outcome.done, outcome.exit_code) == (("n1",), (), 1)
-    assert fake.at("n1").stand == "left" and "its lifecycle is rma" in fake.at("n1").said
+    assert fake.at("n1").stand == "left" and "its lifecycle is rma" in fake.at("n1").message
     # Back in bring-up it goes its whole way again.
     assert fake.run(["n1"], Acts(step("bmc")), Acts(step("os"))).done == ("n1",)
     with opened(fake.folder) as store:
@@ -612,7 +612,7 @@ def test_after_a_retry_what_must_be_done_once_may_be_done_again(fake: Fake) -> N
         return SO if not bad and machine.operations else not_so(operation("it", once=True))
     bios = Acts(step("bios"), observe)
     assert fake.run(["n1"], bios).trouble == (
-        "n1",) and "was accepted, and after 60 s it does not show" in fake.at("n1").said
+        "n1",) and "was accepted, and after 60 s it does not show" in fake.at("n1").message
     fake.run(["n1"], bios)
     with opened(fake.folder) as store:
         assert len(bringups.actions(store)) == 1
