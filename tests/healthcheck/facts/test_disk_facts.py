@@ -144,6 +144,17 @@ def test_a_disk_that_could_not_be_asked_has_no_readings(exit_status: int) -> Non
             and isinstance(reading(disk, "used_percent"), Unmeasured))
 
 
+@pytest.mark.parametrize(("said", "asked"), [
+    ("Smartctl open device: /dev/nvme0 failed: Permission denied", ()),
+    ("Smartctl open device: /dev/nvme0 failed: Input/output error", ("nvme0",))])
+def test_a_disk_that_we_may_not_ask_is_not_accused_and_one_that_gives_no_answer_is(
+    said: str, asked: tuple[str, ...],
+) -> None:
+    document = {"smartctl": {"messages": [{"string": said}]}}
+    passed = reading(read_disk("nvme0", DeviceOutput(2, json.dumps(document))), "passed")
+    assert isinstance(passed, Unmeasured) and passed.asked == asked
+
+
 def test_disks_are_told_in_the_order_of_their_names_in_whatever_order_they_answered() -> None:
     files = {f"/sys/class/nvme/nvme{number}": FileCapture(
                  Outcome.DONE, "exit 0\n"
