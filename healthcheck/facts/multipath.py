@@ -41,9 +41,11 @@ def multipaths(captures: Captures) -> Any:
     names = sorted((found[1] for path in files if (found := _UUID.fullmatch(path))), key=natural)
     uuids = {name: files.read(f"{_BASE}/{name}/dm/uuid", str) for name in names}
     unread = next((uuid.reason for uuid in uuids.values() if isinstance(uuid, Unmeasured)), None)
-    disks = [_disk(files, name) for name, uuid in uuids.items() if str(uuid).startswith("mpath-")]
+    ours = [name for name, uuid in uuids.items() if str(uuid).startswith("mpath-")]
+    disks = [_disk(files, name) for name in ours]
     # Of other mapped disks nothing else is wanted.
-    files.ignore(path for path in files if path.split("/")[3] in uuids)
+    others = tuple(f"{_BASE}/{name}/" for name in uuids if name not in ours)
+    files.ignore(path for path in files if path.startswith(others))
     return partial_if(tuple(disks) or (Multipath.absent(NO_MULTIPATH),), unread or files.unreadable())
 
 
