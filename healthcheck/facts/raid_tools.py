@@ -135,6 +135,6 @@ def boot_tools(captures: Captures) -> dict[Probe, str]:
     wanted = {probe: disk for disk, probe in _mirrors(captures)}
     for probe in (MVCLI, MNVCLI):
         capture = captures.capture(probe)
-        if capture is not None and capture.outcome is not Outcome.MISSING and capture.files:
+        if capture is not None and capture.files:
             wanted.setdefault(probe, "")
     return wanted
