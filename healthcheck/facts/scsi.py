@@ -99,9 +99,9 @@ def _disk(files: CapturedFiles, name: str) -> ScsiDisk:
 
 def reached(files: Iterable[str], path: str) -> str:
     """How the disk of this folder is reached by the files above it; empty where it is the node's own."""
-    above = {words for file in files if file.startswith(f"{path}/") for part, words in _OVER.items()
-             if file.startswith(f"{path}/{part}")}
-    return min(above, default="")
+    above = {f"{path}/{part}": words for part, words in _OVER.items()}
+    return min((words for file in files for part, words in above.items() if file.startswith(part)),
+               default="")
 
 
 def over_fabric(captures: Captures, path: str) -> str:

@@ -38,7 +38,7 @@ class Other(Fact):
     level: int
 
 
-FAN = Fan("fan 1", 900, WHY)    # type: ignore[arg-type]
+fan = Fan("fan 1", 900, WHY)    # type: ignore[arg-type]
 
 
 def test_what_is_of_the_class_is_no_field() -> None:
@@ -47,11 +47,11 @@ def test_what_is_of_the_class_is_no_field() -> None:
         litres: int
 
     assert list(Pump.FIELDS) == ["name", "rpm", "level", "litres"] and list(Fan.FIELDS) == ["name", "rpm", "level"]
-    assert readings(FAN) == {"name": "fan 1", "rpm": 900, "level": WHY}
+    assert readings(fan) == {"name": "fan 1", "rpm": 900, "level": WHY}
 
 
 def test_a_field_of_a_fact_has_no_default() -> None:
-    with pytest.raises(TypeError, match="Wrong.rpm has a default"):
+    with pytest.raises(TypeError, match=r"Wrong\.rpm has a default"):
         class Wrong(Fact):
             name: str
             rpm: int = 0
@@ -70,34 +70,36 @@ def test_a_subject_is_identified_by_one_field_or_by_several() -> None:
 
 
 def test_facts_are_equal_if_their_class_and_all_their_values_are() -> None:
-    assert FAN == Fan("fan 1", 900, WHY) and hash(FAN) == hash(Fan("fan 1", 900, WHY))   # type: ignore[arg-type]
-    assert FAN != Fan("fan 1", 900, 1) and FAN != Fan("fan 1", 901, WHY)    # type: ignore[arg-type]
+    assert fan == Fan("fan 1", 900, WHY) and hash(fan) == hash(Fan("fan 1", 900, WHY))   # type: ignore[arg-type]
+    assert fan != Fan("fan 1", 900, 1) and fan != Fan("fan 1", 901, WHY)    # type: ignore[arg-type]
     assert Fan("fan 1", 900, 1) != Other("fan 1", 900, 1) and Fan("fan 1", 900, 1) != ("fan 1", 900, 1)
 
 
 def test_a_fact_that_was_narrowed_has_these_fields_alone_and_still_refuses_what_was_not_measured() -> None:
-    part = narrowed(FAN, ("rpm", "level"))
+    part = narrowed(fan, ("rpm", "level"))
     assert readings(part) == {"rpm": 900, "level": WHY} and reading(part, "level") == WHY
     with pytest.raises(AttributeError, match="was not kept"):
         assert part.name
-    assert readings(narrowed(FAN, ("name",))) == {"name": "fan 1"}
-    assert readings(narrowed(FAN, ("level",))) == {"level": WHY}
-    with pytest.raises(AttributeError, match="Fan.level was not kept"):
-        assert narrowed(FAN, ("name",)).level
+    assert readings(narrowed(fan, ("name",))) == {"name": "fan 1"}
+    assert readings(narrowed(fan, ("level",))) == {"level": WHY}
+    with pytest.raises(AttributeError, match=r"Fan\.level was not kept"):
+        assert narrowed(fan, ("name",)).level
 
 
 def test_every_refusal_is_recorded_caught_or_not_with_what_it_says() -> None:
     found: list[Refusal] = []
     absent = Fan.absent("fan 2")
     with refusals(found):
-        for fact, field in ((FAN, "level"), (absent, "rpm")):
+        for fact, field in ((fan, "level"), (absent, "rpm")):
             with pytest.raises(Refusal):
                 getattr(fact, field)
+    with pytest.raises(NotMeasured):
+        assert fan.level
     unasked, lacking = found
     assert isinstance(unasked, NotMeasured) and isinstance(lacking, NotSupported)
-    assert (unasked.fact, str(unasked), unasked.details) == (FAN, WHY.reason, (WHY.reason, WHY.origin, WHY.asked))
+    assert (unasked.fact, str(unasked), unasked.details) == (fan, WHY.reason, (WHY.reason, WHY.origin, WHY.asked))
     assert (lacking.fact, str(lacking), lacking.details) == (absent, "fan 2: rpm is not supported", ("rpm",))
-    assert unasked.source == id(FAN) and lacking.source == id(absent)
+    assert unasked.source == id(fan) and lacking.source == id(absent)
 
 
 def test_why_a_capture_could_not_be_read_is_the_reason_alone() -> None:

@@ -38,7 +38,7 @@ def test_what_is_not_in_the_format_is_refused(data: bytes, why: str) -> None:
 
 
 def test_small_resources_are_passed_over_and_a_missing_checksum_is_believed() -> None:
-    assert labels(b"\x0f\x01\x02\x03\x04\x05\x06\x07\x0b\x01\x02\x03\x90\x07\x00SN\x04 A1\x00\x78rest") == VpdLabels("", "", "A1")
+    assert labels(b"\x0f" + b"\xff" * 7 + b"\x0b" + b"\xff" * 3 + b"\x90\x07\x00SN\x04 A1\x00\x78rest") == VpdLabels("", "", "A1")
 
 
 @given(WORDS, WORDS, WORDS)
