@@ -27,7 +27,8 @@ _USED = ("running", "live")
 
 class Multipath(Fact):
     """One disk ("mpatha"). `paths` counts those that the kernel has, `lost` names those of them that it does
-    not use, with their state ("sdc offline"), whatever could not be read of another. A node without any has one entry, all UNSUPPORTED."""
+    not use, with their state ("sdc offline"), whatever could not be read of another. A node without any has
+    one entry, all UNSUPPORTED."""
 
     name: str
     paths: int
