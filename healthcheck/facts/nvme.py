@@ -148,7 +148,9 @@ def _sizes(captures: Captures, device: str, local: bool) -> Any:
         return Unmeasured(str(error))
     at = {path.rpartition("/")[0] for path in files
           if (found := _NAMESPACE.fullmatch(path)) and found[1] == device}
-    sizes = [files.read(f"{folder}/size", whole) for folder in at]
+    # A folder that could not be listed is an entry of its own.
+    unlisted = [folder for folder in (BASE, f"{BASE}/{device}") if files.has(folder)]
+    sizes = [files.read(path, whole) for path in (*unlisted, *(f"{folder}/size" for folder in at))]
     if captures.outcome(NAMESPACES) is not Outcome.DONE:
         return Unmeasured(why(NAMESPACES, captures.capture(NAMESPACES)))
     return first_unread(sizes) or [size * SECTOR for size in sizes if size > 0]

@@ -24,7 +24,7 @@ BASE = "/sys/block"
 _DEVICE = ("state", "model", "rev", "iodone_cnt", "ioerr_cnt", "iotmo_cnt")
 # Above the disk in the kernel's tree: its target, and then the session or the port that it is reached over.
 _OVER = {
-    "device/../../iscsi_session/": "over iSCSI", "device/../../fc_remote_ports/": "over Fibre Channel",
+    "device/../../iscsi_session": "over iSCSI", "device/../../fc_remote_ports": "over Fibre Channel",
     "device/../../../bInterfaceClass": "on USB",
 }
 SCSI = Probe(
