@@ -8,6 +8,7 @@ content, and without a cache it is built again.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from itertools import count
 from typing import Any, TypeVar
 
 from healthcheck.facts.limits import CACHE, CACHE_ENTRY, CACHED_CAPTURE
@@ -25,7 +26,7 @@ class FactCache:
     def __init__(self, most: int = CACHE) -> None:
         self._most = most
         self._size = 0
-        self._met = 0       # contents so far: a number stands for the same content for ever
+        self._next = count()        # a number stands for the same content for ever
         self._numbers: dict[Content, int] = {}
         self._facts: dict[tuple[Hashable, ...], Any] = {}
 
@@ -36,9 +37,8 @@ class FactCache:
             return None
         known = self._numbers.get(content)
         if known is None:
-            self._keep(content[0] if content else 0)
-            self._met += 1
-            known = self._numbers[content] = self._met
+            self._keep(content[0])
+            known = self._numbers[content] = next(self._next)
         return known
 
     def fact(self, name: str, numbers: Sequence[int | None], make: Callable[[], Any]) -> Any:
@@ -68,9 +68,9 @@ class FactCache:
 
 def content_of(capture: Capture | None) -> Content | None:
     """All of a capture that a fact can depend on, its number of characters first; equal contents give equal
-    facts. Empty where there is no capture; None for one that is too long."""
+    facts. Nothing but the number where there is no capture; None for one that is too long."""
     if capture is None:
-        return ()
+        return (0,)
     files = capture.files
     texts = tuple([entry.text for entry in files.values()])
     size = len(capture.text) + len(capture.stderr) + sum(map(len, files)) + sum(map(len, texts))
@@ -79,6 +79,6 @@ def content_of(capture: Capture | None) -> Content | None:
     ended = tuple([(path, entry.outcome.value) for path, entry in files.items()
                    if entry.outcome is not _DONE])
     # Messages about timeouts name the seconds.
-    seconds = capture.seconds if capture.outcome is Outcome.TIMEOUT else 0.0
+    seconds = capture.seconds if capture.outcome is Outcome.TIMEOUT else None
     return (size, capture.outcome.value, capture.exit, seconds, capture.text, capture.stderr, capture.note,
             tuple(files), texts, ended)

@@ -106,8 +106,8 @@ class DiskHealth(Fact):
 def disk_health(captures: Captures) -> Any:
     """Every disk that was read, in natural order of their names, and then the drives behind a RAID
     controller; one entry, all UNSUPPORTED, where there is no tool or no disk."""
-    capture = captures.capture(SMART)
-    if captures.outcome(SMART) is Outcome.MISSING:
+    outcome = captures.outcome(SMART)
+    if outcome is Outcome.MISSING:
         return (DiskHealth.absent(NO_TOOL),)
     answers = captures.devices(SMART)
     shown = [_asked(captures, path, answers[path])
@@ -118,8 +118,7 @@ def disk_health(captures: Captures) -> Any:
     result = (*shown, *(disk for disk in behind if reading(disk, "serial") not in serials))
     if not result and not unasked:
         return (DiskHealth.absent(NO_DISK),)
-    return partial_if(result, unasked if capture is not None and capture.outcome is Outcome.DONE
-                      else "not every disk was asked in time")
+    return partial_if(result, unasked if outcome is Outcome.DONE else "not every disk was asked in time")
 
 
 def _behind_raid(captures: Captures) -> tuple[list[DiskHealth], str]:
@@ -129,7 +128,7 @@ def _behind_raid(captures: Captures) -> tuple[list[DiskHealth], str]:
         controller = "megaraid_sas" in captures.once(on_pci)
     except Unread:
         controller = None
-    done = capture is not None and capture.outcome is Outcome.DONE
+    done = captures.outcome(RAID_SMART) is Outcome.DONE
     if not done and controller is False:
         return [], ""
     answers = captures.devices(RAID_SMART) if capture is not None and capture.files else {}

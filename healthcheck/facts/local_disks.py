@@ -15,6 +15,10 @@ from healthcheck.facts.nvme import NAMESPACES, NVME, nvme_bus, nvmes
 from healthcheck.facts.scsi import SCSI, scsi_disks
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, reading
 
+_GB, _TB = 10**9, 10**12
+# A mirror of two disks of 1 TB has 999.65 GB behind a RAID controller: to three digits that is 1 TB.
+_ROUNDS_TO_TB = 999_500_000_000
+
 
 class LocalDisks(Fact):
     """The node's own disks. `sizes` says how many there are of each size, the largest first: "8 of 3.84 TB, 2
@@ -67,6 +71,6 @@ def _read(disk: Fact, value: Any) -> Iterator[int]:
 
 def _size(count: int) -> tuple[float, str]:
     """A number of bytes to three digits: to sort by, and in words."""
-    unit, name = (10**12, "TB") if count >= 10**12 else (10**9, "GB")
+    unit, name = (_TB, "TB") if count >= _ROUNDS_TO_TB else (_GB, "GB")
     text = f"{count / unit:.3g}"
     return float(text) * unit, f"{text} {name}"

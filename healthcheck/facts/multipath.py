@@ -27,7 +27,8 @@ _USED = ("running", "live")
 
 class Multipath(Fact):
     """One disk ("mpatha"). `paths` counts those that the kernel has, `lost` names those of them that it does
-    not use, with their state ("sdc offline"). A node without any has one entry, all UNSUPPORTED."""
+    not use, with their state ("sdc offline"), whatever could not be read of another. A node without any has
+    one entry, all UNSUPPORTED."""
 
     name: str
     paths: int
@@ -41,9 +42,11 @@ def multipaths(captures: Captures) -> Any:
     names = sorted((found[1] for path in files if (found := _UUID.fullmatch(path))), key=natural)
     uuids = {name: files.read(f"{_BASE}/{name}/dm/uuid", str) for name in names}
     unread = next((uuid.reason for uuid in uuids.values() if isinstance(uuid, Unmeasured)), None)
-    disks = [_disk(files, name) for name, uuid in uuids.items() if str(uuid).startswith("mpath-")]
+    ours = [name for name, uuid in uuids.items() if str(uuid).startswith("mpath-")]
+    disks = [_disk(files, name) for name in ours]
     # Of other mapped disks nothing else is wanted.
-    files.ignore(path for path in files if path.split("/")[3] in uuids)
+    others = tuple(f"{_BASE}/{name}/" for name in uuids if name not in ours)
+    files.ignore(path for path in files if path.startswith(others))
     return partial_if(tuple(disks) or (Multipath.absent(NO_MULTIPATH),), unread or files.unreadable())
 
 
@@ -51,6 +54,7 @@ def _disk(files: CapturedFiles, name: str) -> Multipath:
     title = files.read(f"{_BASE}/{name}/dm/name", lambda text: clean(text, 60))
     states = {path.split("/")[5]: files.read(path, lambda text: clean(text, 30)) for path in files
               if path.startswith(f"{_BASE}/{name}/slaves/") and path.endswith("/device/state")}
-    lost: Any = first_unread(states.values()) or tuple(
-        f"{path} {states[path]}" for path in sorted(states, key=natural) if states[path] not in _USED)
+    known = tuple(f"{path} {states[path]}" for path in sorted(states, key=natural)
+                  if isinstance(states[path], str) and states[path] not in _USED)
+    lost: Any = known or first_unread(states.values()) or ()
     return Multipath(title if isinstance(title, str) and title else name, paths=len(states), lost=lost)

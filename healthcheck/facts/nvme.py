@@ -109,7 +109,7 @@ _line = matching(r"[^\n]{1,200}")
 def _limit(text: str) -> float:
     """A drive without a limit reports 0 kelvin, or the highest number there is."""
     celsius = milli(text)
-    return celsius if 0 < celsius < 200 else 0.0
+    return max(celsius, 0.0) if celsius < 200 else 0.0
 
 
 _DRIVE = re.compile(rf"{BASE}/(nvme\d{{1,4}})/")
@@ -148,8 +148,10 @@ def _sizes(captures: Captures, device: str, local: bool) -> Any:
         return Unmeasured(str(error))
     at = {path.rpartition("/")[0] for path in files
           if (found := _NAMESPACE.fullmatch(path)) and found[1] == device}
-    sizes = [files.read(f"{folder}/size", whole) for folder in at]
-    if not sizes and captures.outcome(NAMESPACES) is not Outcome.DONE:
+    # A folder that could not be listed is an entry of its own.
+    unlisted = [folder for folder in (BASE, f"{BASE}/{device}") if files.has(folder)]
+    sizes = [files.read(path, whole) for path in (*unlisted, *(f"{folder}/size" for folder in at))]
+    if captures.outcome(NAMESPACES) is not Outcome.DONE:
         return Unmeasured(why(NAMESPACES, captures.capture(NAMESPACES)))
     return first_unread(sizes) or [size * SECTOR for size in sizes if size > 0]
 
@@ -245,7 +247,7 @@ def nvme_bus(captures: Captures) -> Any:
     driven, unread = [], ""
     for device in _devices(files):
         # The fact `nvmes` reports what could not be read of a drive.
-        files.ignore(path.replace("*", device[4:], 1) for path in NVME.paths)
+        files.ignore(path.replace("*", device[4:]) for path in NVME.paths)
         at = f"{BASE}/{device}"
         transport = files.read(f"{at}/transport", _line) if files.has(f"{at}/transport") else "pcie"
         # It says whether the drive must be on the bus.

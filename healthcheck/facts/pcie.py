@@ -123,6 +123,7 @@ def iommu(captures: Captures) -> Any:
                 unread = unread or kind.reason
             else:
                 found.append((f"{match[1]} {match[2]}", kind))
+    unread = unread or files.unreadable() or ""
     if unread and not found:
         raise Unread(unread)
     groups: Any = tuple(found) if found else UNSUPPORTED

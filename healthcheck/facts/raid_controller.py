@@ -105,7 +105,7 @@ def raid_controllers(captures: Captures) -> Any:
     found += [RaidController.absent(f"controller {pci} ({driver}, whose tool is not read)")
               for driver in OTHERS for pci in bus.get(driver, ())]
     for probe, disk in boot_tools(captures).items():
-        if disk and no_tool(captures, probe):
+        if no_tool(captures, probe):
             found.append(_toolless(f"boot mirror {disk}", "a boot mirror (BOSS), and no tool to ask it: "
                                    f"install {probe.argv[0]} (Marvell, Dell)"))
     return tuple(found) or (RaidController.absent(NO_CONTROLLER),)

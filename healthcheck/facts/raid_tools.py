@@ -80,7 +80,7 @@ def on_pci(captures: Captures) -> Mapping[str, tuple[str, ...]]:
             words = uevent(files.text(path))
             if _RAID_CLASS.fullmatch(words.get("PCI_CLASS", "")):
                 found.setdefault(words.get("DRIVER", ""), []).append(path.split("/")[-2])
-    if captures.outcome(PCI) is not Outcome.DONE:
+    if captures.outcome(PCI) is not Outcome.DONE or files.unreadable():
         raise Unread("the PCI bus was not wholly read")
     return {driver: tuple(sorted(paths)) for driver, paths in found.items()}
 
@@ -135,6 +135,6 @@ def boot_tools(captures: Captures) -> dict[Probe, str]:
     wanted = {probe: disk for disk, probe in _mirrors(captures)}
     for probe in (MVCLI, MNVCLI):
         capture = captures.capture(probe)
-        if capture is not None and capture.outcome is not Outcome.MISSING and capture.files:
+        if capture is not None and capture.files:
             wanted.setdefault(probe, "")
     return wanted

@@ -24,7 +24,7 @@ BASE = "/sys/block"
 _DEVICE = ("state", "model", "rev", "iodone_cnt", "ioerr_cnt", "iotmo_cnt")
 # Above the disk in the kernel's tree: its target, and then the session or the port that it is reached over.
 _OVER = {
-    "device/../../iscsi_session/": "over iSCSI", "device/../../fc_remote_ports/": "over Fibre Channel",
+    "device/../../iscsi_session": "over iSCSI", "device/../../fc_remote_ports": "over Fibre Channel",
     "device/../../../bInterfaceClass": "on USB",
 }
 SCSI = Probe(
@@ -99,9 +99,9 @@ def _disk(files: CapturedFiles, name: str) -> ScsiDisk:
 
 def reached(files: Iterable[str], path: str) -> str:
     """How the disk of this folder is reached by the files above it; empty where it is the node's own."""
-    above = {words for file in files if file.startswith(f"{path}/") for part, words in _OVER.items()
-             if file.startswith(f"{path}/{part}")}
-    return min(above, default="")
+    above = {f"{path}/{part}": words for part, words in _OVER.items()}
+    return min((words for file in files for part, words in above.items() if file.startswith(part)),
+               default="")
 
 
 def over_fabric(captures: Captures, path: str) -> str:

@@ -77,9 +77,10 @@ def responses(text: str) -> tuple[Response, ...]:
             if re.search(r"controller[ \d]*not found|no controller found", words, re.IGNORECASE):
                 continue
             raise Unread(f"its answer is a failure: {clean(words, 100)}")
-        number = member(status, "Controller")
-        if isinstance(data, dict) and str(number).isdigit():
-            found.append(Response(str(number), data))
+        number = str(member(status, "Controller"))
+        if not isinstance(data, dict) or not number.isdigit():
+            raise Unread("its answer has no data of a controller")
+        found.append(Response(number, data))
     return tuple(found)
 
 
@@ -111,8 +112,6 @@ def number(value: Any, what: str) -> Any:
     """A count; UNSUPPORTED where it is not there."""
     if value is None or value in ("N/A", "NA", "-"):
         return UNSUPPORTED
-    if type(value) is int and value >= 0:
-        return value
     return int(value) if str(value).isascii() and str(value).isdigit() else Unmeasured(
         f"{what} is {clean(str(value), 30)!r}, which is no whole number")
 
@@ -132,7 +131,7 @@ def drive_state(row: Mapping[str, Any]) -> Any:
         return "shielded after errors"
     if "unsp" in state.lower():
         return "not supported by its controller"
-    if found in (ONLINE, UNCONFIGURED) and state[:3].upper() in ("GHS", "DHS"):
+    if found in (ONLINE, UNCONFIGURED) and state.upper().startswith(("GHS", "DHS")):
         return "a spare"
     return "not in a volume" if found == ONLINE and state.upper().startswith("JBOD") else found
 
@@ -154,13 +153,13 @@ def of_drives(data: Mapping[str, Any]) -> dict[str, DriveErrors]:
     for entry in drives[:MOST] if isinstance(drives, list) else ():
         detail = member(entry, "Drive Detailed Information")
         units = member(detail, "LU/NS Properties")
-        units = units if isinstance(units, list) else [units]
+        units = units if isinstance(units, list) and units else [units]
         row = member(entry, "Drive Information")
         if isinstance(row, dict):
             alert = member(detail, "S.M.A.R.T alert flagged by drive")
             found[place(row)] = DriveErrors(_sum(units, "Media Error Count"),
                                        _sum(units, "Predictive Failure Count"), _yes(alert))
-    for name, detail in list(data.items())[:4 * MOST]:
+    for name, detail in data.items():
         at = re.fullmatch(r"(Drive /c\d{1,4}(?:/e(\d{1,6}))?/s(\d{1,6})) - Detailed Information", name)
         if at is not None and isinstance(detail, dict):
             state = detail.get(f"{at[1]} State")

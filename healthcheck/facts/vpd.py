@@ -49,8 +49,6 @@ def _resources(data: bytes) -> Iterator[tuple[int, int, int]]:
                 return
             at += 1 + (tag & 0x07)
             continue
-        if at + _HEAD > len(data):
-            break
         start = at + _HEAD
         end = start + int.from_bytes(data[at + 1:start], "little")
         if end > len(data):
@@ -65,9 +63,9 @@ def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[str, str]]:
     at = start
     while at < end:
         value = at + _FIELD
-        after = value + data[value - 1] if value <= end else end + 1
-        if after > end:
+        if value > end or value + data[value - 1] > end:
             raise ValueError("a field is longer than its resource")
+        after = value + data[value - 1]
         keyword = data[at:at + 2]
         if keyword == b"RV":
             if after == value or sum(data[:value + 1]) & 0xFF:

@@ -115,9 +115,16 @@ def _of_node(node: ast.AST, members: Mapping[str, tuple[str, ...]]) -> Iterator[
         for at, test in enumerate(node.ifs):
             yield test.lineno, "filter dropped", _setter(node.ifs, at, ast.Constant(True))
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        yield line, "call dropped", _assign(node, "value", ast.Constant(None))
+        yield line, "call dropped", _assign(node, "value", _unasked(node.value))
     elif isinstance(node, ast.AugAssign):
         yield line, "addition dropped", _assign(node, "value", _nothing(node))
+
+
+def _unasked(call: ast.Call) -> ast.expr:
+    """What is left of a dropped call: of `super().method()` the `super()`, without which a function no longer knows its class, and
+    cannot be put in the place of the one that runs."""
+    asked = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return asked if isinstance(asked, ast.Call) and ast.unparse(asked) == "super()" else ast.Constant(None)
 
 
 def _nothing(node: ast.AugAssign) -> ast.expr:

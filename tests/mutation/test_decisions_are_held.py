@@ -28,6 +28,9 @@ MODULES = {
               "whereabouts"),
     "ruleset": ("plugins", "portplan", "profile", "profileload", "rule", "ruleentries", "rulenames", "ruleplain", "ruleset", "rulesetcache",
                 "rulesetload", "sku", "skuburnin", "skulimits"),
+    "facts": ("base", "cache", "disk", "files", "filesystem", "local_disks", "multipath", "nvme", "parsing", "pci", "pcie",
+              "pcie_config", "plain", "raid", "raid_controller", "raid_tools", "scsi", "self_tests", "site", "storcli",
+              "values", "vpd"),
     "lease": ("check", "cordoned", "giveway", "holder", "idle", "jobs", "reservation", "take", "watch"),
 }
 LIMIT_S = 3600

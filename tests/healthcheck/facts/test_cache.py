@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.cache import FactCache
+from healthcheck.facts.cache import FactCache, content_of
 from healthcheck.facts.imex import DOMAIN, PATH
-from healthcheck.facts.limits import CACHE_ENTRY
+from healthcheck.facts.limits import CACHE_ENTRY, CACHED_CAPTURE
 from healthcheck.facts.values import Fact, readings
 from healthcheck.kernellog.fold import LazyDigest
 from healthcheck.model.recording import SCHEMA, Capture, FileCapture, Outcome, Recording, read
@@ -214,3 +214,35 @@ def test_no_more_is_kept_than_the_bound_and_what_was_forgotten_is_made_again() -
     assert cache.fact("f", [first], lambda: "again") == "again"
     assert cache.number(Capture(Outcome.DONE, text="x" * 40_000)) is None
     assert cache.fact("f", [None], lambda: "made") == "made"
+
+
+def test_the_bound_itself_may_be_held() -> None:
+    cache = FactCache(most=2 * CACHE_ENTRY)
+    made = [cache.part("f", number, lambda number=number: [number]) for number in (1, 2)]  # type: ignore[misc]
+    assert cache.part("f", 1, list) is made[0] and cache.part("f", 2, list) is made[1]
+    assert cache.part("f", 3, list) == cache.part("f", 1, list) == []
+
+
+def test_a_probe_that_brought_nothing_takes_no_room() -> None:
+    cache = FactCache(most=CACHE_ENTRY)
+    made: list[int] = []
+    assert cache.fact("f", [cache.number(None)], lambda: made) is made
+    cache.number(None)
+    assert cache.fact("f", [cache.number(None)], list) is made
+
+
+def test_contents_are_those_that_a_fact_can_depend_on_and_none_that_is_too_long() -> None:
+    files = {"/a": FileCapture(Outcome.DONE, "12"), "/bc": FileCapture(Outcome.DONE, "345")}
+    whole = content_of(Capture(Outcome.DONE, text="x" * 10, stderr="y" * 100, files=files))
+    assert whole is not None and whole[0] == 10 + 100 + 5 + 5
+    assert whole[-1] == ()      # files that were read in whole need no word: this is made for every capture
+    denied, missing = ({**files, "/a": FileCapture(outcome, "12")} for outcome in (Outcome.DENIED, Outcome.MISSING))
+    assert len({content_of(Capture(Outcome.DONE, files=held)) for held in (files, denied, missing)}) == 3
+    assert content_of(Capture(Outcome.DONE, text="x" * CACHED_CAPTURE)) is not None
+    assert content_of(Capture(Outcome.DONE, text="x" * (CACHED_CAPTURE + 1))) is None
+
+
+@pytest.mark.parametrize(("outcome", "alike"), [(Outcome.DONE, True), (Outcome.TRUNCATED, True), (Outcome.TIMEOUT, False)])
+def test_the_seconds_count_where_the_time_was_over(outcome: Outcome, alike: bool) -> None:
+    first, second = (content_of(Capture(outcome, seconds=seconds)) for seconds in (1.0, 2.0))
+    assert (first == second) is alike

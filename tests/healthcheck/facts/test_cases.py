@@ -21,7 +21,7 @@ A case may also call a function of the module, with plain values; `is` is then w
     - case: a sentence
       call: oldest_record
       given: [the text]
-      is: 0.0                                 or `ValueError: its words`
+      is: 0.0                                 or `ValueError: its words`, `Unread: its words`
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ import yaml
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.cache import FactCache
+from healthcheck.facts.values import Unread
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.ruleset.ruleset import load_ruleset
 from tests.healthcheck import machine
@@ -106,4 +107,6 @@ def test_a_function_of_facts_returns_what_is_right_for_a_text(module: str, case:
         found = shown(function(*case["given"]))
     except ValueError as error:
         found = f"ValueError: {error}"
+    except Unread as error:
+        found = f"Unread: {error}"
     assert list(unlike(case["is"], found, case["call"])) == []

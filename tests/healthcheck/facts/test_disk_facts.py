@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.facts import nvme, raid_controller  # noqa: F401  (they register facts)
+from healthcheck.facts import nvme, raid_controller, raid_tools  # noqa: F401  (they register facts)
 from healthcheck.facts import raid as md  # noqa: F401
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.disk import read_disk
 from healthcheck.facts.files import DeviceOutput
 from healthcheck.facts.filesystem import parse_fstab
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading
+from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, FileCapture, Outcome
 from tests.healthcheck import machine, raid
 
@@ -144,6 +145,17 @@ def test_a_disk_that_could_not_be_asked_has_no_readings(exit_status: int) -> Non
             and isinstance(reading(disk, "used_percent"), Unmeasured))
 
 
+@pytest.mark.parametrize(("said", "asked"), [
+    ("Smartctl open device: /dev/nvme0 failed: Permission denied", ()),
+    ("Smartctl open device: /dev/nvme0 failed: Input/output error", ("nvme0",))])
+def test_a_disk_that_we_may_not_ask_is_not_accused_and_one_that_gives_no_answer_is(
+    said: str, asked: tuple[str, ...],
+) -> None:
+    document = {"smartctl": {"messages": [{"string": said}]}}
+    passed = reading(read_disk("nvme0", DeviceOutput(2, json.dumps(document))), "passed")
+    assert isinstance(passed, Unmeasured) and passed.asked == asked
+
+
 def test_disks_are_told_in_the_order_of_their_names_in_whatever_order_they_answered() -> None:
     files = {f"/sys/class/nvme/nvme{number}": FileCapture(
                  Outcome.DONE, "exit 0\n"
@@ -154,3 +166,9 @@ def test_disks_are_told_in_the_order_of_their_names_in_whatever_order_they_answe
                            machine.recording(disk_smart=Capture(Outcome.DONE, None, 0.0, 1, files=files))))
     assert [(disk.name, disk.spare, disk.serial) for disk in found] == [(f"nvme{n}", 90 - n, f"S{n}")
                                                                         for n in (1, 2, 10)]
+
+
+def test_a_controllers_tool_runs_once_by_the_first_of_its_names_with_the_time_that_firmware_needs() -> None:
+    assert raid_tools._tool("x", ("show",), "driver", ("a", "b", "c"), 7) == Probe(
+        "raid.x", ProbeKind.COMMAND, argv=("a", "show"), tools=("b", "c"), each=("/sys/bus/pci/drivers/driver",), most=1,
+        seconds=30.0, each_s=28.0, limit=7, root=True)

@@ -149,6 +149,21 @@ def test_a_mount_that_hangs_is_unmeasured_and_the_others_are_not() -> None:
             and not isinstance(reading(root, "used_percent"), Unmeasured))
 
 
+@pytest.mark.parametrize(("outcome", "asked"), [
+    (Outcome.TIMEOUT, ("/home",)), (Outcome.WEDGED, ("/home",)), (Outcome.CRASHED, ("/home",)),
+    (Outcome.DENIED, ()), (Outcome.UNABLE, ()), (Outcome.MISSING, ())])
+def test_a_mount_is_accused_of_no_answer_only_where_that_is_its_own_doing(outcome: Outcome, asked: tuple[str, ...]) -> None:
+    held = machine.captures()["filesystem.mounts"]
+    _, home, _ = built("filesystems", filesystem_mounts=replace(held, files={**held.files, "/home": FileCapture(outcome)}))
+    assert reading(home, "used_percent").asked == asked
+
+
+def test_a_mount_whose_figures_are_of_another_form_has_answered() -> None:
+    held = machine.captures()["filesystem.mounts"]
+    _, home, _ = built("filesystems", filesystem_mounts=replace(held, files={**held.files, "/home": FileCapture(Outcome.DONE, "x")}))
+    assert reading(home, "used_percent").asked == ()
+
+
 def test_escapes_in_mount_points_are_undone_and_the_last_mount_at_a_point_counts() -> None:
     mounts = parse_mountinfo("1 0 8:1 / /a\\040b rw - ext4 /dev/sda rw\n2 1 0:9 / /a\\040b ro - tmpfs tmpfs "
                              "ro\n")

@@ -30,14 +30,15 @@ def test_part_and_serial_number_are_read_beside_other_fields() -> None:
 @pytest.mark.parametrize(("data", "why"), [
     (b"", "no end"), (b"\x78", "no read-only part"), (EXAMPLE[:-1], "no end"), (EXAMPLE[:30], "no end"), (b"\xff" * 64, "no end"),
     (EXAMPLE.replace(b"6181682A", b"6181682B"), "checksum"), (b"\x90\x06\x00PN\x09abc\x78", "longer than its resource"),
-    (b"\x90\x02\x00PN\x78", "longer than its resource"), (b"\x90\x04\x00PN\x01\xff\x78", "ascii"), (b"\x90\x03\x00RV\x00\x78", "checksum")])
+    (b"\x90\x02\x00PN\x78", "longer than its resource"), (b"\x90\x04\x00RV\x01\x43\x78", "checksum"), (b"\x90\x04\x00RV\x01\x00", "checksum"),
+    (b"\x90\x04\x00PN\x01\xff\x78", "ascii"), (b"\x90\x03\x00RV\x00\x78", "checksum")])
 def test_what_is_not_in_the_format_is_refused(data: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         labels(data)
 
 
 def test_small_resources_are_passed_over_and_a_missing_checksum_is_believed() -> None:
-    assert labels(b"\x0b\x01\x02\x03\x90\x07\x00SN\x04 A1\x00\x78rest") == VpdLabels("", "", "A1")
+    assert labels(b"\x0f" + b"\xff" * 7 + b"\x0b" + b"\xff" * 3 + b"\x90\x07\x00SN\x04 A1\x00\x78rest") == VpdLabels("", "", "A1")
 
 
 @given(WORDS, WORDS, WORDS)
