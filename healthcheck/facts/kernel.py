@@ -32,6 +32,7 @@ _TEXT = re.compile(r"^\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200};(.*)$", re.MULTILI
 # The kernel writes the device's properties below a record. A text cannot hold a line end, so none can imitate
 # them.
 _SUBSYSTEM = "\n SUBSYSTEM="
+_NEWEST = re.compile(r"(?s:.*)^\d{1,6},\d{1,20},(\d{1,20}),[^;\n]{0,200};", re.MULTILINE)
 _NUMBER = re.compile(r"\d{1,6},(\d{1,20}),")
 _CALLER = re.compile(r"\bcaller=([TC]\d{1,10})")
 TORN = "overwritten"        # in the note of a capture: records were overwritten while they were read
@@ -129,16 +130,8 @@ class KernelLog(Fact):
         The newest record's time where that is later or uptime is not known: in a container, uptime may be the
         container's.
         """
-        return max(self.uptime, self._newest_record())
-
-    def _newest_record(self) -> float:
-        end = len(self.text)
-        while end > 0:
-            start = self.text.rfind("\n", 0, end) + 1
-            if start < end and (record := _RECORD.match(self.text, start)):
-                return int(record[3]) / 1e6
-            end = start - 1
-        return 0.0
+        record = _NEWEST.match(self.text)
+        return max(self.uptime, int(record[1]) / 1e6 if record is not None else 0.0)
 
     def records(self) -> Records:
         """All of them, oldest first."""
@@ -156,8 +149,7 @@ class KernelLog(Fact):
     def _words(self) -> frozenset[str]:
         """The words of WORDS that it holds. Lines that differ only in digits are searched once: no word holds
         a digit."""
-        block = "\n".join({*zeroed(self.records().raw),
-                           *zeroed(Records(self.earlier).raw if self.earlier else ())})
+        block = "\n".join({*zeroed(self.records().raw), *zeroed(Records(self.earlier).raw)})
         return frozenset([word for word in WORDS if word in block])
 
     def matching(self, pattern: MessagePattern) -> Iterator[tuple[KernelLine, re.Match[str]]]:
@@ -165,7 +157,7 @@ class KernelLog(Fact):
         log."""
         if not self.contains(*pattern.words):
             return
-        for log in (self.earlier, self.text) if self.earlier else (self.text,):
+        for log in (self.earlier, self.text):
             for start in sorted({start for word in pattern.words for start in _lines_with(log, word)}):
                 record = _RECORD.match(log, start)
                 if record is None:
@@ -190,10 +182,8 @@ class Records(Sequence[LogLine]):
 
     def __init__(self, log: str) -> None:
         self._log = log
-        texts: list[str] = _TEXT.findall(log)
-        self.raw = texts
-        if len(log) > KERNEL_RECORD:
-            texts = [text[:KERNEL_RECORD] for text in texts]
+        self.raw: list[str] = _TEXT.findall(log)
+        texts = [text[:KERNEL_RECORD] for text in self.raw]
         self.texts = [unescape(text) if "\\x" in text else text for text in texts] if "\\x" in log else texts
 
     @cached_property
@@ -228,7 +218,7 @@ class Records(Sequence[LogLine]):
         seconds: float | None = int(microseconds) / 1e6
         level: int | None = int(priority) & 7
         caller = ""
-        if len(flags) > 1:
+        if flags != "-":
             caller = found[1] if (found := _CALLER.search(flags)) else ""
             seconds = None if NO_TIME in flags else seconds
             level = None if NO_PRIORITY in flags else level
@@ -280,15 +270,14 @@ def kernel_log(captures: Captures) -> Any:
         raise Unread(f"{KMSG} holds no record of the documented form")
     lost = int(first[2])
     caveat = f"of this boot, the {lost} oldest records are gone from the kernel's buffer" if lost else ""
-    capture = captures.capture(LOG)
-    carried = from_text(capture.text) if capture is not None and capture.text else NO_RECORDS
+    capture, note = captures.capture(LOG), captures.note(LOG)
+    carried = from_text(capture.text) if capture is not None else NO_RECORDS
     earlier = marked_records(carried.records)
-    why = (f"{KMSG} is longer than {LOG.limit // MIB} MiB; the older part was dropped"
-           if files.truncated(KMSG) else "")
-    if not why and capture is not None and TORN in capture.note:
-        why = capture.note
-    if not why and capture is not None:
-        caveat = "; ".join(filter(None, (caveat, capture.note)))
+    why = note if TORN in note else ""
+    if files.truncated(KMSG):
+        why = f"{KMSG} is longer than {LOG.limit // MIB} MiB; the older part was dropped"
+    if not why:
+        caveat = "; ".join(filter(None, (caveat, note)))
     log = KernelLog("kernel log", text, _uptime(captures), lost, carried, earlier, whole=not why,
                     caveat=caveat)
     return partial_if(log, why)
