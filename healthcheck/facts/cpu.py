@@ -183,12 +183,14 @@ class Microcode(Fact):
 def cpu_list(text: str) -> tuple[int, ...]:
     """The numbers of "0-3,8"; an empty text is an empty list. Raises ValueError."""
     found: list[int] = []
+    least = 0
     for part in text.split(",") if text else ():
         match = matched(_RANGE, part)
         first, last = int(match[1]), int(match[2] or match[1])
-        if not (found[-1] if found else -1) < first <= last < CPUS:
+        if not least <= first <= last < CPUS:
             raise ValueError(text)
-        found += range(first, last + 1)
+        least = last + 1
+        found += range(first, least)
     return tuple(found)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, overload
@@ -31,9 +32,8 @@ _HEAD = re.compile(r"^(\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200});", re.MULTILINE)
 _TEXT = re.compile(r"^\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200};(.*)$", re.MULTILINE)
 # The kernel writes the device's properties below a record. A text cannot hold a line end, so none can imitate
 # them.
-_SUBSYSTEM = "\n SUBSYSTEM="
+_SUBSYSTEM = re.compile(r"^\d{1,6},(\d{1,20}),.*\n SUBSYSTEM=(.{0,64}).*\n", re.MULTILINE)
 _NEWEST = re.compile(r"(?s:.*)^\d{1,6},\d{1,20},(\d{1,20}),[^;\n]{0,200};", re.MULTILINE)
-_NUMBER = re.compile(r"\d{1,6},(\d{1,20}),")
 _CALLER = re.compile(r"\bcaller=([TC]\d{1,10})")
 TORN = "overwritten"        # in the note of a capture: records were overwritten while they were read
 # Our own flags for lines of a saved log without time or priority; the kernel's records always have both.
@@ -169,11 +169,12 @@ class KernelLog(Fact):
 
 def _lines_with(log: str, word: str) -> Iterator[int]:
     """The starts of the lines that hold the word, each once."""
-    at = log.find(word)
-    while at >= 0:
-        yield log.rfind("\n", 0, at) + 1
-        end = log.find("\n", at)
-        at = log.find(word, end) if end >= 0 else -1
+    at = 0
+    with suppress(ValueError):      # no further one
+        while True:
+            at = log.index(word, at)
+            yield log.rfind("\n", 0, at) + 1
+            at = log.index("\n", at)
 
 
 class Records(Sequence[LogLine]):
@@ -189,14 +190,7 @@ class Records(Sequence[LogLine]):
     @cached_property
     def _subsystems(self) -> dict[int, str]:
         """Subsystem by record number, where a record has one."""
-        found, log = {}, self._log
-        at = log.find(_SUBSYSTEM)
-        while at >= 0:
-            start, value = log.rfind("\n", 0, at) + 1, at + len(_SUBSYSTEM)
-            if record := _NUMBER.match(log, start):
-                found[int(record[1])] = log[value:max(log.find("\n", value), value)][:64]
-            at = log.find(_SUBSYSTEM, value)
-        return found
+        return {int(number): name for number, name in _SUBSYSTEM.findall(self._log)}
 
     @cached_property
     def _heads(self) -> list[str]:

@@ -50,7 +50,7 @@ def memory_use(captures: Captures) -> MemoryUse:
     # A kernel without huge pages has none of these lines.
     pages: Any = (0 if _OF_HUGE_PAGES.isdisjoint(found)
                   else both(figure("HugePages_Free", 1), figure("Hugepagesize")))
-    if idle and not isinstance(pages, Unmeasured):
+    if not isinstance(pages, Unmeasured):
         pages = first_unread(idle) or max(pages, sum(idle))
     poisoned: Any = figure("HardwareCorrupted") if "HardwareCorrupted" in found else UNSUPPORTED
     return MemoryUse("memory", figure("MemTotal"), figure("MemAvailable"), pages, poisoned)

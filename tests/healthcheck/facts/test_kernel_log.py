@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.kernel import KernelLine, MessagePattern, Records
+from healthcheck.facts.kernel import KernelLine, MessagePattern, Records, _lines_with
 from healthcheck.facts.values import parted
 from healthcheck.kernellog.carried import CarriedRecords, to_text
 from healthcheck.kernellog.model import LogLine, Scope
@@ -126,3 +126,10 @@ def test_versions_that_the_log_does_not_say_are_those_that_run(text: str, files:
 def test_where_nothing_says_what_runs_no_version_is_known() -> None:
     events = built("kernel_events", "6,0,0,-;a\n", host_versions=Capture(Outcome.CRASHED))
     assert events.digest.scope == Scope()
+
+
+@pytest.mark.parametrize(("log", "starts"), [
+    ("Xid", [0]), ("\nXid Xid", [1]), ("a Xid\n\nb\nc Xid, Xid\nXid\n", [0, 9, 20]), ("", []), ("xid", []),
+])
+def test_each_line_that_holds_a_word_is_found_once(log: str, starts: list[int]) -> None:
+    assert list(_lines_with(log, "Xid")) == starts
