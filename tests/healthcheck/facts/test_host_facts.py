@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.cache import FactCache
+from healthcheck.facts.service import Service
 from healthcheck.model.recording import Capture, FileCapture, Outcome
 from tests.healthcheck import machine
 
@@ -34,3 +37,8 @@ def test_of_a_long_lineage_the_nearest_are_told() -> None:
                 "hidden": False, "strange": False}
     found = built("process_owners", process_owners=Capture(Outcome.DONE, text=json.dumps(document)))
     assert [len(one.lineage) for one in found.users[:20]] == [64] * 15 + [63, 62, 61, 60, 59]
+
+
+@pytest.mark.parametrize(("load", "words"), [("not-found", "not installed"), ("loaded", "active (running)")])
+def test_a_service_is_described_by_its_state_where_it_is_installed(load: str, words: str) -> None:
+    assert Service("nvidia-dcgm", load, "active", "running", 0, 1.0).description == words
