@@ -63,7 +63,7 @@ def test_a_port_without_a_module_states_nothing() -> None:
 
 
 def test_modules_that_no_tool_could_be_asked_for_were_not_measured() -> None:
-    with pytest.raises(Unread, match="^mlxlink is not there$"):
+    with pytest.raises(Unread, match=r"^mlxlink is not there$"):
         of()
 
 
