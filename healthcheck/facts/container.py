@@ -181,7 +181,7 @@ def cdi(captures: Captures) -> Cdi:
     toolkit = files.has(TOOLKIT_CONFIG)
     if not found:
         return changed(Cdi.absent("CDI"), found=False, toolkit=toolkit)
-    _, count, driver, path = max(found, key=lambda one: one[:2])
+    _, count, driver, path = max(found)
     driver_or_none: Any = driver or UNSUPPORTED
     return Cdi("CDI", found=True, toolkit=toolkit, file=path, gpus=count, driver=driver_or_none)
 
@@ -193,12 +193,8 @@ _CLI_UUID = re.compile(r"(?m)^GPU UUID:\s+(GPU-[0-9a-fA-F-]{8,64})\s*$")
 def container_gpus(captures: Captures) -> ContainerGpus:
     """The GPUs that NVIDIA's container library would give to a container; UNSUPPORTED where its tool is not
     installed."""
-    capture = captures.capture(CLI)
     if captures.outcome(CLI) is Outcome.MISSING:
         return ContainerGpus.absent("container GPUs")
-    if capture is not None and capture.outcome is Outcome.DONE and capture.exit not in (0, None):
-        error = next((line for line in capture.stderr.splitlines() if line.strip()), "")
-        raise Unread(f"nvidia-container-cli ended with exit status {capture.exit}: {clean(error, 200)}")
     return ContainerGpus("container GPUs", tuple(_CLI_UUID.findall(captures.text(CLI))))
 
 
@@ -213,8 +209,6 @@ def pyxis(captures: Captures) -> Pyxis:
     enroot: Any = files.has(ENROOT_CONFIG)
     named = any(plugin.rpartition("/")[2] == "spank_pyxis.so" for path in stacks
                 for plugin in _SPANK.findall(files.text(path)))
-    if enroot:
-        files.text(ENROOT_CONFIG)
     unreadable = files.unreadable()
     if unreadable:
         raise Unread(unreadable)

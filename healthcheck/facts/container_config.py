@@ -155,7 +155,7 @@ def toolkit_version(captures: Captures) -> ToolkitVersion:
     match = _VERSION.search(captures.text(VERSION))
     if match is None:
         raise Unread("nvidia-ctk --version names no version")
-    return ToolkitVersion("container toolkit", clean(match[1], 60))
+    return ToolkitVersion("container toolkit", clean(match[1]))
 
 
 @fact("docker_config", CONFIG)
@@ -254,11 +254,11 @@ _OTHER = re.compile(r"(?:^|[:-] +) *[{\[&*|>](?![\]}] *$)")
 
 def _yaml_spec(text: str) -> Spec | None:
     """A key a line, and an item of a list after its dash, as marshallers of Go write it."""
-    kind, section, in_devices = "", "", False
+    kind = section = top = ""
     names: list[str] = []
     needed: set[str] = set()
     item: dict[str, str] = {}
-    level = items = each = -1       # columns: of the section's key, of its items' keys, of devices' keys
+    columns: dict[str, int] = {}        # of the section's key, of its items' keys, of devices' keys
     for line in text.splitlines():
         if _OTHER.search(line):
             return None
@@ -268,23 +268,24 @@ def _yaml_spec(text: str) -> Spec | None:
         column, dash, key, value = len(match[1]) + len(match[2]), match[2], match[3], match[4] or ""
         quoted = _QUOTED.match(value)
         value = quoted[2] if quoted else value
-        if section and (column <= level or (dash and column == items)):
+        if section and (column <= columns["section"] or (dash and column == columns.get("item"))):
             needed.update(_path_of(section, item))
             item = {}
-        if section and column <= level:
+        if section and column <= columns["section"]:
             section = ""
         if column == 0:
-            in_devices, each = key == "devices", -1
+            top = key
+            columns.pop("device", None)
             kind = value if key == "kind" else kind
-        if in_devices and dash and each < 0:
-            each = column
+        if top == "devices" and dash:
+            columns.setdefault("device", column)
         if section:
-            items = column if items < 0 else items
-            if column == items:
+            if column == columns.setdefault("item", column):
                 item[key] = value
         elif key in _NEEDED:
-            section, level, items = key, column, -1
-        elif in_devices and column == each and key == "name":
+            section, columns["section"] = key, column
+            columns.pop("item", None)
+        elif column == columns.get("device") and key == "name":
             names.append(value)
     if section:
         needed.update(_path_of(section, item))

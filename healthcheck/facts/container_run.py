@@ -147,12 +147,10 @@ def _not_run(text: str, stderr: str) -> Any:
     clients = {client: what for what, client in _CLIENT.findall(text)}
     if not clients:
         return ContainerRun.absent("container")
-    lines = [line for line in stderr.splitlines() if line.strip()]
-    failed = sorted(client for client, what in clients.items() if what == "fails")
     first = next((client for client, what in clients.items() if what == "lacks"), "")
     if first:
         raise Unread("no image to run is on the node, and none is pulled. To choose one, as root: "
                      f"{first} tag IMAGE {CHECK_IMAGE} (any with sh, such as "
                      "nvcr.io/nvidia/cuda:12.4.1-base-ubuntu22.04)")
-    reason = clean(lines[-1], 200) if lines else "no reason given"
-    raise Unread(f"{' and '.join(failed)} could not list images: {reason}")
+    reason = clean(stderr.strip().rpartition("\n")[2], 200) or "no reason given"
+    raise Unread(f"{' and '.join(sorted(clients))} could not list images: {reason}")

@@ -113,7 +113,7 @@ def containerd(captures: Captures) -> Containerd:
         return Containerd("containerd", used, False, f"no answer within {VERSION.seconds:g} s", version=gone)
     if capture is None or capture.outcome is not Outcome.DONE:
         raise Unread(why(VERSION, capture))
-    error = next((line for line in reversed(capture.stderr.splitlines()) if line.strip()), "")
+    error = capture.stderr.strip().rpartition("\n")[2]
     if capture.exit != 0:
         if "permission denied" in error.lower() or not error:
             raise Unread("ctr: permission denied on containerd's socket (needs root)"
@@ -122,7 +122,7 @@ def containerd(captures: Captures) -> Containerd:
     match = _SERVER.search(capture.text)
     if match is None:
         raise Unread("ctr version names no server, so no daemon is known to have answered")
-    return Containerd("containerd", used, True, "", clean(match[1], 100))
+    return Containerd("containerd", used, True, "", clean(match[1]))
 
 
 # gRPC's words for a call whose time was over, which crictl prints.
@@ -173,15 +173,15 @@ def task_namespaces(captures: Captures) -> Any:
 def _namespace(name: str, output: DeviceOutput | Unmeasured) -> TaskNamespace:
     silent: Any = output
     if isinstance(output, DeviceOutput):
-        lines = [line for line in output.text.splitlines() if line.strip()]
-        rows = [_TASK.fullmatch(line.strip()) for line in lines[1:]]
+        heading, *lines = output.text.splitlines() or [""]
+        rows = [_TASK.fullmatch(line.strip()) for line in lines]
         if output.exit != 0:
             silent = Unmeasured(f"ctr tasks list ended with exit status {output.exit}: "
                                 f"{clean(output.complaint, 200)}", asked=("containerd",))
-        elif not lines or lines[0].split() != ["TASK", "PID", "STATUS"] or None in rows:
+        elif heading.split() != ["TASK", "PID", "STATUS"] or None in rows:
             silent = Unmeasured("ctr tasks list is not in its documented format")
         else:
-            silent = tuple(clean(row[1], 128) for row in rows if row is not None and row[2] == "UNKNOWN")
+            silent = tuple(clean(row[1]) for row in filter(None, rows) if row[2] == "UNKNOWN")
     return TaskNamespace(f"tasks of {clean(name, 60)}", silent)
 
 

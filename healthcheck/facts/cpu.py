@@ -183,12 +183,14 @@ class Microcode(Fact):
 def cpu_list(text: str) -> tuple[int, ...]:
     """The numbers of "0-3,8"; an empty text is an empty list. Raises ValueError."""
     found: list[int] = []
+    least = 0
     for part in text.split(",") if text else ():
         match = matched(_RANGE, part)
         first, last = int(match[1]), int(match[2] or match[1])
-        if not (found[-1] if found else -1) < first <= last < CPUS:
+        if not least <= first <= last < CPUS:
             raise ValueError(text)
-        found += range(first, last + 1)
+        least = last + 1
+        found += range(first, least)
     return tuple(found)
 
 
@@ -222,9 +224,10 @@ def cpus(captures: Captures) -> Cpus:
 def governors(captures: Captures) -> Governors:
     """The governor of each frequency policy."""
     files = captures.files(GOVERNORS)
+    driver = files.optional(DRIVER, _driver)
     names: list[Any] = [files.read(path, _word) for path in files if path.endswith("/scaling_governor")]
-    counted: Any = first_unread(names) or (tuple(sorted(Counter(names).items())) if names else UNSUPPORTED)
-    return Governors("CPU frequency", counted, files.optional(DRIVER, _driver))
+    counted: Any = first_unread(names) or tuple(sorted(Counter(names).items())) or _none(files)
+    return Governors("CPU frequency", counted, driver)
 
 
 def _of(captures: Captures, *kinds: str) -> CapturedFiles:
@@ -265,7 +268,7 @@ def packages(captures: Captures) -> tuple[Package, ...]:
             counter = f"{CPU}/cpu{match[1]}/thermal_throttle/package_throttle_count"
             found[name] = number if isinstance(number, Unmeasured) else files.optional(counter, whole)
     return (tuple(Package(name, value) for name, value in sorted(found.items()))
-            or (Package.absent("CPU package 0"),))
+            or (Package.absent("CPU package 0", _none(files)),))
 
 
 @fact("core_throttling", CORES, THROTTLE, each="cores")
@@ -304,8 +307,9 @@ def _mhz(text: str) -> float:
 
 
 @fact("cpu_temperatures", THROTTLE, each="cpu_temperature")
-def cpu_temperatures(captures: Captures) -> tuple[CpuTemperature, ...]:
-    """Every package with a sensor, by its number; where there is none, one that is not supported."""
+def cpu_temperatures(captures: Captures) -> Any:
+    """Every package with a sensor, by its number; where there is none, one that is not supported. Partial
+    where a folder of sensors could not be listed."""
     files = _of(captures, "sensors")
     found: dict[int, CpuTemperature] = {}
     for path in files:
@@ -315,7 +319,8 @@ def cpu_temperatures(captures: Captures) -> tuple[CpuTemperature, ...]:
         limit: Any = files.optional(path.replace("_input", "_crit"), milli)
         found[number] = CpuTemperature(f"CPU package {number}", files.read(path, milli),
                                        0.0 if limit is UNSUPPORTED else limit)
-    return tuple(found[number] for number in sorted(found)) or (CpuTemperature.absent("CPU package 0"),)
+    return partial_if(tuple(found[number] for number in sorted(found))
+                      or (CpuTemperature.absent("CPU package 0", _none(files)),), files.unreadable())
 
 
 @fact("cpu_frequency", THROTTLE)
@@ -325,9 +330,10 @@ def cpu_frequency(captures: Captures) -> CpuFrequency:
     online: Any = files.read(f"{CPU}/online", _some)
     base = _base(files)
     current = [files.read(path, _mhz) for path in files if path.endswith("/scaling_cur_freq")]
+    now: Any = first_unread(current) or (median_low(current) if current else _none(files))
     load: Any = files.read(LOADAVG, lambda text: decimal(text.split()[0]))
     share: Any = first_unread((online, load)) or load / len(online)
-    return CpuFrequency("CPU frequency", base, _allowed(files), _median(current), share)
+    return CpuFrequency("CPU frequency", base, _allowed(files), now, share)
 
 
 def _allowed(files: CapturedFiles) -> Any:
@@ -344,13 +350,9 @@ def _allowed(files: CapturedFiles) -> Any:
 
 
 def _none(files: CapturedFiles) -> Any:
-    """Where no policy was found: there are none, or they could not be listed."""
+    """Where nothing was found: there is none, or it could not be listed."""
     unreadable = files.unreadable()
     return Unmeasured(unreadable) if unreadable else UNSUPPORTED
-
-
-def _median(values: list[Any]) -> Any:
-    return first_unread(values) or (median_low(values) if values else UNSUPPORTED)
 
 
 def _base(files: CapturedFiles) -> Any:

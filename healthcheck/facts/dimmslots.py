@@ -62,7 +62,7 @@ def _by_place(labels: Mapping[str, str], slots: Sequence[tuple[str, str]]) -> di
     if not ours or len(theirs) != len(slots):
         return {}
     # A list without controllers numbers the channels of a socket through.
-    if all(place[1] < 0 for place in theirs):
+    if -1 in {place[1] for place in theirs}:
         each = 1 + max(place[2] for place in ours.values())
         ours = {label: (socket, -1, controller * each + channel, dimm)
                 for label, (socket, controller, channel, dimm) in ours.items()}

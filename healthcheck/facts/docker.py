@@ -167,7 +167,7 @@ def docker(captures: Captures) -> Docker:
     listed = info.get("ServerErrors") or []
     errors = [str(error) for error in listed] if isinstance(listed, list) else [str(listed)]
     if capture.exit != 0 and not errors:
-        errors = [line for line in capture.stderr.splitlines() if line.strip()][-1:]
+        errors = capture.stderr.strip().splitlines()[-1:]
         if not errors:
             raise Unread(why(INFO, capture))
     if any(denied(error) for error in errors) or (capture.exit != 0 and denied(capture.stderr)):

@@ -4,7 +4,7 @@ free blocks of 1, 2, 4 ... pages in each zone."""
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -41,26 +41,23 @@ def free_blocks(captures: Captures) -> Any:
     free: Any = files.read(MEMINFO, lambda text: int(searched(_FREE, text)[1]) * KIB)
     if unread := first_unread((blocks, free)):
         return unread
-    pages = sum(count << order for counts in blocks.values() for order, count in enumerate(counts))
+    pages = sum(count << order for counts in blocks.values() for order, count in counts.items())
     page = min(_PAGES, key=lambda size: abs(pages * size - free))
     return tuple(FreeBlocks(
-        f"NUMA node {node}", sum(count * page << order for order, count in enumerate(counts)),
-        sum(count * page << order for order, count in enumerate(counts) if page << order >= LARGE),
+        f"NUMA node {node}", sum(count * page << order for order, count in counts.items()),
+        sum(count * page << order for order, count in counts.items() if page << order >= LARGE),
     ) for node, counts in sorted(blocks.items()))
 
 
-def _blocks(text: str) -> dict[int, list[int]]:
+def _blocks(text: str) -> dict[int, Counter[int]]:
     """Blocks by order, of all zones of each node; raises ValueError for a line in another form."""
-    found: dict[int, list[int]] = defaultdict(list)
+    found: dict[int, Counter[int]] = defaultdict(Counter)
     for line in text.splitlines():
         match = matched(_ZONE, line.strip())
         counts = list(map(int, match[3].split()))
         if len(counts) > BLOCK_ORDERS:
             raise ValueError(line)
-        held = found[int(match[1])]
-        held += [0] * (len(counts) - len(held))
-        for order, count in enumerate(counts):
-            held[order] += count
+        found[int(match[1])].update(dict(enumerate(counts)))
     if not found:
         raise ValueError(text)
     return found

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.parsing import decimal, line, matching, searched
+from healthcheck.facts.parsing import decimal, line, matching, searched, whole
 from healthcheck.facts.values import Fact, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 
@@ -97,7 +97,7 @@ def swap(captures: Captures) -> Swap:
     if not heading.startswith("Filename"):
         raise Unread(f"{SWAPS} is not in the documented format")
     try:
-        areas = [(line.split()[0], int(line.split()[2][:15])) for line in lines]
+        areas = [(line.split()[0], whole(line.split()[2])) for line in lines]
     except (IndexError, ValueError):
         raise Unread(f"{SWAPS} is not in the documented format") from None
     return Swap("swap", total_bytes=sum(size for _, size in areas) * 1024,

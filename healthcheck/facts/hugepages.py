@@ -10,7 +10,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import BUDDYINFO, HUGE_PAGES, MEMINFO, MEMORY
-from healthcheck.facts.parsing import searched, whole
+from healthcheck.facts.parsing import whole
 from healthcheck.facts.system import CMDLINE, SYSTEM
 from healthcheck.facts.values import Fact, Unmeasured, first_unread
 
@@ -78,9 +78,9 @@ def huge_pages(captures: Captures) -> HugePages:
 @fact("boot_huge_pages", SYSTEM, MEMORY)
 def boot_huge_pages(captures: Captures) -> BootHugePages:
     """From /proc/cmdline; the default size from /proc/meminfo, where a kernel without huge pages has none."""
-    default = captures.files(MEMORY).read(MEMINFO, lambda text: int(searched(_DEFAULT, text)[1]))
+    default = _DEFAULT.search(captures.files(MEMORY).text(MEMINFO))
     asked = captures.files(SYSTEM).read(CMDLINE, lambda text: requested(
-        text, default if isinstance(default, int) else 0))
+        text, int(default[1]) if default is not None else 0))
     return BootHugePages("huge pages", asked)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, overload
@@ -31,8 +32,8 @@ _HEAD = re.compile(r"^(\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200});", re.MULTILINE)
 _TEXT = re.compile(r"^\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200};(.*)$", re.MULTILINE)
 # The kernel writes the device's properties below a record. A text cannot hold a line end, so none can imitate
 # them.
-_SUBSYSTEM = "\n SUBSYSTEM="
-_NUMBER = re.compile(r"\d{1,6},(\d{1,20}),")
+_SUBSYSTEM = re.compile(r"^\d{1,6},(\d{1,20}),.*\n SUBSYSTEM=(.{0,64}).*\n", re.MULTILINE)
+_NEWEST = re.compile(r"(?s:.*)^\d{1,6},\d{1,20},(\d{1,20}),[^;\n]{0,200};", re.MULTILINE)
 _CALLER = re.compile(r"\bcaller=([TC]\d{1,10})")
 TORN = "overwritten"        # in the note of a capture: records were overwritten while they were read
 # Our own flags for lines of a saved log without time or priority; the kernel's records always have both.
@@ -129,16 +130,8 @@ class KernelLog(Fact):
         The newest record's time where that is later or uptime is not known: in a container, uptime may be the
         container's.
         """
-        return max(self.uptime, self._newest_record())
-
-    def _newest_record(self) -> float:
-        end = len(self.text)
-        while end > 0:
-            start = self.text.rfind("\n", 0, end) + 1
-            if start < end and (record := _RECORD.match(self.text, start)):
-                return int(record[3]) / 1e6
-            end = start - 1
-        return 0.0
+        record = _NEWEST.match(self.text)
+        return max(self.uptime, int(record[1]) / 1e6 if record is not None else 0.0)
 
     def records(self) -> Records:
         """All of them, oldest first."""
@@ -156,8 +149,7 @@ class KernelLog(Fact):
     def _words(self) -> frozenset[str]:
         """The words of WORDS that it holds. Lines that differ only in digits are searched once: no word holds
         a digit."""
-        block = "\n".join({*zeroed(self.records().raw),
-                           *zeroed(Records(self.earlier).raw if self.earlier else ())})
+        block = "\n".join({*zeroed(self.records().raw), *zeroed(Records(self.earlier).raw)})
         return frozenset([word for word in WORDS if word in block])
 
     def matching(self, pattern: MessagePattern) -> Iterator[tuple[KernelLine, re.Match[str]]]:
@@ -165,7 +157,7 @@ class KernelLog(Fact):
         log."""
         if not self.contains(*pattern.words):
             return
-        for log in (self.earlier, self.text) if self.earlier else (self.text,):
+        for log in (self.earlier, self.text):
             for start in sorted({start for word in pattern.words for start in _lines_with(log, word)}):
                 record = _RECORD.match(log, start)
                 if record is None:
@@ -177,11 +169,12 @@ class KernelLog(Fact):
 
 def _lines_with(log: str, word: str) -> Iterator[int]:
     """The starts of the lines that hold the word, each once."""
-    at = log.find(word)
-    while at >= 0:
-        yield log.rfind("\n", 0, at) + 1
-        end = log.find("\n", at)
-        at = log.find(word, end) if end >= 0 else -1
+    at = 0
+    with suppress(ValueError):      # no further one
+        while True:
+            at = log.index(word, at)
+            yield log.rfind("\n", 0, at) + 1
+            at = log.index("\n", at)
 
 
 class Records(Sequence[LogLine]):
@@ -190,23 +183,14 @@ class Records(Sequence[LogLine]):
 
     def __init__(self, log: str) -> None:
         self._log = log
-        texts: list[str] = _TEXT.findall(log)
-        self.raw = texts
-        if len(log) > KERNEL_RECORD:
-            texts = [text[:KERNEL_RECORD] for text in texts]
+        self.raw: list[str] = _TEXT.findall(log)
+        texts = [text[:KERNEL_RECORD] for text in self.raw]
         self.texts = [unescape(text) if "\\x" in text else text for text in texts] if "\\x" in log else texts
 
     @cached_property
     def _subsystems(self) -> dict[int, str]:
         """Subsystem by record number, where a record has one."""
-        found, log = {}, self._log
-        at = log.find(_SUBSYSTEM)
-        while at >= 0:
-            start, value = log.rfind("\n", 0, at) + 1, at + len(_SUBSYSTEM)
-            if record := _NUMBER.match(log, start):
-                found[int(record[1])] = log[value:max(log.find("\n", value), value)][:64]
-            at = log.find(_SUBSYSTEM, value)
-        return found
+        return {int(number): name for number, name in _SUBSYSTEM.findall(self._log)}
 
     @cached_property
     def _heads(self) -> list[str]:
@@ -228,7 +212,7 @@ class Records(Sequence[LogLine]):
         seconds: float | None = int(microseconds) / 1e6
         level: int | None = int(priority) & 7
         caller = ""
-        if len(flags) > 1:
+        if flags != "-":
             caller = found[1] if (found := _CALLER.search(flags)) else ""
             seconds = None if NO_TIME in flags else seconds
             level = None if NO_PRIORITY in flags else level
@@ -280,15 +264,14 @@ def kernel_log(captures: Captures) -> Any:
         raise Unread(f"{KMSG} holds no record of the documented form")
     lost = int(first[2])
     caveat = f"of this boot, the {lost} oldest records are gone from the kernel's buffer" if lost else ""
-    capture = captures.capture(LOG)
-    carried = from_text(capture.text) if capture is not None and capture.text else NO_RECORDS
+    capture, note = captures.capture(LOG), captures.note(LOG)
+    carried = from_text(capture.text) if capture is not None else NO_RECORDS
     earlier = marked_records(carried.records)
-    why = (f"{KMSG} is longer than {LOG.limit // MIB} MiB; the older part was dropped"
-           if files.truncated(KMSG) else "")
-    if not why and capture is not None and TORN in capture.note:
-        why = capture.note
-    if not why and capture is not None:
-        caveat = "; ".join(filter(None, (caveat, capture.note)))
+    why = note if TORN in note else ""
+    if files.truncated(KMSG):
+        why = f"{KMSG} is longer than {LOG.limit // MIB} MiB; the older part was dropped"
+    if not why:
+        caveat = "; ".join(filter(None, (caveat, note)))
     log = KernelLog("kernel log", text, _uptime(captures), lost, carried, earlier, whole=not why,
                     caveat=caveat)
     return partial_if(log, why)

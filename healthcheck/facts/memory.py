@@ -13,6 +13,7 @@ from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, first_unread
 
 _LINE = re.compile(r"^([A-Za-z][A-Za-z0-9_()]{0,40}):\s+(\d{1,15})(?: kB)?$", re.MULTILINE)
 
+_SIZES = HUGE_PAGES.rpartition("/")[0]
 _OF_HUGE_PAGES = frozenset(("HugePages_Total", "HugePages_Free", "Hugepagesize"))
 
 
@@ -34,7 +35,7 @@ class MemoryUse(Fact):
 @fact("memory_use", MEMORY)
 def memory_use(captures: Captures) -> MemoryUse:
     """MemAvailable is the kernel's own estimate. Huge pages of all sizes where sysfs has them, else of the
-    default size; without CONFIG_HUGETLBFS there are none."""
+    default size; without CONFIG_HUGETLBFS there are none. Not known where their sizes cannot be listed."""
     files = captures.files(MEMORY)
     found = {match[1]: int(match[2]) for match in _LINE.finditer(files.text(MEMINFO))}
     idle: list[Any] = [
@@ -50,7 +51,9 @@ def memory_use(captures: Captures) -> MemoryUse:
     # A kernel without huge pages has none of these lines.
     pages: Any = (0 if _OF_HUGE_PAGES.isdisjoint(found)
                   else both(figure("HugePages_Free", 1), figure("Hugepagesize")))
-    if idle and not isinstance(pages, Unmeasured):
+    if _SIZES in files:         # so only where it could not be listed
+        pages = files.read(_SIZES, whole)
+    elif not isinstance(pages, Unmeasured):
         pages = first_unread(idle) or max(pages, sum(idle))
     poisoned: Any = figure("HardwareCorrupted") if "HardwareCorrupted" in found else UNSUPPORTED
     return MemoryUse("memory", figure("MemTotal"), figure("MemAvailable"), pages, poisoned)

@@ -93,8 +93,9 @@ def affinity(captures: Captures) -> Any:
     for path in files:
         if match := _DEVICE.fullmatch(path):
             found.append((f"{match[1]} {match[2]}", files.read(path, _node)))
-    unread = next((value.reason for _, value in found if isinstance(value, Unmeasured)), "")
+    unread = (next((value.reason for _, value in found if isinstance(value, Unmeasured)), None)
+              or files.unreadable())
     devices: Any = tuple([one for one in found if not isinstance(one[1], Unmeasured)])
     if not found:
-        devices = UNSUPPORTED
+        devices = Unmeasured(unread) if unread else UNSUPPORTED
     return partial_if(Affinity("NUMA", nodes=nodes, devices=devices), unread)

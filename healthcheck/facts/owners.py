@@ -17,6 +17,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.limits import ANCESTORS
+from healthcheck.facts.parsing import decimal
 from healthcheck.facts.values import Fact, Partial, Unread
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from inventory.text import clean
@@ -92,7 +93,8 @@ def process_owners(captures: Captures) -> Any:
     try:
         document = json.loads(captures.text(OWNERS))
         hidden, strange = document["hidden"] is True, document["strange"] is True
-        rows, more, uptime = _rows(document), int(document["more"]), float(str(document["uptime"]).split()[0])
+        rows, more = _rows(document), int(document["more"])
+        uptime = decimal(str(document["uptime"]).split()[0])
         own = frozenset(map(int, document["own"]))
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError):
         raise Unread("the list of processes is not in the reader's format") from None

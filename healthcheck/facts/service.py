@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from healthcheck.facts.base import Captures, fact, why
+from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import Fact, Unmeasured, Unread
 from healthcheck.model.probes import Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -51,11 +52,15 @@ class Services(Fact):
     dcgm: Service
 
 
+_FIELD = re.compile(r"^(\w{1,40})=(.*)$", re.MULTILINE)
+_WORD, _WHOLE = re.compile(r"[a-z][a-z-]{0,39}"), re.compile(r"[0-9]{1,20}")
+
+
 def blocks(text: str) -> dict[str, dict[str, str]]:
     """systemctl's blocks of NAME=value lines, by unit id."""
     found = {}
     for block in text.split("\n\n"):
-        fields = dict(line.partition("=")[::2] for line in block.splitlines() if "=" in line)
+        fields: dict[str, str] = dict(_FIELD.findall(block))
         if "Id" in fields:
             found[fields["Id"]] = fields
     return found
@@ -63,15 +68,13 @@ def blocks(text: str) -> dict[str, dict[str, str]]:
 
 def _word(fields: dict[str, str], key: str) -> Any:
     value = fields.get(key, "")
-    return (value if value and value.replace("-", "").isalnum()
-            and len(value) <= 40 else Unmeasured(f"systemctl shows no {key}"))
+    return value if _WORD.fullmatch(value) else Unmeasured(f"systemctl shows no {key}")
 
 
 def _number(fields: dict[str, str], key: str) -> Any:
     value = fields.get(key, "")
     # [not set], and an older systemd without the property, do not mean zero.
-    return (int(value) if value.isascii() and value.isdigit()
-            and len(value) <= 20 else Unmeasured(f"systemctl shows no {key}"))
+    return int(value) if _WHOLE.fullmatch(value) else Unmeasured(f"systemctl shows no {key}")
 
 
 def _service(unit: str, found: dict[str, dict[str, str]]) -> Any:
@@ -99,5 +102,5 @@ def services(captures: Captures) -> Services:
             reason = "the node has no systemctl: something else manages its services"
         elif capture is not None and "not been booted with systemd" in capture.stderr:
             reason = "the node was not booted with systemd: something else manages its services"
-        return Services.absent("services", Unmeasured(reason or why(SHOW, capture)))
+        return Services.absent("services", Unmeasured(reason))
     return Services("services", **{name: _service(unit, found) for name, unit in UNITS.items()})

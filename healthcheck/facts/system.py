@@ -31,8 +31,8 @@ SYSCTLS = (
     "vm.zone_reclaim_mode",
 )
 SYSTEM = Probe("host.system", ProbeKind.FILES, paths=(OS_RELEASE, CMDLINE))
-SYSCTL = Probe("host.sysctl", ProbeKind.FILES,
-               paths=tuple(f"/proc/sys/{name.replace('.', '/')}" for name in SYSCTLS))
+_SYSCTL_PATHS = {name: f"/proc/sys/{name.replace('.', '/')}" for name in SYSCTLS}
+SYSCTL = Probe("host.sysctl", ProbeKind.FILES, paths=tuple(_SYSCTL_PATHS.values()))
 # "(null)" where nothing keeps records across a reboot (kernel, fs/pstore/platform.c).
 BACKEND = "/sys/module/pstore/parameters/backend"
 # Only the existence of records matters, so a few bytes of each are enough.
@@ -118,8 +118,8 @@ def sysctls(captures: Captures) -> Any:
     """The settings that this kernel has; Partial if one cannot be read, so that it is not taken for
     absent."""
     files = captures.files(SYSCTL)
-    found: dict[str, Any] = {name: files.read(path, _number)
-                             for name, path in zip(SYSCTLS, SYSCTL.paths, strict=True) if files.has(path)}
+    found: dict[str, Any] = {name: files.read(path, _number) for name, path in _SYSCTL_PATHS.items()
+                             if files.has(path)}
     if not found:
         return Sysctls.absent("sysctl", Unmeasured("/proc/sys was not captured"))
     broken = first_unread(found.values())

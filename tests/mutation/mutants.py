@@ -34,12 +34,21 @@ def sites(source: str, members: Mapping[str, tuple[str, ...]]) -> list[tuple[str
 
 def mutant(source: str, filename: str, members: Mapping[str, tuple[str, ...]], number: int) -> Mutant | None:
     """The change at this place of `sites`; None where the function cannot be told from another of its name."""
-    tree = ast.parse(source)
+    tree = _without_overloads(ast.parse(source))
     each = ((path, change) for function, path in _functions(tree) for change in _changes(function, members))
     path, (line, what, change) = next(islice(each, number, None))
     change()
     code = _code(compile(ast.fix_missing_locations(tree), filename, "exec"), path)
     return Mutant(".".join(path), line, what, code) if code is not None else None
+
+
+def _without_overloads(tree: ast.Module) -> ast.Module:
+    """The module without the forms that only a type checker reads, so that each name in it has its code alone."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            node.body = [one for one in node.body if not (isinstance(one, _FUNCTIONS) and any(
+                isinstance(by, ast.Name) and by.id == "overload" for by in one.decorator_list))]
+    return tree
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[ast.AST, tuple[str, ...]]]:

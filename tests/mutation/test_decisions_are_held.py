@@ -24,6 +24,9 @@ MODULES = {
     "policy": ("decidedby", "digest", "judgedby", "policy", "policyform", "policylists", "policyload"),
     "tickets": ("changed", "ticket", "undo", "whole"),     # nothing of remediation can be changed: it is values alone
     "cordon": ("cordon",),
+    "facts": ("bmc", "boot", "carried_log", "components", "container", "container_config", "container_run", "containerd", "cpu", "cpuquota",
+              "daemon_limits", "dimmslots", "docker", "edac", "freeblocks", "host", "hugepages", "kernel", "kernel_event", "memory", "module",
+              "modules", "numa", "owners", "process", "resolver", "seen_before", "service", "system", "unit"),
     "judge": ("fleetjudge", "gpuless", "headclock", "judge", "leftout", "nodefacts", "nodereport", "peers", "samplejudge", "switchblame", "view",
               "whereabouts"),
     "ruleset": ("plugins", "portplan", "profile", "profileload", "rule", "ruleentries", "rulenames", "ruleplain", "ruleset", "rulesetcache",

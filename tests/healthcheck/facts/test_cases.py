@@ -65,9 +65,9 @@ def captured(capture: Capture, change: Any) -> Capture:
         text = text.replace(old, new)
     files = dict(capture.files)
     for path, entry in change.pop("files", {}).items():
-        changed = [known for known in files if known.endswith(path)] or [path]
-        assert changed != [path] or path.startswith("/"), f"no file ends in {path}"
-        for one in changed:
+        changed = [known for known in files if known.endswith(path)]
+        assert changed or path.startswith("/"), f"no file ends in {path}"
+        for one in changed or [path]:
             if entry is None:
                 del files[one]
             else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import pytest
+
 from healthcheck.certify.requalify import differences
 from healthcheck.facts.components import hardware_of
 from healthcheck.model.hardware import Now
@@ -82,3 +84,22 @@ def test_a_gpu_that_is_gone_is_seen_to_be_gone(tmp_path: Path) -> None:
     now = stored(tmp_path, snapshot(), snapshot(gpu__nvml=machine.nvml(7), gpu__pci=machine.pci(7)))
     (gone,) = differences(hardware_of(snapshot()).hardware, now.hardware, whole=now.whole)
     assert gone.endswith("was there")
+
+
+def test_a_kind_is_whole_only_where_each_of_it_has_its_place() -> None:
+    now = hardware_of(snapshot(gpu__nvml=machine.nvml(gpu3={"pci": {"na": True}})))
+    assert now.whole == {"nic"} and len([name for name in now.hardware if name.startswith("gpu ")]) == 7
+    none = hardware_of(snapshot(gpu__nvml=machine.nvml(0), gpu__pci=machine.pci(0)))
+    assert none.whole == {"nic"}
+
+
+@pytest.mark.parametrize("gid", ["fe80:0000:0000:0000:0000:0000:0000:0000", "fe80::1", ""])
+def test_a_port_without_a_guid_of_its_own_tells_none(gid: str) -> None:
+    now = hardware_of(snapshot(port__sysfs=machine.ports(**{"mlx5_0.0": gid})))
+    assert "uuid" not in now.hardware[NIC] and "uuid" in now.hardware["nic 0000:41:00.0"]
+
+
+def test_long_words_are_cut() -> None:
+    now = hardware_of(snapshot("b" * 65, host__firmware=machine.done(**{
+        "/sys/class/dmi/id/product_serial": "s" * 81, "/sys/class/dmi/id/bios_version": "v" * 80})))
+    assert (now.boot, now.hardware["board"]) == ("b" * 63 + "…", {"serial": "s" * 79 + "…", "firmware": "v" * 80})

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.facts.base import Captures
 from healthcheck.facts.components import from_document, hardware_of, to_document
 from healthcheck.facts.modules import plugged_modules
-from healthcheck.facts.values import reading
+from healthcheck.facts.values import Unread, reading
 from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine, network
 
@@ -59,6 +60,11 @@ def test_mlxlink_shows_maker_part_and_serial_and_ethtool_adds_the_date_of_the_sa
 
 def test_a_port_without_a_module_states_nothing() -> None:
     assert of(mlxlink(mlx5_0=dict.fromkeys(SHOWN, "N/A")), ethtool()) == {}
+
+
+def test_modules_that_no_tool_could_be_asked_for_were_not_measured() -> None:
+    with pytest.raises(Unread, match=r"^mlxlink is not there$"):
+        of()
 
 
 def test_they_are_stored_with_the_hardware_and_are_no_part_of_what_a_certificate_holds_for() -> None:
