@@ -105,8 +105,7 @@ class AdapterBus(Fact):
 def hcas(captures: Captures) -> Any:
     """Every RDMA device, in natural order of their names."""
     files = captures.files(HCA)
-    names = {path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/")
-             and path != BASE}
+    names = {path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/")}
     users = {folder: [files.read(path, nonempty) for path in files if path.startswith(f"{folder}/")]
              for folder in (_VERBS, _MAD)}
     try:
@@ -156,8 +155,7 @@ def _labels(text: str) -> VpdLabels:
 
 def _best(files: CapturedFiles, at: str, name: str, parse: Callable[[str], Any]) -> Any:
     """The lesser of what the adapter and its slot support; below a root complex there is no slot to read."""
-    own, its_slot = files.optional(f"{at}/device/{name}",
-                              parse), files.optional(f"{at}/device/../{name}", parse)
+    own, its_slot = (files.optional(f"{at}/device/{way}{name}", parse) for way in ("", "../"))
     if own is UNSUPPORTED or isinstance(own, Unmeasured) or its_slot is UNSUPPORTED:
         return own
     return its_slot if isinstance(its_slot, Unmeasured) else min(own, its_slot)
