@@ -250,18 +250,16 @@ def _counters(name: str, counts: _Statistics, gbps: Any) -> EthernetCounters:
 
 
 def _speeds(captures: Captures) -> dict[str, Any]:
-    """The speed of each RDMA device's port, the fastest if it has several."""
+    """The speed of each RDMA device's port, the fastest if it has several; Unmeasured if one was not read."""
     try:
         found = captures.once(ports_of.ports)
     except Unread:
         return {}
     every: tuple[Port, ...] = parted(found)[0]
-    speeds: dict[str, Any] = {}
+    speeds: dict[str, list[Any]] = {}
     for port in every:
-        gbps, before = reading(port, "rate_gbps"), speeds.get(port.device, 0.0)
-        both = isinstance(gbps, float) and isinstance(before, float)
-        speeds[port.device] = max(gbps, before) if both else gbps
-    return speeds
+        speeds.setdefault(port.device, []).append(reading(port, "rate_gbps"))
+    return {device: first_unread(of_ports) or max(of_ports) for device, of_ports in speeds.items()}
 
 
 def parse_statistics(text: str) -> Mapping[str, int]:
