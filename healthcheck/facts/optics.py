@@ -206,8 +206,7 @@ def parse_link(name: str, text: str) -> Optics:
     if isinstance(physical, str):
         up = physical in ("LinkUp", "ETH_AN_FSM_ENABLE", "Active") or state.get("State") == "Active"
     return Optics(
-        name, up, celsius[0] if isinstance(celsius, tuple) else celsius, celsius_high, rx, rx_low, rx_high,
-        tx,
+        name, up, celsius[0] if isinstance(celsius, tuple) else celsius, celsius_high, rx, rx_low, rx_high, tx,
         tx_low, tx_high, _faults(module), _ratio(counters.get("Effective Physical BER")),
         _ratio(counters.get("Raw Physical BER")),
     )
@@ -218,13 +217,14 @@ def _section(output: dict[str, Any], key: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+_NOTHING = (None, "N/A", "")      # what mlxlink shows of what a module does not have
 _NUMBER = r"-?\d{1,9}(?:\.\d{1,9})?"
 _LANES = re.compile(rf"({_NUMBER}(?:,{_NUMBER}){{0,15}})(?: \[({_NUMBER})\.\.({_NUMBER})\])?")
 
 
 def _lanes(text: object, what: str) -> tuple[Any, Any, Any]:
     """Values, lower and upper threshold of "1.9,2.0 [-10.4..6]"."""
-    if text in (None, "N/A", ""):
+    if text in _NOTHING:
         return UNSUPPORTED, UNSUPPORTED, UNSUPPORTED
     found = _LANES.fullmatch(text.strip()) if isinstance(text, str) else None
     if found is None:
@@ -241,24 +241,27 @@ _WHOLE_MODULE = ("Module FW Fault", "DataPath FW Fault")
 
 
 def _faults(module: dict[str, Any]) -> Any:
-    """The flags that are set, lanes counted from 0; UNSUPPORTED where the module has none."""
-    found: list[str] = []
-    known = False
-    for name in _FLAGS:
-        flags = module.get(f"{name} [per lane]")
-        values = flags.get("values") if isinstance(flags, dict) else None
-        for lane, value in enumerate(values if isinstance(values, list) else ()):
-            known |= value in ("0", "1")
-            found += [f"{name} lane {lane}"] if value == "1" else []
-    for name in _WHOLE_MODULE:
-        known |= module.get(name) in ("0", "1")
-        found += [name] if module.get(name) == "1" else []
-    return tuple(found) if known else UNSUPPORTED
+    """The flags that are set, lanes counted from 0; UNSUPPORTED where the module has none, Unmeasured if one
+    is in another format."""
+    flags = [(f"{name} lane {lane}", value) for name in _FLAGS
+             for lane, value in enumerate(_by_lane(module.get(f"{name} [per lane]")))]
+    flags += [(name, module.get(name)) for name in _WHOLE_MODULE]
+    for name, value in flags:
+        if value not in ("0", "1", *_NOTHING):
+            return Unmeasured(f"mlxlink's {name} is {clean(value, 40)}, which is not in the known format")
+    known = [(name, value) for name, value in flags if value not in _NOTHING]
+    return tuple(name for name, value in known if value == "1") if known else UNSUPPORTED
+
+
+def _by_lane(held: object) -> list[object]:
+    """The values of all lanes; that of a single one may stand alone."""
+    values = held.get("values") if isinstance(held, dict) else held
+    return values if isinstance(values, list) else [values]
 
 
 def _ratio(text: object) -> Any:
     """mlxlink prints 15E-255 for no errors at all."""
-    if text in (None, "N/A", ""):
+    if text in _NOTHING:
         return UNSUPPORTED
     if not isinstance(text, str) or not re.fullmatch(r"\d{1,3}(?:\.\d{1,3})?E-?\d{1,3}", text):
         return Unmeasured(f"mlxlink's ratio of bit errors is {clean(str(text), 40)}, which is not in the "
