@@ -230,9 +230,10 @@ def _lanes(text: object, what: str) -> tuple[Any, Any, Any]:
     if found is None:
         wrong = Unmeasured(f"mlxlink's {what} is {clean(str(text), 60)}, which is not in the known format")
         return wrong, wrong, wrong
-    if found[2] is not None and float(found[2]) == float(found[3]) == 0:
+    limits = [float(word) for word in found.group(2, 3) if word is not None]
+    if limits == [0, 0]:
         return UNSUPPORTED, UNSUPPORTED, UNSUPPORTED
-    low, high = (UNSUPPORTED, UNSUPPORTED) if found[2] is None else (float(found[2]), float(found[3]))
+    low, high = limits or (UNSUPPORTED, UNSUPPORTED)
     return tuple(float(word) for word in found[1].split(",")), low, high
 
 

@@ -26,6 +26,8 @@ MODULES = {
     "cordon": ("cordon",),
     "judge": ("fleetjudge", "gpuless", "headclock", "judge", "leftout", "nodefacts", "nodereport", "peers", "samplejudge", "switchblame", "view",
               "whereabouts"),
+    "facts": ("binding", "bond", "counter", "hca", "lldpneighbours", "netdev", "optics", "port", "roce", "routes", "snapshot_time", "team",
+              "transceiver"),
     "ruleset": ("plugins", "portplan", "profile", "profileload", "rule", "ruleentries", "rulenames", "ruleplain", "ruleset", "rulesetcache",
                 "rulesetload", "sku", "skuburnin", "skulimits"),
     "lease": ("check", "cordoned", "giveway", "holder", "idle", "jobs", "reservation", "take", "watch"),
