@@ -206,9 +206,9 @@ def parse_link(name: str, text: str) -> Optics:
     if isinstance(physical, str):
         up = physical in ("LinkUp", "ETH_AN_FSM_ENABLE", "Active") or state.get("State") == "Active"
     return Optics(
-        name, up, celsius[0] if isinstance(celsius, tuple) else celsius, celsius_high, rx, rx_low, rx_high, tx,
-        tx_low, tx_high, _faults(module), _ratio(counters.get("Effective Physical BER")),
-        _ratio(counters.get("Raw Physical BER")),
+        name, up, celsius[0] if isinstance(celsius, tuple) else celsius, celsius_high,
+        rx, rx_low, rx_high, tx, tx_low, tx_high, _faults(module),
+        _ratio(counters.get("Effective Physical BER")), _ratio(counters.get("Raw Physical BER")),
     )
 
 

@@ -102,7 +102,8 @@ def _faults(rows: list[tuple[str, str]]) -> Any:
         elif what.endswith(" alarm") and value in ("On", "Off"):
             found += [what + channel] if value == "On" else []
         elif what in _LOST or what.endswith(" alarm"):
-            return Unmeasured(f"ethtool's {what}{channel} is {clean(value, 60)}, which is not in the known format")
+            return Unmeasured(f"ethtool's {what}{channel} is {clean(value, 60)}, which is not in the known "
+                              "format")
         else:
             continue
         known = True
