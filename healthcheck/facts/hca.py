@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.bond import unlisted
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI, uevent
 from healthcheck.facts.parsing import matched, natural, nonempty, pcie_lanes, pcie_speed
@@ -106,7 +107,8 @@ def hcas(captures: Captures) -> Any:
     """Every RDMA device, in natural order of their names."""
     files = captures.files(HCA)
     names = {path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/")}
-    users = {folder: [files.read(path, nonempty) for path in files if path.startswith(f"{folder}/")]
+    # A folder that could not be listed has an entry of its own.
+    users = {folder: [files.read(path, nonempty) for path in files if path.startswith(folder)]
              for folder in (_VERBS, _MAD)}
     try:
         vpd: CapturedFiles | Unmeasured = captures.files(VPD)
@@ -202,8 +204,7 @@ def adapter_bus(captures: Captures) -> AdapterBus:
     for probe in (PCI, SYSFS):
         if captures.outcome(probe) is not Outcome.DONE:
             raise Unread(f"{probe.id} was not wholly read")
-    if rdma.has(BASE):
-        rdma.text(BASE)
+    rdma.require(*unlisted(rdma, BASE))
     devices = {path[len(BASE) + 1:].partition("/")[0] for path in rdma}
     with_rdma = {}
     for device in sorted(devices):

@@ -23,7 +23,7 @@ from healthcheck.facts.files import CapturedFiles, DeviceOutput
 from healthcheck.facts.parsing import member, milli, natural
 from healthcheck.facts.port import BASE, SYSFS, numbered, pci_of, phys_state
 from healthcheck.facts.transceiver import read_module
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, partial_if
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
@@ -92,13 +92,13 @@ _INPUT = re.compile(re.escape(BASE) + r"/([^/]+)/device/hwmon/[^/]+/temp\d+_inpu
 
 
 @fact("sensors", HWMON, each="sensor")
-def sensors(captures: Captures) -> tuple[AdapterTemperature, ...]:
+def sensors(captures: Captures) -> Any:
     """Every temperature of every RDMA device that is no virtual function, in natural order."""
     files = captures.files(HWMON)
     if files.has(BASE):
         files.text(BASE)
-    return tuple([_sensor(files, device, path.removesuffix("input")) for device, path in _found(files)]) or (
-        AdapterTemperature.absent("sensors of adapters"),)
+    found = tuple([_sensor(files, device, path.removesuffix("input")) for device, path in _found(files)])
+    return partial_if(found or (AdapterTemperature.absent("sensors of adapters"),), files.unreadable())
 
 
 def _found(files: CapturedFiles) -> list[tuple[str, str]]:

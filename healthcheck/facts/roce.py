@@ -138,12 +138,17 @@ def roce_ports(captures: Captures) -> Any:
     return partial_if(result, lacking or (unread.reason if unread else None))
 
 
+def unlisted_interfaces(files: CapturedFiles) -> list[str]:
+    """The folders of RDMA devices' interfaces that could not be listed: each has an entry of its own."""
+    return [path for path in files if path.endswith("/device/net")]
+
+
 def _port(files: CapturedFiles, port: Port) -> RocePort:
     at = f"{BASE}/{port.device}/ports/{port.number}"
     values: dict[str, Any] = {
         name: files.optional(f"{at}/hw_counters/{name}", whole) for name in COUNTERS}
-    sizes = [files.read(path, whole) for path in files
-             if path.startswith(f"{BASE}/{port.device}/device/net/") and path.endswith("/mtu")]
+    # A folder that could not be listed has an entry of its own.
+    sizes = [files.read(path, whole) for path in files if path.startswith(f"{BASE}/{port.device}/device/net")]
     mtu: Any = first_unread(sizes) or max(sizes, default=UNSUPPORTED)
     state = reading(port, "state")
     active: Any = state if isinstance(state, Unmeasured) else state == "ACTIVE"
