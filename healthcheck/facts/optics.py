@@ -23,7 +23,7 @@ from healthcheck.facts.files import CapturedFiles, DeviceOutput
 from healthcheck.facts.parsing import member, milli, natural
 from healthcheck.facts.port import BASE, SYSFS, numbered, pci_of, phys_state
 from healthcheck.facts.transceiver import read_module
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, partial_if
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, first_unread, partial_if
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
@@ -143,14 +143,14 @@ def _modules(captures: Captures) -> tuple[Optics, ...]:
 
 
 def _links(captures: Captures) -> Mapping[str, Any]:
-    """Whether a port of each RDMA device has a link."""
+    """Whether a port of each RDMA device has a link; Unmeasured where none is known to have one, and one was
+    not read."""
     files = captures.files_if_any(SYSFS)
-    links: dict[str, Any] = {}
+    states: dict[str, list[Any]] = {}
     for device, number in numbered(files):
-        state = phys_state(files, device, number)
-        links[device] = (state if isinstance(state, Unmeasured) else links.get(device) is True
-                         or state == "LinkUp")
-    return links
+        states.setdefault(device, []).append(phys_state(files, device, number))
+    return {device: "LinkUp" in of_ports or first_unread(of_ports) or False
+            for device, of_ports in states.items()}
 
 
 def _module(path: str, answer: DeviceOutput | Unmeasured, links: Mapping[str, Any]) -> Optics:

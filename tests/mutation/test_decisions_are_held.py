@@ -26,7 +26,7 @@ MODULES = {
     "cordon": ("cordon",),
     "judge": ("fleetjudge", "gpuless", "headclock", "judge", "leftout", "nodefacts", "nodereport", "peers", "samplejudge", "switchblame", "view",
               "whereabouts"),
-    "facts": ("binding", "bond", "components", "counter", "hca", "lldpneighbours", "netdev", "optics", "port", "roce", "routes", "snapshot_time", "team",
+    "facts": ("binding", "bond", "counter", "hca", "lldpneighbours", "netdev", "optics", "port", "roce", "routes", "snapshot_time", "team",
               "transceiver"),
     "ruleset": ("plugins", "portplan", "profile", "profileload", "rule", "ruleentries", "rulenames", "ruleplain", "ruleset", "rulesetcache",
                 "rulesetload", "sku", "skuburnin", "skulimits"),

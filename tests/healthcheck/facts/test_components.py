@@ -53,22 +53,6 @@ def test_a_look_that_could_not_read_a_kind_does_not_say_that_it_is_gone() -> Non
                 if one.startswith("gpu")]
 
 
-def test_a_kind_of_which_one_has_no_address_or_of_which_there_is_none_is_not_whole() -> None:
-    unknown = hardware_of(snapshot(gpu__nvml=machine.nvml(gpu0={"pci": {"error": "unknown"}}), hca__sysfs=machine.done()))
-    assert unknown.whole == frozenset() and GPU not in unknown.hardware and "gpu 0000:19:00.0" in unknown.hardware
-
-
-def test_an_address_of_zeros_or_in_another_form_is_no_adapters_own() -> None:
-    for text in ("fe80:0000:0000:0000:0000:0000:0000:0000\n", "fe80::1\n"):
-        now = hardware_of(snapshot(port__sysfs=machine.ports(**{"mlx5_0.0": text})))
-        assert "uuid" not in now.hardware[NIC] and "uuid" in now.hardware["nic 0000:41:00.0"]
-
-
-def test_what_a_node_says_of_itself_is_bounded() -> None:
-    now = hardware_of(snapshot("b" * 65, host__firmware=machine.done(**{"/sys/class/dmi/id/product_serial": "C" * 81 + "\n"})))
-    assert (now.boot, now.hardware["board"]) == ("b" * 63 + "…", {"serial": "C" * 79 + "…"})
-
-
 def stored(folder: Path, *snapshots: Recording) -> Now:
     result = Result("r", "c", Status.PASS, Severity.CRITICAL, ())
     with opened(folder, make=True) as store:
