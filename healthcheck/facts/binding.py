@@ -8,10 +8,11 @@ from typing import Any
 
 from healthcheck.facts import port as ports_of
 from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.bond import unlisted
 from healthcheck.facts.gpu import PCI, uevent
 from healthcheck.facts.parsing import natural
 from healthcheck.facts.port import SYSFS, device_id, pci_of
-from healthcheck.facts.roce import ROCE
+from healthcheck.facts.roce import ROCE, unlisted_interfaces
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.recording import Outcome
 
@@ -75,9 +76,8 @@ def rdma_binding(captures: Captures) -> RdmaBinding:
     for probe in (SYSFS, ROCE):
         if captures.outcome(probe) is not Outcome.DONE:
             raise Unread(f"{probe.id} was not wholly read")
-    for files in (sysfs, roce):
-        if files.has(ports_of.BASE):
-            files.text(ports_of.BASE)
+    sysfs.require(*unlisted(sysfs, ports_of.BASE))
+    roce.require(*unlisted(roce, ports_of.BASE), *unlisted_interfaces(roce))
     interfaces: dict[str, list[str]] = {}
     for path in roce:
         device, _, rest = path[len(ports_of.BASE) + 1:].partition("/device/net/")

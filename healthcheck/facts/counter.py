@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -69,23 +70,10 @@ _HW = "hw_counters"
 _OTHERS, _MANA = "[!m]*", "mana*"
 
 
-def _timeouts(name: str, source: str, devices: str = _OTHERS) -> CounterSpec:
-    return CounterSpec(name, GrowthMeaning.RATE, source, per=SECOND, folder=_HW, like="local_ack_timeout_err",
-                       devices=devices)
-
-
-def _sequence(name: str, source: str, devices: str = _OTHERS) -> CounterSpec:
-    return CounterSpec(name, GrowthMeaning.RATE, source, per=SECOND, folder=_HW, like="sequence_errors",
-                       devices=devices)
-
-
-def _other(name: str, like: str, source: str) -> CounterSpec:
-    return CounterSpec(name, GrowthMeaning.RATE, source, per=SECOND, folder=_HW, like=like, devices=_OTHERS)
-
-
-def _job(name: str, source: str, devices: str = _OTHERS) -> CounterSpec:
-    return CounterSpec(name, GrowthMeaning.JOB, source, folder=_HW, devices=devices)
-
+_other = partial(CounterSpec, meaning=GrowthMeaning.RATE, per=SECOND, folder=_HW, devices=_OTHERS)
+_timeouts = partial(_other, like="local_ack_timeout_err")
+_sequence = partial(_other, like="sequence_errors")
+_job = partial(CounterSpec, meaning=GrowthMeaning.JOB, folder=_HW, devices=_OTHERS)
 
 _BNXT = "drivers/infiniband/hw/bnxt_re/hw_counters.c"
 _IRDMA = "drivers/infiniband/hw/irdma/verbs.c (irdma_hw_stat_names)"
@@ -104,22 +92,24 @@ TABLE: tuple[CounterSpec, ...] = (
     CounterSpec("port_xmit_discards", GrowthMeaning.RATE, _SENTINEL, bits=16, per=SECOND),
     CounterSpec("local_ack_timeout_err", GrowthMeaning.RATE, _SENTINEL, per=SECOND, folder=_HW),
     CounterSpec("roce_slow_restart", GrowthMeaning.RATE, _SENTINEL, per=SECOND, folder=_HW),
-    _timeouts("to_retransmits", _BNXT), _sequence("seq_err_naks_rcvd", _BNXT),
-    _other("rx_roce_errors", "port_rcv_errors", _BNXT),
-    _other("rx_roce_discards", "port_xmit_discards", _BNXT),
-    _sequence("RetransSegs", _IRDMA), _sequence("tcpRetransSegs", _IRDMA),
-    _other("InProtoErrors", "port_rcv_errors", _IRDMA),
-    _other("tcpInProtoErrors", "port_rcv_errors", _IRDMA),
-    _timeouts("tx_rdma_ack_timeout", _IONIC), _sequence("req_rx_pkt_seq_err", _IONIC),
-    _sequence("req_rx_impl_nak_seq_err", _IONIC),
-    _timeouts("retrans_timeout_events", _EFA), _other("rx_drops", "port_xmit_discards", _EFA),
-    _timeouts("requester_timeout", _MANA_IB, _MANA), _sequence("requester_oos_nak", _MANA_IB, _MANA),
+    _timeouts("to_retransmits", source=_BNXT), _sequence("seq_err_naks_rcvd", source=_BNXT),
+    _other("rx_roce_errors", source=_BNXT, like="port_rcv_errors"),
+    _other("rx_roce_discards", source=_BNXT, like="port_xmit_discards"),
+    _sequence("RetransSegs", source=_IRDMA), _sequence("tcpRetransSegs", source=_IRDMA),
+    _other("InProtoErrors", source=_IRDMA, like="port_rcv_errors"),
+    _other("tcpInProtoErrors", source=_IRDMA, like="port_rcv_errors"),
+    _timeouts("tx_rdma_ack_timeout", source=_IONIC), _sequence("req_rx_pkt_seq_err", source=_IONIC),
+    _sequence("req_rx_impl_nak_seq_err", source=_IONIC),
+    _timeouts("retrans_timeout_events", source=_EFA),
+    _other("rx_drops", source=_EFA, like="port_xmit_discards"),
+    _timeouts("requester_timeout", source=_MANA_IB, devices=_MANA),
+    _sequence("requester_oos_nak", source=_MANA_IB, devices=_MANA),
     CounterSpec("rnr_nak_retry_err", GrowthMeaning.JOB, _MLX5, folder=_HW),
     CounterSpec("req_transport_retries_exceeded", GrowthMeaning.JOB, _MLX5, folder=_HW),
     CounterSpec("req_rnr_retries_exceeded", GrowthMeaning.JOB, _MLX5, folder=_HW),
-    _job("max_retry_exceeded", _BNXT), _job("unrecoverable_err", _BNXT),
-    _job("req_tx_retry_excd_err", _IONIC),
-    _job("unresponsive_remote_events", _EFA), _job("impaired_remote_conn_events", _EFA),
+    _job("max_retry_exceeded", source=_BNXT), _job("unrecoverable_err", source=_BNXT),
+    _job("req_tx_retry_excd_err", source=_IONIC),
+    _job("unresponsive_remote_events", source=_EFA), _job("impaired_remote_conn_events", source=_EFA),
     # Congestion and adaptive routing make these grow on healthy fabrics.
     CounterSpec("port_xmit_wait", GrowthMeaning.INFORMATIONAL, "kernel ABI sysfs-class-infiniband", bits=32),
     CounterSpec("port_rcv_remote_physical_errors", GrowthMeaning.INFORMATIONAL,
@@ -201,30 +191,32 @@ def _read(captures: Captures) -> tuple[_ByKind, str | None]:
     every: tuple[Port, ...]
     every, lacking = parted(captures.once(ports))
     files, sysfs = captures.files(COUNTERS), captures.files(SYSFS)
-    paths = [[_at(port.device, port.number, name) for name in _NAMES] for port in every]
-    shown = [frozenset([name for name, path in zip(_NAMES, of_port, strict=True) if files.has(path)])
-             for of_port in paths]
+    rows = [_row(files, port) for port in every]
     of_kind: dict[tuple[str, bool], frozenset[str]] = {}
-    for port, names in zip(every, shown, strict=True):
+    for port, _, names in rows:
         key = port.kind, port.virtual
         of_kind[key] = of_kind.get(key, _NONE) | names if port.kind else _NONE
     # Counters that no rule judges make no facts: they grow with traffic.
     of_ports = [
-        _counters(captures, files, of_port, port.name, port.device, pci_of(sysfs, port.device), port.number,
+        _counters(captures, files, paths, port.name, port.device, pci_of(sysfs, port.device), port.number,
                   _lacking(of_kind[port.kind, port.virtual], names))
-        for port, of_port, names in zip(every, paths, shown, strict=True)]
+        for port, paths, names in rows]
     read: _ByKind = {meaning: tuple(chain.from_iterable([of_port[meaning] for of_port in of_ports]))
                      for meaning in _JUDGED}
-    if lacking:
-        return read, lacking
-    # Only those of present ports: a device may have gone in between.
-    files.ignore(_path(port.device, port.number, counter) for port in every for counter in TABLE
-                      if counter.meaning is GrowthMeaning.INFORMATIONAL)
-    return read, files.unreadable()
+    # What was not read of a counter is its own value. Only those of present ports: a device may have gone in
+    # between.
+    files.ignore(_path(port.device, port.number, counter) for port in every for counter in TABLE)
+    return read, lacking or files.unreadable()
 
 
 _JUDGED = {meaning: tuple(counter for counter in TABLE if counter.meaning is meaning)
            for meaning in GrowthMeaning if meaning is not GrowthMeaning.INFORMATIONAL}
+
+
+def _row(files: CapturedFiles, port: Port) -> tuple[Port, list[str], frozenset[str]]:
+    """A port with the paths of all judged counters, and the names of those that it has."""
+    paths = {name: _at(port.device, port.number, name) for name in _NAMES}
+    return port, list(paths.values()), frozenset([name for name, path in paths.items() if files.has(path)])
 
 
 def _path(device: str, number: int, counter: CounterSpec) -> str:
@@ -238,8 +230,6 @@ def _at(device: str, number: int, name: str) -> str:
 def _lacking(of_kind: frozenset[str], shown: frozenset[str]) -> frozenset[str]:
     """What ports of this kind have and this one has not, in the folders of which it has something: a mode of
     the adapter may leave out a whole folder."""
-    if len(of_kind) == len(shown):
-        return _NONE
     folders = {name.partition("/")[0] for name in shown}
     return frozenset(name for name in of_kind - shown if name.partition("/")[0] in folders)
 
@@ -253,7 +243,6 @@ def _counters(captures: Captures, files: CapturedFiles, paths: Sequence[str], po
               pci: Any, number: int, lacking: frozenset[str]) -> _ByKind:
     """The counters of one port, with the files of all; ports of any snapshots share them where these are
     equal."""
-    files.ignore(paths)         # one that was not read is a counter of its own that was not measured
     content = port, device, pci, number, tuple(map(files.entry, paths)), lacking
     return captures.part("counters of a port", content,
                          lambda: _of_port(files, port, device, pci, number, lacking))

@@ -14,11 +14,12 @@ runs at 4.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container
+from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.bond import unlisted
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI, uevent
 from healthcheck.facts.parsing import matched, natural, nonempty, pcie_lanes, pcie_speed
@@ -105,9 +106,9 @@ class AdapterBus(Fact):
 def hcas(captures: Captures) -> Any:
     """Every RDMA device, in natural order of their names."""
     files = captures.files(HCA)
-    names = {path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/")
-             and path != BASE}
-    users = {folder: [files.read(path, nonempty) for path in files if path.startswith(f"{folder}/")]
+    names = {path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/")}
+    # A folder that could not be listed has an entry of its own.
+    users = {folder: [files.read(path, nonempty) for path in files if path.startswith(folder)]
              for folder in (_VERBS, _MAD)}
     try:
         vpd: CapturedFiles | Unmeasured = captures.files(VPD)
@@ -156,8 +157,7 @@ def _labels(text: str) -> VpdLabels:
 
 def _best(files: CapturedFiles, at: str, name: str, parse: Callable[[str], Any]) -> Any:
     """The lesser of what the adapter and its slot support; below a root complex there is no slot to read."""
-    own, its_slot = files.optional(f"{at}/device/{name}",
-                              parse), files.optional(f"{at}/device/../{name}", parse)
+    own, its_slot = (files.optional(f"{at}/device/{way}{name}", parse) for way in ("", "../"))
     if own is UNSUPPORTED or isinstance(own, Unmeasured) or its_slot is UNSUPPORTED:
         return own
     return its_slot if isinstance(its_slot, Unmeasured) else min(own, its_slot)
@@ -200,11 +200,12 @@ _INFINIBAND, _ETHERNET, _OTHER_NETWORK = "207", "200", "280"
 def adapter_bus(captures: Captures) -> AdapterBus:
     """From the uevent files of all PCI devices and of all RDMA devices; raises Unread unless all of them were
     read."""
-    _, rdma = captures.files(PCI), captures.files(SYSFS)
+    bus, rdma = captures.files(PCI), captures.files(SYSFS)
     for probe in (PCI, SYSFS):
         if captures.outcome(probe) is not Outcome.DONE:
             raise Unread(f"{probe.id} was not wholly read")
-    devices = {path[len(BASE) + 1:].partition("/")[0] for path in rdma if path.startswith(f"{BASE}/")}
+    rdma.require(*unlisted(rdma, BASE))
+    devices = {path[len(BASE) + 1:].partition("/")[0] for path in rdma}
     with_rdma = {}
     for device in sorted(devices):
         if not any(rdma.has(f"{BASE}/{device}/{file}") for file in ("device/uevent", "board_id")):
@@ -214,25 +215,21 @@ def adapter_bus(captures: Captures) -> AdapterBus:
             raise Unread(pci.reason)
         with_rdma[pci] = device
     lagged = {card(pci) for pci, device in with_rdma.items() if is_lag(device)}
-    return AdapterBus("PCI bus", tuple(replace(
-        adapter, rdma=adapter.pci in with_rdma,
-        elsewhere=adapter.elsewhere or (adapter.pci not in with_rdma and card(adapter.pci) in lagged))
-        for adapter in captures.once(_on_pci)))
+    adapters = [_adapter(path.split("/")[-2], bus.text(path), with_rdma, lagged) for path in bus]
+    return AdapterBus("PCI bus", tuple([adapter for adapter in adapters if adapter is not None]))
 
 
-def _on_pci(captures: Captures) -> tuple[Adapter, ...]:
-    """The adapters, RDMA devices not yet known."""
-    bus = captures.files(PCI)
-    found = []
-    for path in bus:
-        text = bus.text(path)
-        device = uevent(text)
-        family = device.get("PCI_CLASS", "").lstrip("0")[:3]
-        if family in (_INFINIBAND, _ETHERNET, _OTHER_NETWORK) and device.get("PCI_ID"):
-            kind = device_id(text)
-            own = kind.startswith(_VENDOR) and family != _OTHER_NETWORK
-            if (own or kind.startswith(_OTHERS)) and kind not in VIRTUAL and kind not in _OTHER_VIRTUAL:
-                driver = device.get("DRIVER", "")
-                found.append(Adapter(path.split("/")[-2], kind, own and family == _INFINIBAND, own, driver,
-                                     rdma=False, elsewhere=driver in PASSED_ON))
-    return tuple(found)
+def _adapter(pci: str, text: str, with_rdma: Container[str], lagged: Container[str]) -> Adapter | None:
+    """A function of the PCI bus by its uevent file, where it is such an adapter; `with_rdma` are the
+    addresses of RDMA devices, `lagged` the cards of which one stands for both functions."""
+    device = uevent(text)
+    family = device.get("PCI_CLASS", "").lstrip("0")[:3]
+    if family not in (_INFINIBAND, _ETHERNET, _OTHER_NETWORK) or not device.get("PCI_ID"):
+        return None
+    kind = device_id(text)
+    own = kind.startswith(_VENDOR) and family != _OTHER_NETWORK
+    if not (own or kind.startswith(_OTHERS)) or kind in VIRTUAL or kind in _OTHER_VIRTUAL:
+        return None
+    driver, rdma = device.get("DRIVER", ""), pci in with_rdma
+    return Adapter(pci, kind, own and family == _INFINIBAND, own, driver, rdma,
+                   elsewhere=driver in PASSED_ON or (not rdma and card(pci) in lagged))

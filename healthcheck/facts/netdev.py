@@ -131,7 +131,7 @@ def _teams_if_listed(captures: Captures) -> list[tuple[str, Bond | Unmeasured]]:
 
 
 def _names(files: CapturedFiles) -> list[str]:
-    return sorted({path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/")})
+    return sorted([path.split("/")[4] for path in files if path.endswith("/device/uevent")])
 
 
 def _netdev(name: str, known: Mapping[str, Any], members: Mapping[str, str] | Unmeasured,
@@ -211,11 +211,11 @@ def bond_setup(captures: Captures) -> BondSetup:
     at = {netdev.interface: netdev.pci for netdev in captures.once(netdevs) if _at_pci(netdev)}
     lines = []
     for one in found:
-        slaves, mode = reading(one, "slaves"), reading(one, "mode")
-        if isinstance(slaves, Unmeasured) or isinstance(mode, Unmeasured):
+        slaves = reading(one, "slaves")
+        if isinstance(slaves, Unmeasured):
             raise Unread(f"{one.name} was not read")
         members = sorted(at.get(slave.interface, slave.interface) for slave in slaves)
-        lines.append(f"{one.name}, {mode}, of {' and '.join(members) or 'no interface'}")
+        lines.append(f"{one.name}, {one.mode}, of {' and '.join(members) or 'no interface'}")
     return BondSetup("bonds", "; ".join(lines))
 
 

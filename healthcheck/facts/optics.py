@@ -23,7 +23,7 @@ from healthcheck.facts.files import CapturedFiles, DeviceOutput
 from healthcheck.facts.parsing import member, milli, natural
 from healthcheck.facts.port import BASE, SYSFS, numbered, pci_of, phys_state
 from healthcheck.facts.transceiver import read_module
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, first_unread, partial_if
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
@@ -92,13 +92,13 @@ _INPUT = re.compile(re.escape(BASE) + r"/([^/]+)/device/hwmon/[^/]+/temp\d+_inpu
 
 
 @fact("sensors", HWMON, each="sensor")
-def sensors(captures: Captures) -> tuple[AdapterTemperature, ...]:
+def sensors(captures: Captures) -> Any:
     """Every temperature of every RDMA device that is no virtual function, in natural order."""
     files = captures.files(HWMON)
     if files.has(BASE):
         files.text(BASE)
-    return tuple([_sensor(files, device, path.removesuffix("input")) for device, path in _found(files)]) or (
-        AdapterTemperature.absent("sensors of adapters"),)
+    found = tuple([_sensor(files, device, path.removesuffix("input")) for device, path in _found(files)])
+    return partial_if(found or (AdapterTemperature.absent("sensors of adapters"),), files.unreadable())
 
 
 def _found(files: CapturedFiles) -> list[tuple[str, str]]:
@@ -143,14 +143,14 @@ def _modules(captures: Captures) -> tuple[Optics, ...]:
 
 
 def _links(captures: Captures) -> Mapping[str, Any]:
-    """Whether a port of each RDMA device has a link."""
+    """Whether a port of each RDMA device has a link; Unmeasured where none is known to have one, and one was
+    not read."""
     files = captures.files_if_any(SYSFS)
-    links: dict[str, Any] = {}
+    states: dict[str, list[Any]] = {}
     for device, number in numbered(files):
-        state = phys_state(files, device, number)
-        links[device] = (state if isinstance(state, Unmeasured) else links.get(device) is True
-                         or state == "LinkUp")
-    return links
+        states.setdefault(device, []).append(phys_state(files, device, number))
+    return {device: "LinkUp" in of_ports or first_unread(of_ports) or False
+            for device, of_ports in states.items()}
 
 
 def _module(path: str, answer: DeviceOutput | Unmeasured, links: Mapping[str, Any]) -> Optics:
@@ -206,10 +206,9 @@ def parse_link(name: str, text: str) -> Optics:
     if isinstance(physical, str):
         up = physical in ("LinkUp", "ETH_AN_FSM_ENABLE", "Active") or state.get("State") == "Active"
     return Optics(
-        name, up, celsius[0] if isinstance(celsius, tuple) else celsius, celsius_high, rx, rx_low, rx_high,
-        tx,
-        tx_low, tx_high, _faults(module), _ratio(counters.get("Effective Physical BER")),
-        _ratio(counters.get("Raw Physical BER")),
+        name, up, celsius[0] if isinstance(celsius, tuple) else celsius, celsius_high,
+        rx, rx_low, rx_high, tx, tx_low, tx_high, _faults(module),
+        _ratio(counters.get("Effective Physical BER")), _ratio(counters.get("Raw Physical BER")),
     )
 
 
@@ -218,21 +217,23 @@ def _section(output: dict[str, Any], key: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+_NOTHING = (None, "N/A", "")      # what mlxlink shows of what a module does not have
 _NUMBER = r"-?\d{1,9}(?:\.\d{1,9})?"
 _LANES = re.compile(rf"({_NUMBER}(?:,{_NUMBER}){{0,15}})(?: \[({_NUMBER})\.\.({_NUMBER})\])?")
 
 
 def _lanes(text: object, what: str) -> tuple[Any, Any, Any]:
     """Values, lower and upper threshold of "1.9,2.0 [-10.4..6]"."""
-    if text in (None, "N/A", ""):
+    if text in _NOTHING:
         return UNSUPPORTED, UNSUPPORTED, UNSUPPORTED
     found = _LANES.fullmatch(text.strip()) if isinstance(text, str) else None
     if found is None:
         wrong = Unmeasured(f"mlxlink's {what} is {clean(str(text), 60)}, which is not in the known format")
         return wrong, wrong, wrong
-    if found[2] is not None and float(found[2]) == float(found[3]) == 0:
+    limits = [float(word) for word in found.group(2, 3) if word is not None]
+    if limits == [0, 0]:
         return UNSUPPORTED, UNSUPPORTED, UNSUPPORTED
-    low, high = (UNSUPPORTED, UNSUPPORTED) if found[2] is None else (float(found[2]), float(found[3]))
+    low, high = limits or (UNSUPPORTED, UNSUPPORTED)
     return tuple(float(word) for word in found[1].split(",")), low, high
 
 
@@ -241,24 +242,27 @@ _WHOLE_MODULE = ("Module FW Fault", "DataPath FW Fault")
 
 
 def _faults(module: dict[str, Any]) -> Any:
-    """The flags that are set, lanes counted from 0; UNSUPPORTED where the module has none."""
-    found: list[str] = []
-    known = False
-    for name in _FLAGS:
-        flags = module.get(f"{name} [per lane]")
-        values = flags.get("values") if isinstance(flags, dict) else None
-        for lane, value in enumerate(values if isinstance(values, list) else ()):
-            known |= value in ("0", "1")
-            found += [f"{name} lane {lane}"] if value == "1" else []
-    for name in _WHOLE_MODULE:
-        known |= module.get(name) in ("0", "1")
-        found += [name] if module.get(name) == "1" else []
-    return tuple(found) if known else UNSUPPORTED
+    """The flags that are set, lanes counted from 0; UNSUPPORTED where the module has none, Unmeasured if one
+    is in another format."""
+    flags = [(f"{name} lane {lane}", value) for name in _FLAGS
+             for lane, value in enumerate(_by_lane(module.get(f"{name} [per lane]")))]
+    flags += [(name, module.get(name)) for name in _WHOLE_MODULE]
+    for name, value in flags:
+        if value not in ("0", "1", *_NOTHING):
+            return Unmeasured(f"mlxlink's {name} is {clean(value, 40)}, which is not in the known format")
+    known = [(name, value) for name, value in flags if value not in _NOTHING]
+    return tuple(name for name, value in known if value == "1") if known else UNSUPPORTED
+
+
+def _by_lane(held: object) -> list[object]:
+    """The values of all lanes; that of a single one may stand alone."""
+    values = held.get("values") if isinstance(held, dict) else held
+    return values if isinstance(values, list) else [values]
 
 
 def _ratio(text: object) -> Any:
     """mlxlink prints 15E-255 for no errors at all."""
-    if text in (None, "N/A", ""):
+    if text in _NOTHING:
         return UNSUPPORTED
     if not isinstance(text, str) or not re.fullmatch(r"\d{1,3}(?:\.\d{1,3})?E-?\d{1,3}", text):
         return Unmeasured(f"mlxlink's ratio of bit errors is {clean(str(text), 40)}, which is not in the "

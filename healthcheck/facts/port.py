@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -71,24 +70,23 @@ class Port(Fact):
 
 
 LINK_DOWNED_FULL = 255
-_PORTS = "/ports/"
 _PORT = re.compile(re.escape(BASE) + r"/([^/]+)/ports/(\d+)/")
 
 
 def _word(text: str) -> str:
     """The word of "4: ACTIVE"."""
-    number, colon, word = text.partition(":")
-    if not colon or not number.strip().isdigit() or not word.strip():
+    number, _, word = text.partition(":")
+    if not number.isdecimal() or not word.strip():
         raise ValueError(text)
     return word.strip()
 
 
+_RATE = re.compile(r"(\d{1,6}(?:\.\d)?) Gb/sec\b.*")
+
+
 def _rate(text: str) -> float:
     """The figure of "400 Gb/sec (4X NDR)"."""
-    figure, unit = text.split()[:2]
-    if unit != "Gb/sec" or not math.isfinite(float(figure)):
-        raise ValueError(text)
-    return float(figure)
+    return float(matched(_RATE, text)[1])
 
 
 _WIDTH = re.compile(r"\((\d{1,2})X")
@@ -116,9 +114,11 @@ def gid(text: str) -> bool:
 def _table(files: CapturedFiles, at: str, parse: Callable[[str], Any]) -> Any:
     """The first entries of a port's table that are in use; UNSUPPORTED where it has no such table, Unmeasured
     if one cannot be read."""
-    last = max((entry for entry in range(ENTRIES) if files.has(f"{at}/{entry}")), default=-1)
-    read = [files.read(f"{at}/{entry}", parse) for entry in range(last + 1)]
-    return first_unread(read) or (tuple([value for value in read if value]) if read else UNSUPPORTED)
+    there = [entry for entry in range(ENTRIES) if files.has(f"{at}/{entry}")]
+    if not there:
+        return UNSUPPORTED
+    read = [files.read(f"{at}/{entry}", parse) for entry in range(there[-1] + 1)]
+    return first_unread(read) or tuple([value for value in read if value])
 
 
 _SLOT = re.compile(r"^PCI_SLOT_NAME=(\S+)", re.MULTILINE)
@@ -165,9 +165,8 @@ def _gids(files: CapturedFiles, at: str) -> Any:
 
 def numbered(files: CapturedFiles) -> list[tuple[str, int]]:
     """Every port as its device and its number there, in natural order."""
-    found = {path[:path.find("/", at + len(_PORTS)) + 1] for path in files if (at := path.find(_PORTS)) > 0}
-    return sorted([(match[1], int(match[2])) for start in found if (match := _PORT.fullmatch(start))],
-                  key=lambda at: (natural(at[0]), at[1]))
+    found = {(match[1], int(match[2])) for path in files if (match := _PORT.match(path))}
+    return sorted(found, key=lambda at: (natural(at[0]), at[1]))
 
 
 def pci_of(files: CapturedFiles, device: str) -> Any:
@@ -223,5 +222,5 @@ def most_common_kind(ports: Iterable[Port]) -> tuple[Port, ...]:
     real = [(port, kind) for port, kind, virtual in known if not virtual and not kind.startswith(VIRTUAL)]
     real = real or [(port, kind) for port, kind, _ in known]
     counts = Counter(kind for _, kind in real if kind)
-    most = max(counts.values(), default=0)
-    return tuple(port for port, kind in real if not kind or counts[kind] == most)
+    most = {kind for kind, count in counts.items() if count == max(counts.values())}
+    return tuple(port for port, kind in real if not kind or kind in most)

@@ -138,12 +138,17 @@ def roce_ports(captures: Captures) -> Any:
     return partial_if(result, lacking or (unread.reason if unread else None))
 
 
+def unlisted_interfaces(files: CapturedFiles) -> list[str]:
+    """The folders of RDMA devices' interfaces that could not be listed: each has an entry of its own."""
+    return [path for path in files if path.endswith("/device/net")]
+
+
 def _port(files: CapturedFiles, port: Port) -> RocePort:
     at = f"{BASE}/{port.device}/ports/{port.number}"
     values: dict[str, Any] = {
         name: files.optional(f"{at}/hw_counters/{name}", whole) for name in COUNTERS}
-    sizes = [files.read(path, whole) for path in files
-             if path.startswith(f"{BASE}/{port.device}/device/net/") and path.endswith("/mtu")]
+    # A folder that could not be listed has an entry of its own.
+    sizes = [files.read(path, whole) for path in files if path.startswith(f"{BASE}/{port.device}/device/net")]
     mtu: Any = first_unread(sizes) or max(sizes, default=UNSUPPORTED)
     state = reading(port, "state")
     active: Any = state if isinstance(state, Unmeasured) else state == "ACTIVE"
@@ -250,18 +255,16 @@ def _counters(name: str, counts: _Statistics, gbps: Any) -> EthernetCounters:
 
 
 def _speeds(captures: Captures) -> dict[str, Any]:
-    """The speed of each RDMA device's port, the fastest if it has several."""
+    """The speed of each RDMA device's port, the fastest if it has several; Unmeasured if one was not read."""
     try:
         found = captures.once(ports_of.ports)
     except Unread:
         return {}
     every: tuple[Port, ...] = parted(found)[0]
-    speeds: dict[str, Any] = {}
+    speeds: dict[str, list[Any]] = {}
     for port in every:
-        gbps, before = reading(port, "rate_gbps"), speeds.get(port.device, 0.0)
-        both = isinstance(gbps, float) and isinstance(before, float)
-        speeds[port.device] = max(gbps, before) if both else gbps
-    return speeds
+        speeds.setdefault(port.device, []).append(reading(port, "rate_gbps"))
+    return {device: first_unread(of_ports) or max(of_ports) for device, of_ports in speeds.items()}
 
 
 def parse_statistics(text: str) -> Mapping[str, int]:

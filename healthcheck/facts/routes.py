@@ -16,7 +16,7 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.bond import BONDING
 from healthcheck.facts.netdev import NETDEV, NetDev, netdevs
 from healthcheck.facts.port import BASE as RDMA
-from healthcheck.facts.roce import ROCE
+from healthcheck.facts.roce import ROCE, unlisted_interfaces
 from healthcheck.facts.team import TEAMD
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unsupported, first_unread, reading
 from healthcheck.model.probes import MIB, Probe, ProbeKind
@@ -60,6 +60,7 @@ def addressing(captures: Captures) -> tuple[Addressing, ...]:
 def _interfaces(captures: Captures, *tables: Any) -> dict[str, NetDev | None]:
     """The interfaces by name; None for those that are no Ethernet device of their own."""
     netdev_files, roce_files = captures.files(NETDEV), captures.files(ROCE)
+    roce_files.require(*unlisted_interfaces(roce_files))
     names = {path.rpartition("/")[2] for path in netdev_files if path.startswith(f"{BONDING}/")}
     names |= {path.split("/")[-2] for path in roce_files
               if path.startswith(f"{RDMA}/") and path.endswith("/mtu")}

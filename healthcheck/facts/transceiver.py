@@ -31,13 +31,14 @@ _RX = ("Rcvr signal avg optical power", "Receiver signal average optical power",
 _TX = ("Transmit avg optical power", "Laser output power")
 _LOST = ("Rx loss of signal", "Tx loss of signal", "Rx loss of lock", "Tx loss of lock", "Tx fault",
          "Tx adaptive eq fault")
+_BY_LANE = re.compile(r"\[ (?:Yes|No)(?:, (?:Yes|No))* \]")
 _STATE = "Module State"
 
 
 def read_module(text: str) -> dict[str, Any]:
     """The readings of `facts.optics.Optics` that ethtool has, by name; raises ValueError for another
     format."""
-    rows = [(name, value.strip()) for name, value in _LINE.findall(text)]
+    rows = [(clean(name), value.strip()) for name, value in _LINE.findall(text)]
     if not rows or rows[0][0] != "Identifier" or not text.endswith("\n"):
         raise ValueError("the answer has no Identifier, or is truncated")
     fields = dict(rows)
@@ -88,19 +89,22 @@ def _of(name: str) -> tuple[str, str]:
 
 def _faults(rows: list[tuple[str, str]]) -> Any:
     """Alarms and losses, by channel from 1 as ethtool counts; UNSUPPORTED where the module reports
-    neither."""
+    neither, Unmeasured if one of them is in another format."""
     found: list[str] = []
     known = False
     for name, value in rows:
         what, channel = _of(name)
-        if what.endswith(" alarm") and value in ("On", "Off"):
-            known = True
-            found += [what + channel] if value == "On" else []
-        elif what in _LOST and (value == "None" or value[0] == "["):
-            known = True
-            lanes = [word.strip() for word in value.strip("[]").split(",")]
-            found += [f"{what} channel {lane}" for lane, word in enumerate(lanes, 1) if word == "Yes"]
-        elif what == _STATE:
-            known = True
+        if what == _STATE:
             found += [clean(value, 60)] if "Fault" in value else []
+        elif what in _LOST and (value == "None" or _BY_LANE.fullmatch(value)):
+            words = re.findall("Yes|No", value)
+            found += [f"{what} channel {lane}" for lane, word in enumerate(words, 1) if word == "Yes"]
+        elif what.endswith(" alarm") and value in ("On", "Off"):
+            found += [what + channel] if value == "On" else []
+        elif what in _LOST or what.endswith(" alarm"):
+            return Unmeasured(f"ethtool's {what}{channel} is {clean(value, 60)}, which is not in the known "
+                              "format")
+        else:
+            continue
+        known = True
     return tuple(found) if known else UNSUPPORTED

@@ -29,6 +29,7 @@ MODULES = {
               "modules", "numa", "owners", "process", "resolver", "seen_before", "service", "system", "unit"),
     "judge": ("fleetjudge", "gpuless", "headclock", "judge", "leftout", "nodefacts", "nodereport", "peers", "samplejudge", "switchblame", "view",
               "whereabouts"),
+    "facts": ("binding", "bond", "counter", "hca", "lldpneighbours", "netdev", "optics", "port", "roce", "routes", "team", "transceiver"),
     "ruleset": ("plugins", "portplan", "profile", "profileload", "rule", "ruleentries", "rulenames", "ruleplain", "ruleset", "rulesetcache",
                 "rulesetload", "sku", "skuburnin", "skulimits"),
     "facts": ("base", "cache", "disk", "files", "filesystem", "local_disks", "multipath", "nvme", "parsing", "pci", "pcie",

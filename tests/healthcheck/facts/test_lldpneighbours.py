@@ -131,3 +131,15 @@ def test_what_a_writer_of_lldpd_writes_is_read_back_from_xml_and_json0(ends: lis
     expected = [(name, system, port, on) for name, system, port, on in ends]
     for text in (f"<lldp>{xml}</lldp>", json.dumps(json0)):
         assert [(one.interface, one.system, one.port, one.switches) for one in neighbours(text)] == expected
+
+
+def of(ends: int) -> str:
+    return json.dumps({"lldp": {"interface": [{"name": f"e{n}"} for n in range(ends)]}})
+
+
+def test_a_text_is_read_up_to_its_limits_of_length_and_of_neighbours() -> None:
+    assert neighbours('{"lldp": []}'.ljust(MOST_LETTERS)) == ()
+    assert len(neighbours(of(1024))) == 1024
+    for text, why in (('{"lldp": []}'.ljust(MOST_LETTERS + 1), "over 1024 KiB"), (of(1025), "over 1024 neighbours")):
+        with pytest.raises(ValueError, match=why):
+            neighbours(text)
