@@ -12,7 +12,6 @@ from inventory.sshconfig import SshConfig
 from inventory.transport.base import Limits, Program, Reply, Stage
 from inventory.transport.ssh import SshTransport
 from tests.inventory.transport.speaker import speaker
-from tests.testbed.sshd import Sshd
 
 LIMITS = Limits(sweep_s=40, node_s=30, connect_s=10, auth_s=10, login_s=10)
 
@@ -37,12 +36,6 @@ def refusal(reply: Reply, stage: Stage) -> str:
     assert reply.failure.stage is stage, reply.failure
     assert reply.failure.reason and reply.failure.reason.isprintable()
     return reply.failure.reason
-
-
-def jump_config(server: Sshd, name: str = "bastion", more: str = "") -> str:
-    """The ssh_config of a jump host."""
-    return (f"Host {name}\n HostName 127.0.0.1\n Port {server.port}\n User {server.user}\n IdentityFile "
-            f"{server.user_key}\n UserKnownHostsFile {server.known_hosts}\n{more}")
 
 
 def hung_python(folder: Path) -> Path:

@@ -12,7 +12,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,8 @@ import pytest
 from inventory.model import Node, Privilege
 from inventory.transport.base import Program, Reply, Stage, Transport
 from tests.inventory.transport.speaker import speaker
-from tests.inventory.transport.sweeps import LIMITS, hung_python, jump_config, refusal
-from tests.inventory.transport.ways import Way
+from tests.inventory.transport.sweeps import LIMITS, hung_python, refusal
+from tests.inventory.transport.ways import ALL, Way, ways
 from tests.testbed.ports import free_port
 from tests.testbed.processes import alive
 from tests.testbed.relay import relay
@@ -45,27 +44,11 @@ from tests.testbed.sshd import (
 )
 from tests.testbed.users import allow_sudo, throwaway_user
 
-WAYS = ("paramiko", "paramiko kept", "openssh", "openssh kept")
-
-
-@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] if name.endswith("kept") else []) for name in WAYS])
-def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Way:
-    """For what happens while a connection is made, which is the same where it is kept then: the slow tier tries that, too."""
-    require(shutil.which("ssh"), "no ssh on this machine: apt-get install -y openssh-client")
-    return Way(request.param, tmp_path_factory.mktemp("way"))
-
-
-@pytest.fixture(params=[*WAYS, "local"])
-def any_way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Way:
-    """For what does not depend on how a node is reached."""
-    require(shutil.which("ssh"), "no ssh on this machine: apt-get install -y openssh-client")
-    return Way(request.param, tmp_path_factory.mktemp("way"))
-
-
-@pytest.fixture(params=[name for name in WAYS if name.endswith("kept")])
-def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Way:
-    require(shutil.which("ssh"), "no ssh on this machine: apt-get install -y openssh-client")
-    return Way(request.param, tmp_path_factory.mktemp("way"))
+# For what happens while a connection is made, which is the same where it is kept then: the slow tier tries that, too.
+way = ways("paramiko", "openssh", slow=("paramiko kept", "openssh kept"))
+# For what does not depend on how a node is reached.
+any_way = ways(*ALL, "local")
+kept = ways("paramiko kept", "openssh kept")
 
 
 def at(port: int, **changes: Any) -> Node:
@@ -260,9 +243,8 @@ def test_a_connection_that_is_cut_is_told_from_a_program_that_ended(way: Way, tm
         thread = threading.Thread(target=lambda: replies.append(way.one(server.node(), speaker(waits(note)))))
         thread.start()
         noted(note)
-        for child in Path(
-                f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split():
-            os.kill(int(child), 9)
+        for child in server.serving:
+            os.kill(child, 9)
         thread.join(20)
     assert "the connection to" in refusal(replies[0], Stage.REPLY)
 
@@ -518,18 +500,12 @@ def test_a_host_certificate_for_another_name_or_another_time_is_refused(
 
 # jump hosts
 
-@pytest.fixture(scope="module")
-def bastion(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    with sshd(tmp_path_factory.mktemp("bastion")) as server:
-        yield server
-
-
 def test_nodes_behind_a_jump_host_answer(way: Way, plain_sshd: Sshd, bastion: Sshd) -> None:
-    before = bastion.log.count("Accepted publickey")
+    before = bastion.logins
     replies = way.sweep([plain_sshd.node(f"n{number}", proxy_jump="bastion") for number in range(4)],
-                        config=jump_config(bastion))
+                        config=bastion.entry())
     assert [reply.failure for reply in replies.values()] == [None] * 4
-    assert bastion.log.count("Accepted publickey") > before
+    assert bastion.logins > before
 
 
 def test_the_files_that_the_inventory_names_for_a_node_count_for_its_jump_host_too(
@@ -544,7 +520,7 @@ def test_the_files_that_the_inventory_names_for_a_node_count_for_its_jump_host_t
 def test_a_jump_host_whose_key_is_not_known_is_refused_and_named(
     way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path,
 ) -> None:
-    config = jump_config(bastion).replace(str(bastion.known_hosts),
+    config = bastion.entry().replace(str(bastion.known_hosts),
                                       str(tmp_path / "empty")) + "Host *\n StrictHostKeyChecking no\n"
     reason = refusal(way.one(plain_sshd.node(proxy_jump="bastion"), config=config), Stage.JUMP)
     assert f"127.0.0.1]:{bastion.port}" in reason or "bastion" in reason
@@ -555,7 +531,7 @@ def test_a_node_behind_a_jump_host_must_be_known_itself(
     way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path,
 ) -> None:
     node = plain_sshd.node(proxy_jump="bastion", known_hosts_file=(str(tmp_path / "empty"),))
-    assert str(plain_sshd.port) in refusal(way.one(node, config=jump_config(bastion)), Stage.HOST_KEY)
+    assert str(plain_sshd.port) in refusal(way.one(node, config=bastion.entry()), Stage.HOST_KEY)
 
 
 def test_a_jump_host_that_refuses_is_named_for_every_node_behind_it(way: Way, plain_sshd: Sshd) -> None:
@@ -573,7 +549,7 @@ def test_a_jump_host_without_address_is_called_one(way: Way, plain_sshd: Sshd) -
 def test_a_jump_host_that_takes_no_key_is_named(
     way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path,
 ) -> None:
-    config = jump_config(bastion).replace(str(bastion.user_key), str(make_key(tmp_path / "other")))
+    config = bastion.entry().replace(str(bastion.user_key), str(make_key(tmp_path / "other")))
     reason = refusal(way.one(plain_sshd.node(proxy_jump="bastion"), config=config), Stage.JUMP)
     assert "bastion" in reason or str(bastion.port) in reason
 
@@ -581,7 +557,7 @@ def test_a_jump_host_that_takes_no_key_is_named(
 def test_a_node_that_the_jump_host_cannot_reach_is_told_apart_from_the_jump_host(
     way: Way, plain_sshd: Sshd, bastion: Sshd,
 ) -> None:
-    reason = refusal(way.one(plain_sshd.node(port=1, proxy_jump="bastion"), config=jump_config(bastion)),
+    reason = refusal(way.one(plain_sshd.node(port=1, proxy_jump="bastion"), config=bastion.entry()),
                      Stage.CONNECT)
     assert "the jump host" in reason
     assert "cannot connect to 127.0.0.1:1" in reason
@@ -591,7 +567,7 @@ def test_a_node_that_the_jump_host_cannot_reach_is_told_apart_from_the_jump_host
 def test_a_jump_host_that_forbids_forwarding_is_said_to(way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
     with sshd(tmp_path, config="AllowTcpForwarding no") as server:
         assert "AllowTcpForwarding" in refusal(
-            way.one(plain_sshd.node(proxy_jump="bastion"), config=jump_config(server)), Stage.JUMP)
+            way.one(plain_sshd.node(proxy_jump="bastion"), config=server.entry()), Stage.JUMP)
 
 
 def test_a_silent_jump_host_is_named_within_its_limit_and_leaves_no_process(
@@ -611,7 +587,7 @@ def test_a_silent_node_behind_a_jump_host_is_stage_connect_within_its_limit(
     way: Way, plain_sshd: Sshd, bastion: Sshd,
 ) -> None:
     with listener(silent) as port:
-        refusal(way.one(plain_sshd.node(port=port, proxy_jump="bastion"), config=jump_config(bastion),
+        refusal(way.one(plain_sshd.node(port=port, proxy_jump="bastion"), config=bastion.entry(),
                         connect_s=1, auth_s=1), Stage.CONNECT)
 
 
@@ -651,21 +627,10 @@ def test_becoming_root_works_where_it_is_allowed_and_says_why_where_not(way: Way
 
 # connections that are kept
 
-def logins(server: Sshd) -> int:
-    return server.log.count("Accepted publickey")
-
-
-def connections(server: Sshd) -> list[int]:
-    """The processes of sshd that serve one."""
-    return [int(pid)
-            for pid in Path(
-                f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()]
-
-
 def cut(server: Sshd) -> None:
-    for pid in connections(server):
+    for pid in server.serving:
         os.kill(pid, 15)
-    wait_until(lambda: not connections(server), what="the end of the connections")
+    wait_until(lambda: not server.serving, what="the end of the connections")
 
 
 def sweep_of(
@@ -681,14 +646,14 @@ def test_sweeps_log_in_once_and_again_after_a_loss_and_the_end_leaves_nothing(
     with sshd(tmp_path / "d") as server, kept.opened() as transport:
         for expected in (1, 1, 1):
             assert sweep_of(transport, server.node())["n1"].body == b"well"
-            assert logins(server) == expected
+            assert server.logins == expected
         cut(server)
         for expected in (2, 2):
             reply = sweep_of(transport, server.node())["n1"]
             assert reply.body == b"well", reply.failure
-            assert logins(server) == expected
+            assert server.logins == expected
         transport.close()  # type: ignore[attr-defined]
-        wait_until(lambda: not connections(server) and not our_ssh(), what="the end of what was kept")
+        wait_until(lambda: not server.serving and not our_ssh(), what="the end of what was kept")
 
 
 def test_a_kept_connection_that_fell_silent_is_made_anew_within_its_limits(kept: Way, tmp_path: Path) -> None:
@@ -706,16 +671,16 @@ def test_a_kept_connection_that_fell_silent_is_made_anew_within_its_limits(kept:
 def test_the_way_through_a_jump_host_is_kept_and_made_anew(
     kept: Way, plain_sshd: Sshd, tmp_path: Path,
 ) -> None:
-    with sshd(tmp_path / "d") as jump, kept.opened(jump_config(jump)) as transport:
+    with sshd(tmp_path / "d") as jump, kept.opened(jump.entry()) as transport:
         node = plain_sshd.node(proxy_jump="bastion")
         for _ in range(3):
             assert sweep_of(transport, node)["n1"].body == b"well"
-        assert logins(jump) == 1
+        assert jump.logins == 1
         cut(jump)
         for _ in range(2):
             reply = sweep_of(transport, node)["n1"]
             assert reply.body == b"well", reply.failure
-        assert logins(jump) == 2
+        assert jump.logins == 2
 
 
 @pytest.mark.root
@@ -732,8 +697,8 @@ def test_another_privilege_counts_from_the_next_sweep_on_the_same_connection(kep
             allow_sudo(user, "{} ALL=(root) NOPASSWD: ALL")
             assert sweep_of(transport, become, program=uid)["n1"].body == b"0"
             assert sweep_of(transport, server.node(), program=uid)["n1"].body == own
-            assert logins(server) == 1
+            assert server.logins == 1
             allow_sudo(user)
             refusal(sweep_of(transport, become, program=uid)["n1"], Stage.BECOME)
             assert sweep_of(transport, server.node(), program=uid)["n1"].body == own
-        wait_until(lambda: not connections(server), what="the end of what was kept")
+        wait_until(lambda: not server.serving, what="the end of what was kept")

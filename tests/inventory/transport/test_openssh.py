@@ -244,10 +244,7 @@ def test_a_match_exec_that_hangs_is_stage_resolve_within_its_limit(plain_sshd: S
 
 
 def test_the_users_key_file_named_by_the_configuration_logs_in(plain_sshd: Sshd, way: Way) -> None:
-    config = (f"Host gpu1\n HostName 127.0.0.1\n Port {plain_sshd.port}\n User {plain_sshd.user}\n "
-              f"IdentityFile {plain_sshd.user_key}\n"
-              f" UserKnownHostsFile {plain_sshd.known_hosts}\n RemoteCommand false\n LocalForward 1 "
-              "localhost:1\n")
+    config = plain_sshd.entry("gpu1", " RemoteCommand false\n LocalForward 1 localhost:1\n")
     assert way.one(Node("gpu1"), config=config).body == b"well"
 
 
@@ -307,10 +304,10 @@ def test_the_second_sweep_uses_the_connections_of_the_first_and_close_ends_them(
     plain_sshd: Sshd, keeping: OpensshTransport,
 ) -> None:
     nodes = [plain_sshd.node(f"n{number}") for number in range(3)]
-    before = plain_sshd.log.count("Accepted publickey")
+    before = plain_sshd.logins
     for _ in range(3):
         assert bodies(keeping, nodes) == [b"well"] * 3
-    assert plain_sshd.log.count("Accepted publickey") == before + 3
+    assert plain_sshd.logins == before + 3
     held, folder = masters(keeping), keeping._masters._folder  # type: ignore[union-attr]
     assert len(held) == 3
     assert stat.S_IMODE(Path(str(folder)).stat().st_mode) == 0o700

@@ -169,10 +169,7 @@ def test_a_proxy_command_is_refused_and_never_run(plain_sshd: Sshd, tmp_path: Pa
 
 
 def test_ssh_config_gives_what_the_inventory_leaves_out(plain_sshd: Sshd) -> None:
-    config = (f"Host gpu1\n HostName 127.0.0.1\n Port {plain_sshd.port}\n User {plain_sshd.user}\n "
-              f"IdentityFile {plain_sshd.user_key}\n"
-              f" UserKnownHostsFile {plain_sshd.known_hosts}\n")
-    assert one(Node("gpu1"), config=config).body == b"well"
+    assert one(Node("gpu1"), config=plain_sshd.entry("gpu1")).body == b"well"
 
 
 def test_a_broken_ssh_config_is_an_error_of_the_user_and_not_of_a_node() -> None:
