@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.testbed.processes import stop
 from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
 
@@ -77,9 +78,4 @@ def containerd(root: Path | None = None) -> Iterator[Containerd]:
             yield Containerd(socket, data, folder / "certs.d", process)
         finally:
             process.send_signal(signal.SIGCONT)
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            stop(process)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.testbed.processes import stop
 from tests.testbed.sshd import wait_until
 
 DOCKERD = shutil.which("dockerd", path="/usr/bin:/usr/sbin:/usr/local/bin:/usr/local/sbin")
@@ -124,9 +125,4 @@ def dockerd(data: Path | None = None, *, before: str = ":", tools: Path | None =
             yield Dockerd(socket, process)
         finally:
             process.send_signal(signal.SIGCONT)
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            stop(process)

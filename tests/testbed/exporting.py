@@ -18,6 +18,7 @@ from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.command import MUSTER, environment
+from tests.testbed.processes import stop
 from tests.testbed.sshd import wait_until
 
 
@@ -64,9 +65,4 @@ def exporting(home: Path, *words: str) -> Iterator[Exporting]:
         line = next(line for line in log.read_text().splitlines() if "/metrics" in line)
         yield Exporting(line.split()[-1].removesuffix("/metrics"), process, log)
     finally:
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        stop(process)
