@@ -88,20 +88,15 @@ def test_a_sinfo_that_hangs_is_killed(sinfo: Callable[[str], None], monkeypatch:
     assert time.monotonic() - started < 10
 
 
-def test_a_sinfo_that_closes_its_output_and_stays_is_killed(
-    sinfo: Callable[[str], None], monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("limit", "value", "script", "said"), [
+    ("SINFO_SECONDS", 0.3, "exec sleep 1000 >/dev/null 2>&1", "did not answer"),
+    ("MAX_OUTPUT", 100_000, "exec yes gpu1", "printed over 100000 bytes")])
+def test_a_sinfo_that_stays_or_never_stops_talking_is_cut_off(
+    sinfo: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, limit: str, value: float, script: str, said: str,
 ) -> None:
-    monkeypatch.setattr(discover, "SINFO_SECONDS", 0.3)
-    sinfo("exec sleep 1000 >/dev/null 2>&1")
-    assert "did not answer" in refused()
-
-
-def test_a_sinfo_that_never_stops_talking_is_cut_off(
-    sinfo: Callable[[str], None], monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(discover, "MAX_OUTPUT", 100_000)
-    sinfo("exec yes gpu1")
-    assert "printed over 100000 bytes" in refused()
+    monkeypatch.setattr(discover, limit, value)
+    sinfo(script)
+    assert said in refused()
 
 
 def test_a_flood_of_errors_does_not_stop_the_answer(sinfo: Callable[[str], None]) -> None:

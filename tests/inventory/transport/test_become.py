@@ -53,23 +53,17 @@ def test_with_the_right_the_program_runs_as_root(stranger: Sshd, allow: Allow) -
     assert one(stranger.node(), speaker("answer(str(os.getuid()).encode())")).body != b"0"
 
 
-def test_where_sudo_asks_for_a_password_it_is_stage_become_and_says_so(stranger: Sshd, allow: Allow) -> None:
-    allow("ALL=(root) ALL")
-    assert "NOPASSWD" in refusal(one(stranger.node(privilege=Privilege.BECOME)), Stage.BECOME)
-
-
-def test_a_user_without_the_right_is_stage_become(stranger: Sshd) -> None:
-    assert "sudo" in refusal(one(stranger.node(privilege=Privilege.BECOME)), Stage.BECOME)
-
-
-def test_a_right_to_other_commands_only_is_stage_become(stranger: Sshd, allow: Allow) -> None:
-    allow("ALL=(root) NOPASSWD: /bin/true")
-    refusal(one(stranger.node(privilege=Privilege.BECOME)), Stage.BECOME)
-
-
-def test_a_python_that_root_does_not_find_is_stage_python(stranger: Sshd, allow: Allow) -> None:
-    allow("ALL=(root) NOPASSWD: ALL")
-    refusal(one(stranger.node(privilege=Privilege.BECOME, python="no-such-python")), Stage.PYTHON)
+@pytest.mark.parametrize(("right", "python", "stage", "said"), [
+    ("ALL=(root) ALL", "python3", Stage.BECOME, "NOPASSWD"), ("", "python3", Stage.BECOME, "sudo"),
+    ("ALL=(root) NOPASSWD: /bin/true", "python3", Stage.BECOME, ""),
+    ("ALL=(root) NOPASSWD: ALL", "no-such-python", Stage.PYTHON, ""),
+], ids=["sudo asks for a password", "no right", "a right to other commands only", "no Python that root finds"])
+def test_who_cannot_become_root_is_told_why(
+    stranger: Sshd, allow: Allow, right: str, python: str, stage: Stage, said: str,
+) -> None:
+    if right:
+        allow(right)
+    assert said in refusal(one(stranger.node(privilege=Privilege.BECOME, python=python)), stage)
 
 
 def test_what_runs_as_root_is_gone_after_the_deadline(stranger: Sshd, allow: Allow, tmp_path: Path) -> None:

@@ -42,27 +42,26 @@ def test_there_is_an_example_for_each_tool_and_it_says_that_the_real_one_was_not
     assert "were run against stand-ins, not against the real tools" in PAGE
 
 
-@pytest.mark.parametrize(("status", "state"), [
-    ("booted", OsState.INSTALLED), ("alive", OsState.INSTALLED), ("installing", OsState.INSTALLING), ("postbooting", OsState.INSTALLING),
-    ("", OsState.PLANNED), ("defined", OsState.PLANNED), ("unreachable", OsState.UNKNOWN), ("powering-off", OsState.UNKNOWN)])
-def test_xcat(tmp_path: Path, status: str, state: OsState, monkeypatch: pytest.MonkeyPatch) -> None:
-    report, installed = asked(tmp_path, "xCAT", {"lsdef": f"n1: status={status}\n", "rinstall": ""}, monkeypatch)
-    assert report.state is state
-    assert report.host_keys == ((KEY,) if state is OsState.INSTALLED else ())
-    assert installed == "rinstall n1\n"
-
-
-@pytest.mark.parametrize(("line", "state"), [
+XCAT = [("booted", OsState.INSTALLED), ("alive", OsState.INSTALLED), ("installing", OsState.INSTALLING), ("postbooting", OsState.INSTALLING),
+        ("", OsState.PLANNED), ("defined", OsState.PLANNED), ("unreachable", OsState.UNKNOWN), ("powering-off", OsState.UNKNOWN)]
+WAREWULF = [
     ("n1              RUNTIME OVERLAY __RUNTIME__.img.gz        16         QUERY\n", OsState.INSTALLED),
     ("n1                   RUNTIME_OVERLAY      __RUNTIME__.img.gz        16\n", OsState.INSTALLED),
     ("n1              RUNTIME OVERLAY __RUNTIME__.img.gz        700        QUERY\n", OsState.UNKNOWN),
     ("n1              IPXE            default.ipxe              3          OK\n", OsState.INSTALLING),
-    ("n1              --              --                        --         --\n", OsState.PLANNED), ("", OsState.PLANNED)])
-def test_warewulf(tmp_path: Path, line: str, state: OsState, monkeypatch: pytest.MonkeyPatch) -> None:
-    report, installed = asked(tmp_path, "Warewulf", {"wwctl": HEAD + line}, monkeypatch)
+    ("n1              --              --                        --         --\n", OsState.PLANNED), ("", OsState.PLANNED)]
+
+
+@pytest.mark.parametrize(("tool", "says", "state", "installs"), [
+    *(("xCAT", {"lsdef": f"n1: status={status}\n", "rinstall": ""}, state, "rinstall n1\n") for status, state in XCAT),
+    *(("Warewulf", {"wwctl": HEAD + line}, state, "wwctl overlay build n1\n") for line, state in WAREWULF)])
+def test_xcat_and_warewulf(
+    tmp_path: Path, tool: str, says: dict[str, str], state: OsState, installs: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    report, installed = asked(tmp_path, tool, says, monkeypatch)
     assert report.state is state
     assert report.host_keys == ((KEY,) if state is OsState.INSTALLED else ())
-    assert installed == "wwctl overlay build n1\n"
+    assert installed == installs
 
 
 @pytest.mark.parametrize(("status", "state"), [

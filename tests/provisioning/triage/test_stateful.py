@@ -545,14 +545,12 @@ def walk(machine: type[Triage], examples: int, steps: int) -> None:
                           suppress_health_check=list(HealthCheck)))
 
 
+LONG = [pytest.mark.slow, pytest.mark.timeout(3600)]
+
+
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("machine", "examples"), [(Triage, 12), (TriageByFile, 6)])
-def test_triage_among_all_that_happens(machine: type[Triage], examples: int) -> None:
-    walk(machine, examples, 40)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("machine", [Triage, TriageByFile])
-def test_triage_among_all_that_happens_for_longer(machine: type[Triage]) -> None:
-    walk(machine, 2000, 60)
+@pytest.mark.parametrize(("machine", "examples", "steps"), [
+    (Triage, 12, 40), (TriageByFile, 6, 40), pytest.param(Triage, 2000, 60, marks=LONG),
+    pytest.param(TriageByFile, 2000, 60, marks=LONG)])
+def test_triage_among_all_that_happens(machine: type[Triage], examples: int, steps: int) -> None:
+    walk(machine, examples, steps)

@@ -252,19 +252,17 @@ def test_a_failed_installation_is_trouble_and_a_retry_has_it_installed_again(tmp
     assert back.asked == ["gx01"]
 
 
-def test_to_be_installed_again_it_is_sent_there_again_and_turned_off_first() -> None:
-    back, controller = Installer(report=FAILED, target=BootTarget.PXE), Scripted()
-    kept = {"os.failed": "900.000"}
-    keys = []
+@pytest.mark.parametrize("report", [FAILED, None], ids=["it failed", "its failure was forgotten"])
+def test_to_be_installed_again_it_is_sent_there_again_and_turned_off_first(report: OsReport | None) -> None:
+    back, controller = Installer(**({"report": report} if report else {}), target=BootTarget.PXE), Scripted()
     operations: list[tuple[str, bool | None]] = []
     for _ in range(3):
-        found = os(back, controller, *operations, kept=kept)
+        found = os(back, controller, *operations, kept={"os.failed": "900.000"})
         assert found.operation is not None
-        keys.append(found.operation.key)
         operations.append((found.operation.key, True))
         executor = OsInstalled(POLICY.steps["os"], controller, POLICY, back, back.state)
         assert executor.make(machine(), found.operation).done
-    assert keys == ["boot:pxe", "off:boot:pxe", INSTALL]
+    assert [key for key, _ in operations] == ["boot:pxe", "off:boot:pxe", INSTALL]
     assert controller.operations == ["boot pxe", "off"]
 
 
@@ -346,19 +344,6 @@ def test_a_failure_that_nobody_was_told_of_is_told_first_though_one_before_it_wa
     # Its time in the step was over, and somebody had it begun anew; meanwhile its installer gave up.
     found = os(back, kept={"os.failed": "900.000", **asked.keep})
     assert (found.stand, found.operation) == (StepState.TROUBLE, None)
-
-
-def test_one_that_is_to_be_installed_again_boots_there_again_also_where_its_failure_was_forgotten() -> None:
-    back, keys = Installer(target=BootTarget.PXE), []
-    operations: list[tuple[str, bool | None]] = []
-    controller = Scripted()
-    for _ in range(3):
-        found = os(back, controller, *operations, kept={"os.failed": "900.000"})
-        assert found.operation is not None
-        keys.append(found.operation.key)
-        operations.append((found.operation.key, True))
-        assert OsInstalled(POLICY.steps["os"], controller, POLICY, back, back.state).make(machine(), found.operation).done
-    assert keys == ["boot:pxe", "off:boot:pxe", INSTALL]
 
 
 def test_what_an_installation_leaves_behind_is_taken_away_also_after_the_step_was_begun_anew() -> None:
