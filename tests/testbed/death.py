@@ -1,12 +1,26 @@
-"""A kill as an exception, and a clock at whose reading one dies."""
+"""A kill as an exception, a clock that tests set, and one at whose reading one dies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 
 class Death(BaseException):
     """Stands for a kill."""
+
+
+@dataclass
+class Clock:
+    """Time goes on as a test says, or where somebody sleeps."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
 
 
 class Mortal:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.store.file import Store, opened
+from healthcheck.store.file import Store
 from healthcheck.store.ledger import lines
 from healthcheck.store.marks import CordonMark
 from inventory.errors import UsageError
@@ -19,7 +19,6 @@ from provisioning.actions.cordon import cordon
 from provisioning.actions.reboot import reboot, resolve_reboots
 from tests.testbed.backends import CommandSite, Memory
 from tests.testbed.death import Death
-from tests.testbed.marks import nameless
 
 CLOCK = map(float, count(1)).__next__
 
@@ -53,12 +52,6 @@ class Rebooting(Memory):
     def boot(self, node: str, at: float) -> None:
         self.asked.remove(node)
         self.up[node] = at
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with opened(tmp_path, make=True) as opened_:
-        yield nameless(opened_)
 
 
 def cordoned(store: Store, node: str) -> Rebooting:

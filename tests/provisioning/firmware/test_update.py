@@ -32,6 +32,7 @@ from provisioning.firmware.decide import UpdateTimes
 from provisioning.firmware.plan import MachineUpdate, UpdatePlan
 from provisioning.firmware.update import UpdateOutcome, UpdateTools, run, target_of
 from tests.provisioning.bringup.controllers import site
+from tests.testbed.death import Death
 from tests.testbed.redfish.https import served
 from tests.testbed.redfish.makers import DELIVERED, USER
 from tests.testbed.redfish.updates import MANNERS, Updating, updating
@@ -45,10 +46,6 @@ def _often() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(task, "_SOONEST_S", 0.02)
         yield
-
-
-class Killed(BaseException):
-    """As kill -9: nothing after it is done."""
 
 
 class Bed:
@@ -132,7 +129,7 @@ def test_killed_at_each_step_nothing_is_sent_twice_and_what_is_not_known_is_a_pe
             killed = False
             try:
                 bed.run()
-            except Killed:
+            except Death:
                 killed = True
             monkeypatch.undo()
             outcome = bed.run()
@@ -161,7 +158,7 @@ def _kills(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], int]:
         nonlocal events
         events += 1
         if events == at + 1:
-            raise Killed
+            raise Death
 
     def around(name: str) -> None:
         real = getattr(update, name)

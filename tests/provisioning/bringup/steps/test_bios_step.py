@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,7 @@ from tests.provisioning.bringup.controllers import (
     sku_of,
 )
 from tests.provisioning.bringup.scripted import Plan
+from tests.testbed.death import Clock
 
 OLD: dict[str, str | int | bool] = {"ProcTurboMode": "Disabled", "NumCores": 4, "Quiet": True}
 WISHED: dict[str, str | int | bool] = {"ProcTurboMode": "Enabled", "NumCores": 8}
@@ -66,25 +67,12 @@ def looked(
     return found
 
 
-@dataclass
-class Clock:
-    """Time goes on when a run has nothing to do."""
-
-    now: float = 1000.0
-
-    def time(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
 def brought(
     folder: Path, controller: Scripted, executor: BiosAsDesired | None = None, clock: Clock | None = None,
 ) -> BringupOutcome:
     clock = clock or Clock()
     executor = executor or bios(controller)
-    return run(RunContext(folder, "somebody", clock.time, clock.sleep), [NODE], {"bios": executor},
+    return run(RunContext(folder, "somebody", clock, clock.sleep), [NODE], {"bios": executor},
                Plan({"bios": executor.step}), lambda event: None)
 
 

@@ -32,7 +32,7 @@ from tests.provisioning.bringup.proofs import (
     others,
 )
 from tests.provisioning.bringup.scripted import Plan
-from tests.provisioning.bringup.steps.test_bios_step import Clock
+from tests.testbed.death import Clock
 
 INSTALL = install_key(("deploy gx01",))
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDL7QHzCcmlBjaLs6jqbZHNfuCp2jmuZjNszJrqTxcRH"
@@ -65,7 +65,7 @@ def brought(
     executors = {
         "boot": BootFrom(POLICY.steps["boot"], controller, policy, back, proof),  # type: ignore[arg-type]
         "os": OsInstalled(POLICY.steps["os"], controller, policy, back, proof)}  # type: ignore[arg-type]
-    return run(RunContext(folder, "somebody", clock.time, clock.sleep), [NODE], executors,
+    return run(RunContext(folder, "somebody", clock, clock.sleep), [NODE], executors,
                Plan({name: one.step for name, one in executors.items()}), on_event)
 
 
@@ -203,7 +203,7 @@ def test_killed_while_it_asked_the_installer_is_asked_again_only_where_it_does_n
             back.report = DONE
 
     executor = Dying(POLICY.steps["os"], Scripted(), POLICY, back, back.state)
-    outcome = run(RunContext(tmp_path, "somebody", clock.time, sleep), [NODE], {"os": executor},
+    outcome = run(RunContext(tmp_path, "somebody", clock, sleep), [NODE], {"os": executor},
                   Plan({"os": executor.step}), lambda event: None)
     assert outcome.done == ("gx01",)
     assert back.asked == ["gx01"]
@@ -246,7 +246,7 @@ def test_a_failed_installation_is_trouble_and_a_retry_has_it_installed_again(tmp
 
     clock = Clock(1e10)
     executor = OsInstalled(POLICY.steps["os"], controller, POLICY, back, back.state)
-    outcome = run(RunContext(tmp_path, "somebody", clock.time, sleep), [NODE], {"os": executor},
+    outcome = run(RunContext(tmp_path, "somebody", clock, sleep), [NODE], {"os": executor},
                   Plan({"os": executor.step}), lambda event: None)
     assert outcome.done == ("gx01",)
     assert back.asked == ["gx01"]

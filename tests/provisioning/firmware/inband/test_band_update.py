@@ -36,14 +36,11 @@ from provisioning.firmware.update import UpdateOutcome, UpdateTools, run, target
 from provisioning.remediate.send import StepReport
 from tests.provisioning.bringup.controllers import site
 from tests.testbed.bandtools import AdapterMachine
+from tests.testbed.death import Death
 from tests.testbed.fwupd import CABINETS, Fwupd, fwupd
 
 CARDS = ("0000:18:00.0", "0000:29:00.0")
 DATA = b"CX7 28.43.1014"
-
-
-class Killed(BaseException):
-    """As kill -9: nothing after it is done."""
 
 
 class BandBed:
@@ -152,11 +149,11 @@ def test_killed_at_every_recorded_operation_nothing_is_written_or_restarted_twic
         def counted(name: str, *given: object, count: list[int] = count, at: int = at, **more: object) -> object:
             count.append(1)
             if len(count) == at:
-                raise Killed
+                raise Death
             done = real[name](*given, **more)
             count.append(1)
             if len(count) == at:
-                raise Killed
+                raise Death
             return done
 
         for name in real:
@@ -164,7 +161,7 @@ def test_killed_at_every_recorded_operation_nothing_is_written_or_restarted_twic
         killed = False
         try:
             bed.run()
-        except Killed:
+        except Death:
             killed = True
         for name, function in real.items():
             monkeypatch.setattr(band, name, function)
@@ -235,12 +232,12 @@ def test_a_restart_of_which_the_machine_lost_its_note_is_not_made_again(bed: Ban
     def end_step(*given: object) -> None:
         ends.append(1)
         if len(ends) == 2:      # the first is that of the payload
-            raise Killed
+            raise Death
         real(*given)  # type: ignore[arg-type]
 
     real = band.end_step
     monkeypatch.setattr(band, "end_step", end_step)
-    with pytest.raises(Killed):
+    with pytest.raises(Death):
         bed.run()
     monkeypatch.setattr(band, "end_step", real)
     bed.held.clear()

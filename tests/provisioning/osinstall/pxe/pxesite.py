@@ -22,6 +22,7 @@ from provisioning.osinstall.pxe.record import Installation
 from provisioning.osinstall.pxe.records import InstallationRecords
 from provisioning.osinstall.pxe.server import Log, PxeServer
 from provisioning.osinstall.pxe.site import PxeAnswer, PxeRequest, PxeSite
+from tests.testbed.death import Clock
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBaHiiXw6Zb1p1yAfoDVm8hKY2F8vJ0Zk0ZUuU9eFjS0"
 OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKJr7vE0bqv0CwT0J8F3f7xkUu8G0b9m0o3Cz4m1X2aB"
@@ -61,22 +62,12 @@ def node(number: int = 1, **more: Any) -> Node:
 
 
 @dataclass
-class Clock:
-    """Time as a test sets it."""
-
-    now: float = 1_700_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@dataclass
 class Place:
     """A site in a state folder, asked without sockets."""
 
     state: Path
     options: PxeOptions = field(default_factory=options)
-    clock: Clock = field(default_factory=Clock)
+    clock: Clock = field(default_factory=lambda: Clock(1_700_000_000.0))
 
     def __post_init__(self) -> None:
         self.records = InstallationRecords(self.state)
