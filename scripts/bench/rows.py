@@ -70,7 +70,6 @@ class Rows:
                      [(json.dumps(names), "fleet-*", "known", "op", self._begin, self._now + DAY)])
 
     def put(self, table: str, columns: str, rows: Any) -> None:
-        """Many rows at once."""
         marks = ", ".join("?" * len(columns.split(", ")))
         self._db.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)  # noqa: S608
 
@@ -138,7 +137,6 @@ class Rows:
         """What else comes of a failure of a component."""
 
     def line(self, when: float, action: str, node: str, why: str, outcome: str) -> int:
-        """One line of the ledger."""
         return self._db.execute(
             "INSERT INTO ledger (time, who, action, node, why, evidence, outcome, finished) "
             "VALUES (?, 'triage', ?, ?, ?, 'hostfile', ?, ?)",

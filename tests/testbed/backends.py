@@ -210,8 +210,6 @@ class KubernetesSite:
 
 
 class SlurmSite:
-    """A real cluster."""
-
     unknown = Holder.ABSENT
 
     def __init__(self, bed: Slurm) -> None:

@@ -20,7 +20,6 @@ CONTAINERD = shutil.which("containerd", path="/usr/bin:/usr/sbin:/usr/local/bin:
 
 
 def require_containerd() -> None:
-    """What `containerd` below needs."""
     require(os.geteuid() == 0, "only root can start containerd")
     require(CONTAINERD is not None and shutil.which("ctr") is not None, "no containerd on this machine: apt-get install -y containerd")
 

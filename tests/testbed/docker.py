@@ -28,7 +28,6 @@ class Dockerd:
 
     @property
     def host(self) -> str:
-        """The value for DOCKER_HOST."""
         return f"unix://{self.socket}"
 
     def stop(self) -> None:

@@ -45,7 +45,6 @@ class Exporting:
 
     @property
     def address(self) -> str:
-        """Host and port."""
         return self.url.partition("//")[2]
 
 

@@ -44,7 +44,6 @@ def library() -> Path | None:
 
 
 def require_fabric() -> None:
-    """What `fabric` below needs."""
     missing = [name for name in _PROGRAMS if shutil.which(name, path=_PATH) is None]
     require(not missing and library(), f"no {', '.join(missing) or _LIBRARY} here: apt-get install -y ibsim-utils infiniband-diags opensm")
 

@@ -182,15 +182,11 @@ def merged(old: Any, patch: Any, strategic: bool, key: str = "") -> Any:
 
 
 def handler(cluster: Cluster) -> type[Answers]:
-    """What answers for it."""
     class Handler(Answers):
-        """One connection."""
-
         protocol_version = "HTTP/1.1"
         wbufsize = 65536        # a head and a body written apart would wait 40 ms for each other
 
         def do_GET(self) -> None:
-            """Any method."""
             length = int(self.headers.get("Content-Length") or 0)
             body = self.rfile.read(length) if length else b""
             with cluster.lock:
@@ -261,7 +257,6 @@ def handler(cluster: Cluster) -> type[Answers]:
 
 
 def listed(cluster: Cluster, held: dict[str, Json], kind: str, query: dict[str, str]) -> Json:
-    """A page."""
     labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
     found = [held[name] for name in sorted(held) if (not labels or _labelled(held[name], labels)) and (not fields or _fits(held[name], fields))]
     start = 0
@@ -319,7 +314,6 @@ class Serving:
         return answer.status, found
 
     def node(self, name: str) -> Json:
-        """A node as it stands."""
         return self.ask("GET", f"/api/v1/nodes/{name}")[1]
 
     def patch(self, name: str, patch: Json, manager: str = "kubectl-cordon") -> Json:
@@ -377,13 +371,10 @@ def relayed(bed: Serving, folder: Path, hook: Callable[[str, str, bool], None]) 
     """A kubeconfig of a way to the server on which `hook(method, path, after)` is called before and after each request is done; where it
     raises OSError the connection ends there, and where it hangs it does, too."""
     class Handler(Answers):
-        """One connection."""
-
         protocol_version = "HTTP/1.1"
         wbufsize = 65536
 
         def do_GET(self) -> None:
-            """Any method."""
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
             try:
@@ -419,10 +410,7 @@ def webhook(bed: Serving, folder: Path, answer: Callable[[Json], Json | None]) -
     end = threading.Event()
 
     class Handler(Answers):
-        """One connection."""
-
         def do_POST(self) -> None:
-            """A review."""
             review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             response = answer(review["request"])
             if response is None:

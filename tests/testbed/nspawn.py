@@ -29,7 +29,6 @@ _OPTIONS = ("--variant=minbase", "--aptopt=Acquire::Languages \"none\"", "--dpkg
 
 
 def require_nspawn() -> None:
-    """What `nodes` below needs."""
     require(os.geteuid() == 0, "only root can start systemd in a container")
     require(all(map(shutil.which, ("systemd-nspawn", "mmdebstrap", "nsenter"))),
             "no systemd-nspawn or mmdebstrap on this machine: apt-get install -y systemd-container mmdebstrap")

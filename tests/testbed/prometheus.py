@@ -24,7 +24,6 @@ _PROGRAMS = ("prometheus", "prometheus-alertmanager", "promtool")
 
 
 def require_prometheus() -> None:
-    """What `prometheus` below needs."""
     require(all(map(shutil.which, _PROGRAMS)), "no Prometheus on this machine: apt-get install -y prometheus prometheus-alertmanager")
 
 
@@ -36,12 +35,10 @@ class Monitoring:
     told: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """The vector that an instant query gives."""
         found: list[dict[str, Any]] = self._get("/api/v1/query?query=" + urllib.parse.quote(expression))["data"]["result"]
         return found
 
     def targets(self) -> list[dict[str, Any]]:
-        """The targets that are scraped, or are to be."""
         found: list[dict[str, Any]] = self._get("/api/v1/targets")["data"]["activeTargets"]
         return found
 
@@ -95,7 +92,6 @@ def _webhook(bed: Monitoring) -> type[Answers]:
         """Takes what Alertmanager posts."""
 
         def do_POST(self) -> None:
-            """One notification."""
             said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             bed.told.extend((alert["status"], alert["labels"]["alertname"], alert["labels"]) for alert in said["alerts"])
             self.send_response(200)

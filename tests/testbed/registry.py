@@ -104,7 +104,6 @@ class Registry:
 
 @contextmanager
 def registry() -> Iterator[Registry]:
-    """A registry on a port of its own."""
     made: Registry
 
     class Handler(Answers):

@@ -18,7 +18,6 @@ def serving(folder: Path) -> Iterator[str]:
         """Answers with the file as it is now."""
 
         def do_GET(self) -> None:
-            """One scrape."""
             try:
                 body = (folder / self.path.strip("/") / "muster.prom").read_bytes()
             except OSError:

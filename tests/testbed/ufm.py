@@ -212,7 +212,6 @@ class _Handler(Answers):
         return "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode() if prefix == "/ufmRest" else ""
 
     def say(self, status: int, data: bytes, kind: str = "application/json", more: dict[str, str] | None = None) -> None:
-        """Answers."""
         self.send_response(status)
         for name, value in {"Content-Type": kind, "Content-Length": str(len(data)), **(more or {})}.items():
             self.send_header(name, value)

@@ -12,8 +12,6 @@ from typing import Any
 
 
 class Answers(BaseHTTPRequestHandler):
-    """One connection."""
-
     def log_message(self, *_: Any) -> None:
         """Nobody reads it."""
 

@@ -26,7 +26,6 @@ def sweep(
 
 
 def one(node: Node, program: Program | None = None, *, config: str = "", **limits: Any) -> Reply:
-    """The reply of one node."""
     return sweep([node], program, config=config, **limits)[node.name]
 
 

@@ -73,7 +73,6 @@ class Way:
                     for reply in transport.run(nodes, program or speaker(), replace(LIMITS, **limits))}
 
     def one(self, node: Node, program: Program | None = None, *, config: str = "", **limits: Any) -> Reply:
-        """The reply of one node."""
         return self.sweep([node], program, config=config, **limits)[node.name]
 
 

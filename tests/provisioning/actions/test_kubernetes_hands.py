@@ -34,7 +34,6 @@ FULL = {"key": KEY, "value": "1", "effect": "NoSchedule"}
 
 @pytest.fixture
 def bed(cluster: Serving) -> Serving:
-    """A cluster of two nodes."""
     cluster.add("gpu1")
     cluster.add("gpu2", taints=[{"key": "nvidia.com/gpu", "effect": "NoSchedule"}])
     return cluster

@@ -106,7 +106,6 @@ class Site:
         return muster(*words, home=self.home, timeout=timeout, **self.marks, **variables)
 
     def document(self) -> dict[str, Any]:
-        """What the last run wrote."""
         found: dict[str, Any] = json.loads((self.home / "doc.json").read_text())
         return found
 

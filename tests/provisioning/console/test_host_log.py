@@ -43,7 +43,6 @@ def with_log(service: Service, lines: list[str]) -> None:
 
 
 def read(source: HostLogSource) -> list[str]:
-    """What the next look finds."""
     source._next = 0.0
     return source.read(1.0).decode().splitlines()
 

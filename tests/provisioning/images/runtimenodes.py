@@ -71,7 +71,6 @@ def _started(machine: Machine, unit: str, command: str, answers: tuple[str, ...]
 
 
 def site(home: Path, machines: list[Machine]) -> None:
-    """The inventory of these nodes."""
     one = machines[0]
     (home / "muster.yaml").write_text(
         "version: 1\ncordon: {hostfile: bad}\n"        # which knows nothing of jobs

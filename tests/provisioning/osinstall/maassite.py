@@ -13,7 +13,6 @@ from tests.testbed.maas import KEY, Hardware, Maas
 
 
 def key_file(folder: Path, key: str = KEY) -> Secret:
-    """Where the API key is."""
     path = folder / "maas.key"
     path.write_text(key + "\n")
     path.chmod(0o600)
@@ -43,7 +42,6 @@ class Site:
         return self.bed.enlist("abc123", "gpu001", HARDWARE, status, **more)
 
     def asked(self) -> list[str]:
-        """The operations that were asked for, in order."""
         return [op for method, _, op in self.bed.seen if method == "POST"]
 
 

@@ -107,7 +107,6 @@ def check(home: Path, code: int = 1) -> None:
 
 
 def remediate(home: Path, *words: str, code: int = 0) -> str:
-    """What it prints."""
     done = muster("remediate", *words, "--rules", "rules", home=home, timeout=240)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout

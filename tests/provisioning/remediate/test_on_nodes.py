@@ -271,7 +271,6 @@ def test_a_masked_unit_is_left_alone_and_two_steps_do_not_go_together(
 
 
 def step(home: Path, node: str, which: RemediationStep, line: str) -> StepReport:
-    """One step, with no head around it."""
     there = load_inventory(home / "muster.yaml")
     (did,) = send({line: there.nodes[node]}, which, RemoteTransport(), 1)
     return did

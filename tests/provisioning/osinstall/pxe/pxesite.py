@@ -52,12 +52,10 @@ def dhcp(mode: DhcpMode = DhcpMode.PROXY, **more: Any) -> DhcpOptions:
 
 
 def mac(number: int) -> str:
-    """The hardware address of a machine."""
     return f"52:54:00:00:{number >> 8:02x}:{number & 255:02x}"
 
 
 def node(number: int = 1, **more: Any) -> Node:
-    """A machine of the inventory."""
     return Node(f"gpu{number:03d}", boot_mac=(mac(number),), **more)
 
 
@@ -86,12 +84,10 @@ class Place:
         return found
 
     def ask(self, path: str, method: str = "GET", body: bytes = b"", peer: str = "10.1.0.7", **headers: str) -> PxeAnswer:
-        """An answer."""
         bare, _, query = path.partition("?")
         return self.site.answer(PxeRequest(method, bare, query, body, headers, peer))
 
     def done(self, body: bytes, signature: str, number: int = 1) -> PxeAnswer:
-        """A phone-home."""
         return self.ask(f"/done/{node(number).name}", "POST", body, **{phonehome.HEADER.lower(): signature})
 
 
@@ -122,7 +118,6 @@ def serving(place: Place, port: int = 0, log: Log | None = None, **more: Any) ->
 
 
 def fetched(address: str, body: bytes | None = None, **headers: str) -> tuple[int, str]:
-    """Status and text."""
     request = urllib.request.Request(address, body, headers)     # noqa: S310  (the test's own server)
     try:
         with urllib.request.urlopen(request, timeout=20) as answer:     # noqa: S310
