@@ -17,7 +17,7 @@ from healthcheck.store.readings import readings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
-from tests.command import MUSTER, environment
+from tests.command import running
 from tests.testbed.processes import stop
 from tests.testbed.sshd import wait_until
 
@@ -40,7 +40,7 @@ class Exporting:
     """One that serves: where, and its process; its words so far are in `log`."""
 
     url: str
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[str]
     log: Path
 
     @property
@@ -53,8 +53,7 @@ def exporting(home: Path, *words: str) -> Iterator[Exporting]:
     """The command as a user starts it, on a port that is free, when it serves; it has ended afterwards."""
     log = home / "exporter.log"
     with log.open("wb") as out:
-        process = subprocess.Popen([str(MUSTER), "exporter", "--listen", "127.0.0.1:0", *words], cwd=home, env=environment(home),
-                                   stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        process = running("exporter", "--listen", "127.0.0.1:0", *words, home=home, out=out, err=out)
     try:
         def serves() -> bool:
             assert process.poll() is None, log.read_text()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from tests.command import MUSTER, environment
+from tests.command import running
 from tests.testbed.bmcs import Bed, Machine, Wrong, rack
 from tests.testbed.boxes import boxes
 from tests.testbed.spawned import spawned
@@ -133,12 +133,11 @@ class Site:
             return process.wait(10) == -signal.SIGKILL
 
     @contextmanager
-    def begun(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    def begun(self, *words: str) -> Iterator[subprocess.Popen[str]]:
         """Runs it meanwhile; what it printed is kept."""
         at = self.home / f"output-{len(self.output)}"
         with at.open("wb") as file:
-            process = subprocess.Popen([str(MUSTER), *words], cwd=self.home, env=environment(self.home),
-                                       stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
+            process = running(*words, home=self.home, out=file, err=file)
         try:
             yield process
         finally:

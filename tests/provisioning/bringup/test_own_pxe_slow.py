@@ -4,14 +4,13 @@ the installed system phones home, and its proven host key is pinned; muster is k
 from __future__ import annotations
 
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from healthcheck.store import bringups
 from healthcheck.store.file import opened
-from tests.command import MUSTER, environment, muster
+from tests.command import muster, running
 from tests.provisioning.osinstall.pxesite import MINUTES, NAME, Site, site
 from tests.testbed.bmcs import Machine, rack, require_rack
 from tests.testbed.sshd import wait_until
@@ -78,9 +77,8 @@ def _muster(one: Site, *words: str) -> str:
 
 def _killed_in_the_installer(one: Site) -> None:
     with (one.home / "run.log").open("wb") as file:
-        process = subprocess.Popen(
-            [str(MUSTER), "bringup", "run", NAME, "--apply", "--until", "ssh", "--rules", "rules"], cwd=one.home,
-            env=environment(one.home), stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        process = running("bringup", "run", NAME, "--apply", "--until", "ssh", "--rules", "rules", home=one.home,
+                          out=file, err=file)
     try:
         wait_until(lambda: process.poll() is not None or "its installer fetched seed" in one.served(), 480, "the installer")
         assert process.poll() is None, (one.home / "run.log").read_text()

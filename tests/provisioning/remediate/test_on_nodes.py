@@ -14,7 +14,7 @@ from healthcheck.triage.remediation import RemediationStep
 from inventory.load import load_inventory
 from inventory.transport.remote import RemoteTransport
 from provisioning.remediate.send import StepReport, send
-from tests.command import MUSTER, environment, muster
+from tests.command import muster, running
 from tests.provisioning.remediate.bed import (
     active,
     busy,
@@ -142,9 +142,7 @@ def test_a_head_that_is_killed_at_work_is_found_out_about_and_nothing_is_done_tw
     stop(n1, "docker")
     (n1.root / "var/lib/starts").write_text("")
     check(home)
-    head = subprocess.Popen(
-        [str(MUSTER), "remediate", "--apply", "--rules", "rules"], cwd=home, env=environment(home),
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    head = running("remediate", "--apply", "--rules", "rules", home=home)
     wait_until(lambda: "activating" in n1.run("systemctl", "is-active", "docker.service", check=False), 60,
                "that the step is at work")
     head.kill()
@@ -165,9 +163,7 @@ def test_a_head_that_is_killed_before_it_sent_anything_leaves_nothing_held(
 ) -> None:
     stop(machines["n1"], "docker")
     check(home)
-    head = subprocess.Popen(
-        [str(MUSTER), "remediate", "--apply", "--rules", "rules"], cwd=home, env=environment(home),
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    head = running("remediate", "--apply", "--rules", "rules", home=home)
     wait_until(lambda: (home / "held.json").exists() and "us" in (home / "held.json").read_text(), 60,
                "that the node is held")
     head.kill()
