@@ -45,11 +45,12 @@ def started(*words: str, home: Path, timeout: float = 60, **more: str) -> subpro
 
 
 def running(
-    *words: str, home: Path, out: int | IO[Any] = subprocess.DEVNULL, err: int | IO[Any] = subprocess.DEVNULL, **more: str,
+    *words: str, home: Path, out: int | IO[Any] = subprocess.DEVNULL, err: int | IO[Any] = subprocess.DEVNULL,
+    **more: str,
 ) -> subprocess.Popen[str]:
     """The command at work, which its test ends."""
-    return subprocess.Popen([str(MUSTER), *words], cwd=home, env=environment(home, **more), text=True, stdin=subprocess.DEVNULL, stdout=out,
-                            stderr=err)
+    return subprocess.Popen([str(MUSTER), *words], cwd=home, env=environment(home, **more), text=True,
+                            stdin=subprocess.DEVNULL, stdout=out, stderr=err)
 
 
 def unread(*words: str, home: Path, timeout: float = 60) -> int:

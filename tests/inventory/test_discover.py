@@ -12,6 +12,7 @@ from inventory import discover
 from inventory.discover import CommandOutput, from_names, from_slurm
 from inventory.errors import MusterError, UsageError
 from inventory.model import Node
+from tests.testbed.planted import executable
 
 
 def test_names_on_the_command_line_are_nodes_of_which_only_the_name_is_known() -> None:
@@ -32,9 +33,7 @@ def test_what_needs_an_inventory_or_names_nothing_is_one_line(text: str) -> None
 def sinfo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Puts a program called sinfo, with this body, first in PATH."""
     def make(body: str) -> None:
-        program = tmp_path / "sinfo"
-        program.write_text(f"#!/bin/sh\n{body}\n")
-        program.chmod(0o755)
+        executable(tmp_path / "sinfo", f"#!/bin/sh\n{body}\n")
 
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return make

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.testbed.planted import executable
 from tests.testbed.processes import stop
 from tests.testbed.sshd import wait_until
 
@@ -46,9 +47,9 @@ class Dockerd:
 def led_to(daemon: Dockerd, folder: Path, client: str) -> Path:
     """A folder with a `docker` that asks this daemon where muster has it ask the node's own, by the client in that other folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "docker"
-    program.write_text(f'#!/bin/sh\n[ "$1" = --host ] && shift 2\nexec {client}/docker --host {daemon.host} "$@"\n')
-    program.chmod(0o755)
+    executable(
+        folder / "docker",
+        f'#!/bin/sh\n[ "$1" = --host ] && shift 2\nexec {client}/docker --host {daemon.host} "$@"\n')
     return folder
 
 

@@ -1,4 +1,4 @@
-"""What takes long to make is made once and kept: below MUSTER_TESTBED_CACHE, which CI may keep, else ~/.cache/muster-testbed."""
+"""What takes long is made once, and kept in MUSTER_TESTBED_CACHE, else ~/.cache/muster-testbed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.testbed.require import require
 
 
 def kept(name: str, make: Callable[[Path], None]) -> Path:
-    """The folder of this name; `make` gets the path of one that is not there yet, and only one process at a time makes it."""
+    """The folder of this name; `make` gets the path of one not there yet, in one process at a time."""
     cache = Path(os.environ.get("MUSTER_TESTBED_CACHE") or Path("~/.cache/muster-testbed").expanduser())
     cache.mkdir(parents=True, exist_ok=True)
     made, half = cache / name, cache / f"{name}.tmp"

@@ -27,7 +27,7 @@ class Server(ThreadingHTTPServer):
 
 @contextmanager
 def answering(handler: type[Answers], certificate: Path | None = None, key: Path | None = None) -> Iterator[int]:
-    """The port where this answers, over TLS where there is a certificate (its key in the same file, or in another)."""
+    """The port where this answers, over TLS with this certificate, whose key may be in the same file."""
     server = Server(("127.0.0.1", 0), handler)
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

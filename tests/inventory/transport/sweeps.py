@@ -12,6 +12,7 @@ from inventory.sshconfig import SshConfig
 from inventory.transport.base import Limits, Program, Reply, Stage
 from inventory.transport.ssh import SshTransport
 from tests.inventory.transport.speaker import speaker
+from tests.testbed.planted import executable
 
 LIMITS = Limits(sweep_s=40, node_s=30, connect_s=10, auth_s=10, login_s=10)
 
@@ -39,7 +40,4 @@ def refusal(reply: Reply, stage: Stage) -> str:
 
 def hung_python(folder: Path) -> Path:
     """Something that is called Python, and starts, and then waits."""
-    hung = folder / "python3"
-    hung.write_text("#!/bin/sh\nexec cat >/dev/null\n")
-    hung.chmod(0o755)
-    return hung
+    return executable(folder / "python3", "#!/bin/sh\nexec cat >/dev/null\n")

@@ -14,11 +14,10 @@ import pytest
 from inventory.model import Privilege
 from inventory.transport.base import Stage
 from tests.inventory.transport.client import client
-from tests.inventory.transport.speaker import speaker
+from tests.inventory.transport.speaker import gone, killed, speaker, waits
 from tests.inventory.transport.sweeps import one, refusal
-from tests.testbed.processes import alive
 from tests.testbed.require import require
-from tests.testbed.sshd import Sshd, sshd, wait_until
+from tests.testbed.sshd import Sshd, sshd
 from tests.testbed.users import allow_sudo, throwaway_user
 
 Allow: TypeAlias = "Callable[[str], None]"
@@ -69,9 +68,9 @@ def test_who_cannot_become_root_is_told_why(
 def test_what_runs_as_root_is_gone_after_the_deadline(stranger: Sshd, allow: Allow, tmp_path: Path) -> None:
     allow("ALL=(root) NOPASSWD: ALL")
     note = tmp_path / "pid"
-    program = speaker(f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()")
+    program = speaker(waits(note))
     refusal(one(stranger.node(privilege=Privilege.BECOME), program, node_s=2), Stage.DEADLINE)
-    wait_until(lambda: not alive(int(note.read_text())), what="the end of the program")
+    gone(note)
 
 
 def test_what_runs_as_root_is_gone_after_the_client_is_killed(
@@ -79,9 +78,4 @@ def test_what_runs_as_root_is_gone_after_the_client_is_killed(
 ) -> None:
     allow("ALL=(root) NOPASSWD: ALL")
     note = tmp_path / "pid"
-    process = client(stranger, f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()",
-                     n1={"privilege": Privilege.BECOME})
-    wait_until(lambda: note.exists() and note.read_text(), what="the program at work")
-    process.kill()
-    process.communicate(timeout=10)
-    wait_until(lambda: not alive(int(note.read_text())), what="the end of the program")
+    killed(client(stranger, waits(note), n1={"privilege": Privilege.BECOME}), note)

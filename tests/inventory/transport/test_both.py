@@ -22,9 +22,10 @@ import pytest
 
 from inventory.model import Node, Privilege
 from inventory.transport.base import Program, Reply, Stage, Transport
-from tests.inventory.transport.speaker import speaker
+from tests.inventory.transport.speaker import gone, killed, noted, speaker, waits
 from tests.inventory.transport.sweeps import LIMITS, hung_python, refusal
 from tests.inventory.transport.ways import ALL, Way, ways
+from tests.testbed.planted import executable
 from tests.testbed.ports import free_port
 from tests.testbed.processes import alive
 from tests.testbed.relay import relay
@@ -58,16 +59,6 @@ Peer = Callable[[], contextlib.AbstractContextManager[int]]
 
 def at(port: int, **changes: Any) -> Node:
     return Node("n1", address="127.0.0.1", port=port, **changes)
-
-
-def noted(note: Path) -> int:
-    """The process that has written its number there."""
-    wait_until(lambda: note.exists() and note.read_text(), what="the program at work")
-    return int(note.read_text())
-
-
-def waits(note: Path) -> str:
-    return f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()"
 
 
 # answers
@@ -113,11 +104,10 @@ def test_a_large_answer_and_a_large_extra_pass_while_standard_error_is_flooded(
 def test_banners_and_noise_of_rc_files_are_skipped(way: Way, tmp_path: Path) -> None:
     banner = tmp_path / "banner"
     banner.write_text("Authorised use only. Permission denied (publickey). \x1b[2J\n" * 300)
-    noisy = tmp_path / "noisy"
-    noisy.write_text(
+    noisy = executable(
+        tmp_path / "noisy",
         "#!/bin/sh\necho debug1: Sending command: x >&2; head -c 70000 /dev/zero | tr '\\0' x; echo\n"
         "echo muster:login; eval \"$SSH_ORIGINAL_COMMAND\"\n")
-    noisy.chmod(0o755)
     with sshd(tmp_path / "d", config=f"Banner {banner}\nForceCommand {noisy}") as server:
         assert way.one(server.node()).body == b"well"
 
@@ -209,9 +199,9 @@ def test_a_python_that_hangs_is_stage_python(any_way: Way, plain_sshd: Sshd, tmp
 
 
 def test_a_python_too_old_is_stage_python(any_way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
-    old = tmp_path / "python3"
-    old.write_text("#!/bin/sh\nfor last; do :; done\necho muster:$last:python 3.6; exec cat >/dev/null\n")
-    old.chmod(0o755)
+    old = executable(
+        tmp_path / "python3",
+        "#!/bin/sh\nfor last; do :; done\necho muster:$last:python 3.6; exec cat >/dev/null\n")
     assert "3.8 or newer" in refusal(any_way.one(plain_sshd.node(python=str(old))), Stage.PYTHON)
 
 
@@ -255,7 +245,7 @@ def test_a_program_that_never_ends_is_stage_deadline_and_is_gone_from_the_node(
     assert "at work" in refusal(any_way.one(plain_sshd.node(), speaker(waits(note)), program_s=2),
                                 Stage.DEADLINE)
     assert time.monotonic() - began < 6
-    wait_until(lambda: not alive(noted(note)), what="the end of the program")
+    gone(note)
 
 
 def test_an_interrupted_sweep_ends_what_runs_on_the_nodes_and_here(
@@ -303,10 +293,7 @@ def test_nothing_runs_on_the_node_after_the_client_with_ssh_is_killed(
         f"list(t.run([node], speaker({waits(note)!r}), LIMITS))\n")
     process = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[3],
                                stderr=subprocess.PIPE)
-    pid = noted(note)
-    process.kill()
-    process.communicate(timeout=10)
-    wait_until(lambda: not alive(pid), what="the end of the program")
+    killed(process, note)
 
 
 def test_no_descriptor_and_no_thread_is_left_after_sweeps_with_failures(
@@ -607,7 +594,7 @@ def test_becoming_root_works_where_it_is_allowed_and_says_why_where_not(way: Way
         assert way.one(server.node(), uid).body not in (b"0", None)
         note = Path(folder) / "note"
         refusal(way.one(node, speaker(waits(note)), node_s=3), Stage.DEADLINE)
-        wait_until(lambda: not alive(noted(note)), what="the end of the program")
+        gone(note)
 
 
 # connections that are kept

@@ -19,6 +19,7 @@ from inventory.transport.openssh import OpensshTransport
 from inventory.transport.ssh import SshTransport
 from tests.inventory.transport.speaker import speaker
 from tests.inventory.transport.sweeps import LIMITS
+from tests.testbed.planted import private
 from tests.testbed.require import require
 
 ALL = ("paramiko", "paramiko kept", "openssh", "openssh kept")
@@ -40,9 +41,7 @@ class Way:
             return LocalTransport()
         if not self.openssh:
             return SshTransport(SshConfig.parse(config), keep=self._keep)
-        path = self._folder / "ssh_config"
-        path.write_text(config)
-        path.chmod(0o600)
+        path = private(self._folder / "ssh_config", config)
         return OpensshTransport([path], keep=20.0 if self._keep else None)
 
     @contextmanager

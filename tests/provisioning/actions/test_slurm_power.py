@@ -122,7 +122,9 @@ def test_a_cordon_that_slurm_drops_as_a_person_powers_the_node_down_is_made_agai
             assert settle(store, Backend(), "me", time.time) == [] and open_cordons(store) == []
 
 
-def test_a_cloud_node_without_power_is_cordoned_where_slurm_shows_it_and_else_the_setting_that_does_is_named(bed: Slurm, tmp_path: Path) -> None:
+def test_a_cloud_node_without_power_is_cordoned_where_slurm_shows_it_and_else_the_setting_that_does_is_named(
+    bed: Slurm, tmp_path: Path,
+) -> None:
     shown = "NodeName=cloud1 " in bed.ask("scontrol", "--all", "--oneliner", "show", "node")
     with opened(tmp_path, make=True) as store:
         (done,) = cordon(store, Backend(), ["cloud1"], "Xid 79", "me", time.time)

@@ -18,6 +18,7 @@ from typing import Protocol
 from tests.command import running
 from tests.testbed.bmcs import Bed, Machine, Wrong, rack
 from tests.testbed.boxes import boxes
+from tests.testbed.planted import private
 from tests.testbed.spawned import spawned
 from tests.testbed.sshd import wait_until
 
@@ -183,9 +184,7 @@ def site(
         (home / "rules/sku/gx8.yaml").write_text(sku)
         (home / "rules/bringup.yaml").write_text(
             f"{policy}{_BIOS}os: {{marker: {{file: {progress.marker}}}}}\n")
-        secret = home / "bmc-password"
-        secret.touch(mode=0o600)
-        secret.write_text(f"{PASSWORD}\n")
+        secret = private(home / "bmc-password", f"{PASSWORD}\n")
         (home / "muster.yaml").write_text(
             "version: 1\nnodes:\n" + "".join(
                 f"  {name}: {{{progress.entry(name)}, sku: gx8, lifecycle: bringup, rack: r{at // 16}, "

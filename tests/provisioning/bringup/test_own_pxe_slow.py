@@ -13,6 +13,7 @@ from healthcheck.store.file import opened
 from tests.command import muster, running
 from tests.provisioning.osinstall.pxesite import MINUTES, NAME, Site, site
 from tests.testbed.bmcs import Machine, rack, require_rack
+from tests.testbed.planted import private
 from tests.testbed.sshd import wait_until
 from tests.testbed.vm.diskimage import require_installer
 from tests.testbed.vm.pxe import require_pxe
@@ -36,9 +37,7 @@ def test_bring_up_installs_a_machine_over_own_pxe_though_it_is_killed(tmp_path: 
         there[0].vm.turn(on, network=bmc.boots.get(name) == "Pxe")
 
     with rack(tmp_path / "rack", [_VM], on_power=power, power_s=1.0, post_s=2.0) as bmc:
-        secret = tmp_path / "bmc.password"
-        secret.touch(mode=0o600)
-        secret.write_text(f"{bmc.password}\n")
+        secret = private(tmp_path / "bmc.password", f"{bmc.password}\n")
         (tmp_path / "rules").mkdir()
         (tmp_path / "rules/bringup.yaml").write_text(_BRINGUP)
         with site(tmp_path, uuid=_VM.uuid, serial=_VM.number, more=(

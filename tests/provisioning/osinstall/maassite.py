@@ -10,12 +10,11 @@ from inventory.model import Bmc, Node, Secret, SecretFrom
 from provisioning.osinstall.maas.backend import MaasBackend, maas_backend
 from provisioning.osinstall.maas.options import MaasOptions
 from tests.testbed.maas import KEY, Hardware, Maas
+from tests.testbed.planted import private
 
 
 def key_file(folder: Path, key: str = KEY) -> Secret:
-    path = folder / "maas.key"
-    path.write_text(key + "\n")
-    path.chmod(0o600)
+    path = private(folder / "maas.key", key + "\n")
     return Secret(SecretFrom.FILE, (str(path),))
 
 

@@ -100,7 +100,8 @@ def site(
     with lab(home / "lab", image, {}, uuid=uuid, serial=serial, disk_bytes=whole.disk.stat().st_size + (64 << 20), dnsmasq=configured, uefi=firmware != "bios",
              http=firmware == "uefi-http") as vm, _addresses(home, vm if mode == "proxy" else None):
         with (home / "serve.log").open("w") as log:
-            process = running("os", "serve", "--listen", f"{vm.subnet}.254:{_PORT}", "--rules", "rules", home=home, out=log, err=log)
+            process = running("os", "serve", "--listen", f"{vm.subnet}.254:{_PORT}", "--rules", "rules",
+                              home=home, out=log, err=log)
         try:
             node = load_inventory(home / "muster.yaml").nodes[NAME]
             yield Site(home, vm, pxe_backend(load([packaged(), home / "rules"]), home / "state"), node)

@@ -111,7 +111,8 @@ def test_a_served_machine_is_installed_and_the_server_ends_well_on_a_signal(home
     port = free_port("127.0.0.1")
     log = home / "log"
     with log.open("w") as file:
-        process = running("os", "serve", "--listen", f"127.0.0.1:{port}", "--rules", "site", home=home, out=file, err=file)
+        process = running("os", "serve", "--listen", f"127.0.0.1:{port}", "--rules", "site",
+                          home=home, out=file, err=file)
     try:
         address = f"http://127.0.0.1:{port}"
         _up(address, process)

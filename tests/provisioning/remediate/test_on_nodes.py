@@ -29,6 +29,7 @@ from tests.provisioning.remediate.bed import (
 )
 from tests.testbed import fuse
 from tests.testbed.nspawn import Machine, nodes, require_nspawn
+from tests.testbed.planted import executable
 from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
 
@@ -191,9 +192,7 @@ def test_gpus_are_reset_together_while_nothing_has_them_open_and_what_was_stoppe
     home: Path, machines: dict[str, Machine], code: str, ok: bool, said: str,
 ) -> None:
     n1 = machines["n1"]
-    smi = n1.root / "usr/local/bin/nvidia-smi"
-    smi.write_text(SMI.replace("${CODE}", code))
-    smi.chmod(0o755)
+    executable(n1.root / "usr/local/bin/nvidia-smi", SMI.replace("${CODE}", code))
     n1.run("sh", "-c", ": > /dev/kmsg")
     did = step(home, "n1", RemediationStep.RESET_GPU, f"a-{code}")
     assert (did.ok, did.touched, did.message) == (ok, True, said)
@@ -210,9 +209,7 @@ def test_gpus_are_reset_together_while_nothing_has_them_open_and_what_was_stoppe
 def test_a_reset_that_the_kernel_s_log_does_not_take_is_one_and_says_so(
     home: Path, machines: dict[str, Machine],
 ) -> None:
-    smi = machines["n1"].root / "usr/local/bin/nvidia-smi"
-    smi.write_text(SMI.replace("${CODE}", "0"))
-    smi.chmod(0o755)
+    executable(machines["n1"].root / "usr/local/bin/nvidia-smi", SMI.replace("${CODE}", "0"))
     did = step(home, "n1", RemediationStep.RESET_GPU, "c")
     assert did.ok and did.message == ("all GPUs were reset; /dev/kmsg does not take it (No such file or "
                                       "directory), so that Xids before it still count")
@@ -220,9 +217,7 @@ def test_a_reset_that_the_kernel_s_log_does_not_take_is_one_and_says_so(
 
 def test_gpus_that_a_process_has_open_are_not_reset(home: Path, machines: dict[str, Machine]) -> None:
     n1 = machines["n1"]
-    smi = n1.root / "usr/local/bin/nvidia-smi"
-    smi.write_text(SMI.replace("${CODE}", "0"))
-    smi.chmod(0o755)
+    executable(n1.root / "usr/local/bin/nvidia-smi", SMI.replace("${CODE}", "0"))
     (n1.root / "var/lib/seen").unlink(missing_ok=True)
     n1.run("systemd-run", "--quiet", "--unit=holder", "sh", "-c", "exec sleep infinity 3> /dev/nvidia0")
     try:
@@ -242,9 +237,7 @@ def test_gpus_that_a_process_has_open_are_not_reset(home: Path, machines: dict[s
 def test_a_module_that_does_not_load_is_told(
     home: Path, machines: dict[str, Machine], script: str, touched: bool, said: str,
 ) -> None:
-    modprobe = machines["n1"].root / "usr/local/sbin/modprobe"
-    modprobe.write_text(f"#!/bin/sh\n{script}\n")
-    modprobe.chmod(0o755)
+    executable(machines["n1"].root / "usr/local/sbin/modprobe", f"#!/bin/sh\n{script}\n")
     did = step(home, "n1", RemediationStep.LOAD_NVIDIA, f"m-{len(said)}")
     assert (did.ok, did.touched) == (False, touched) and said in did.message
 
