@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO, Any
 
 from tests import forked
 
@@ -41,6 +42,15 @@ def started(*words: str, home: Path, timeout: float = 60, **more: str) -> subpro
         [str(MUSTER), *words], cwd=home, env=environment(home, **more), text=True, capture_output=True, timeout=timeout, check=False,
         stdin=subprocess.DEVNULL,
     )
+
+
+def running(
+    *words: str, home: Path, out: int | IO[Any] = subprocess.DEVNULL, err: int | IO[Any] = subprocess.DEVNULL,
+    **more: str,
+) -> subprocess.Popen[str]:
+    """The command at work, which its test ends."""
+    return subprocess.Popen([str(MUSTER), *words], cwd=home, env=environment(home, **more), text=True,
+                            stdin=subprocess.DEVNULL, stdout=out, stderr=err)
 
 
 def unread(*words: str, home: Path, timeout: float = 60) -> int:

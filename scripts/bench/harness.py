@@ -1,5 +1,5 @@
 """What the benches have in common. Importing it goes on in the checkout's .venv and makes its packages
-importable."""
+importable. `--help` says what a bench measures, and its options; none fails by time unless it says so."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -25,13 +26,19 @@ PYTHON = f"Python {sys.version.split()[0]}"
 
 
 def parser(text: str | None, **defaults: Any) -> ArgumentParser:
-    """With `text` as its help, and an option for each default: a number, a text, or False for a switch."""
+    """With `text` as its help, and an option for each default: a number, a text, False for a switch, or a
+    type where there is none; a list is the numbers N that follow the options."""
     made = ArgumentParser(description=text, formatter_class=RawDescriptionHelpFormatter)
     for name, default in defaults.items():
-        kind: dict[str, Any] = {"type": type(default), "default": default}
+        option = f"--{name.replace('_', '-')}"
+        kind: dict[str, Any] = {"type": type(default), "default": default, "help": "default: %(default)s"}
         if default is False:
             kind = {"action": "store_true"}
-        made.add_argument(f"--{name.replace('_', '-')}", **kind)
+        elif isinstance(default, type):
+            kind = {"type": default}
+        elif isinstance(default, list):
+            option, kind = name, {**kind, "type": int, "nargs": "*", "metavar": "N"}
+        made.add_argument(option, **kind)
     return made
 
 
@@ -40,9 +47,19 @@ def busy() -> str:
     return f"{PYTHON}, load average {os.getloadavg()[0]:.1f}"
 
 
-def peak() -> int:
-    """The most memory that this process has had, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def _memory(what: str, pid: int | str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(what))
+
+
+def peak(pid: int | str = "self") -> int:
+    """The most memory that a program has had, in bytes. (getrusage(2) counts its parent's, before exec.)"""
+    return _memory("VmHWM:", pid)
+
+
+def resident() -> int:
+    """Memory in use by this process, in bytes."""
+    return _memory("VmRSS:", "self")
 
 
 def cpu(who: int = resource.RUSAGE_SELF) -> float:
@@ -111,7 +128,24 @@ def waited(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
     return used
 
 
-def again(*words: str) -> str:
-    """What this bench prints when it is started with these words, in a process of its own."""
-    return subprocess.run([sys.executable, sys.argv[0], *words], stdout=subprocess.PIPE, text=True,
-                          check=True).stdout
+def least(argv: list[str], **options: Any) -> Ran:
+    """Of three runs the one with the least CPU: what it takes when no one interferes."""
+    return min((run(argv, **options) for _ in range(3)), key=lambda one: one.cpu)
+
+
+def part_of(part: Callable[..., None], *words: object) -> list[str]:
+    """The command that runs a part of this bench, with these words, in a process of its own."""
+    return [sys.executable, sys.argv[0], "--part", part.__name__, *map(str, words)]
+
+
+def again(part: Callable[..., None], *words: object) -> str:
+    """What that command prints."""
+    return subprocess.run(part_of(part, *words), stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def is_part(*parts: Callable[..., None]) -> bool:
+    """Runs the part that this process was started for; False where it is the whole bench."""
+    if sys.argv[1:2] != ["--part"]:
+        return False
+    {part.__name__: part for part in parts}[sys.argv[2]](*sys.argv[3:])
+    return True

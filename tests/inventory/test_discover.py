@@ -12,6 +12,7 @@ from inventory import discover
 from inventory.discover import CommandOutput, from_names, from_slurm
 from inventory.errors import MusterError, UsageError
 from inventory.model import Node
+from tests.testbed.planted import executable
 
 
 def test_names_on_the_command_line_are_nodes_of_which_only_the_name_is_known() -> None:
@@ -32,9 +33,7 @@ def test_what_needs_an_inventory_or_names_nothing_is_one_line(text: str) -> None
 def sinfo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Puts a program called sinfo, with this body, first in PATH."""
     def make(body: str) -> None:
-        program = tmp_path / "sinfo"
-        program.write_text(f"#!/bin/sh\n{body}\n")
-        program.chmod(0o755)
+        executable(tmp_path / "sinfo", f"#!/bin/sh\n{body}\n")
 
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return make
@@ -88,20 +87,15 @@ def test_a_sinfo_that_hangs_is_killed(sinfo: Callable[[str], None], monkeypatch:
     assert time.monotonic() - started < 10
 
 
-def test_a_sinfo_that_closes_its_output_and_stays_is_killed(
-    sinfo: Callable[[str], None], monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("limit", "value", "script", "said"), [
+    ("SINFO_SECONDS", 0.3, "exec sleep 1000 >/dev/null 2>&1", "did not answer"),
+    ("MAX_OUTPUT", 100_000, "exec yes gpu1", "printed over 100000 bytes")])
+def test_a_sinfo_that_stays_or_never_stops_talking_is_cut_off(
+    sinfo: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, limit: str, value: float, script: str, said: str,
 ) -> None:
-    monkeypatch.setattr(discover, "SINFO_SECONDS", 0.3)
-    sinfo("exec sleep 1000 >/dev/null 2>&1")
-    assert "did not answer" in refused()
-
-
-def test_a_sinfo_that_never_stops_talking_is_cut_off(
-    sinfo: Callable[[str], None], monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(discover, "MAX_OUTPUT", 100_000)
-    sinfo("exec yes gpu1")
-    assert "printed over 100000 bytes" in refused()
+    monkeypatch.setattr(discover, limit, value)
+    sinfo(script)
+    assert said in refused()
 
 
 def test_a_flood_of_errors_does_not_stop_the_answer(sinfo: Callable[[str], None]) -> None:

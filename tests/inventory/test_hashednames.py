@@ -88,7 +88,6 @@ def lines(names: Iterable[str], each: int = 1) -> str:
 
 
 def known(folder: Path, content: str) -> Path:
-    """A file of known hosts."""
     file = folder / "known_hosts"
     file.write_text(content)
     return file

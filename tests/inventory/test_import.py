@@ -226,15 +226,6 @@ def test_any_second_import_fills_what_is_missing_keeps_what_is_there_and_changes
             assert node.lifecycle.state is LifecycleState.RETIRED
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("MUSTER_INVENTORY", "XDG_CONFIG_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
-
-
 def muster(*words: str, given_input: str | None = None) -> str:
     result = CliRunner().invoke(inventory, ["import", *words], input=given_input)
     if isinstance(result.exception, MusterError):

@@ -37,14 +37,8 @@ nodes:
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with an inventory."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("MUSTER_INVENTORY", "XDG_CONFIG_HOME", "NO_COLOR"):
-        monkeypatch.delenv(name, raising=False)
+def _file(folder: Path) -> None:
     Path("muster.yaml").write_text(FILE)
-    return tmp_path
 
 
 def muster(*words: str) -> Result:

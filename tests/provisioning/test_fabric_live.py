@@ -17,6 +17,7 @@ from tests.command import muster
 from tests.testbed import fabricoutputs
 from tests.testbed.ibfabric import two_tiers
 from tests.testbed.memory import base_in_memory
+from tests.testbed.planted import executable
 from tests.testbed.require import require_fleet
 
 PLAN = two_tiers(4, 2, 1)
@@ -31,9 +32,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
 
 
 def tool(fleet: DemoFleet, node: str, name: str, script: str) -> None:
-    path = fleet.folder / node / "tree" / "usr/bin" / name
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
+    executable(fleet.folder / node / "tree" / "usr/bin" / name, f"#!/bin/sh\n{script}\n")
 
 
 def run(fleet: DemoFleet, home: Path, *words: str) -> CompletedProcess[str]:

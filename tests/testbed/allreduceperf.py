@@ -37,7 +37,6 @@ def started(folder: Path) -> list[dict[str, Any]]:
 
 
 def main(folder: str) -> int:
-    """The program."""
     if "--help" in sys.argv:
         sys.stdout.write(USAGE)
         return 0

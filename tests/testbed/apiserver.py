@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.testbed.kubernetes import TOKEN, Serving, certified, kubeconfig
 from tests.testbed.ports import free_port
+from tests.testbed.processes import stop
 from tests.testbed.sshd import wait_until
 
 WHY_NOT = "no real kube-apiserver: build one, name it in MUSTER_KUBE_APISERVER, and apt-get install -y etcd-server"
@@ -49,14 +50,7 @@ def apiserver(folder: Path) -> Iterator[Serving]:
         wait_until(lambda: _ready(bed, started, folder), 180, "a ready kube-apiserver")
         yield bed
     finally:
-        for process in reversed(started):
-            process.terminate()
-        for process in started:
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        stop(*reversed(started))
 
 
 def emptied(bed: Serving) -> None:

@@ -20,6 +20,7 @@ from provisioning.actions.kubenode import KEY
 from provisioning.actions.kubernetes import Kubernetes
 from provisioning.actions.slurm import SlurmBackend
 from tests.testbed.kubernetes import Serving
+from tests.testbed.planted import executable
 from tests.testbed.slurm import Slurm
 from tests.testbed.sshd import wait_until
 
@@ -164,9 +165,8 @@ class CommandSite:
     def __init__(self, folder: Path, nodes: Collection[str]) -> None:
         self.path = folder / "site.json"
         self.path.write_text(json.dumps(dict.fromkeys(nodes)))
-        program = folder / "site-cordon"
-        program.write_text(_PROGRAM.format(python=sys.executable, path=str(self.path)))
-        program.chmod(0o755)
+        program = executable(
+            folder / "site-cordon", _PROGRAM.format(python=sys.executable, path=str(self.path)))
         self.backend: Backend = CommandBackend([str(program)], 30)
 
     def _set(self, node: str, reason: str | None) -> None:
@@ -210,8 +210,6 @@ class KubernetesSite:
 
 
 class SlurmSite:
-    """A real cluster."""
-
     unknown = Holder.ABSENT
 
     def __init__(self, bed: Slurm) -> None:

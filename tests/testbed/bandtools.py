@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from inventory.model import Node
+from tests.testbed.planted import executable
 
 _TOOL = """#!{python} -I
 import hashlib, json, os, sys, time
@@ -80,9 +81,7 @@ class AdapterMachine:
         (root / "usr/bin").mkdir(parents=True)
         self._keep({"cards": {pci: {"flash": version, "running": version} for pci in cards}, **state})
         self.up_since(time.time() - 86400)
-        tool = root / "usr/bin/mlxfwmanager"
-        tool.write_text(_TOOL.format(python=sys.executable, root=str(root)))
-        tool.chmod(0o755)
+        executable(root / "usr/bin/mlxfwmanager", _TOOL.format(python=sys.executable, root=str(root)))
 
     def up_since(self, then: float) -> None:
         """It started then, by the head's clock."""

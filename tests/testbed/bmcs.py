@@ -31,7 +31,6 @@ __all__ = ["ELSEWHERE", "Bed", "Machine", "Wrong", "rack", "require_rack"]
 
 
 def require_rack() -> None:
-    """What `rack` below needs."""
     require(find_spec("sushy_tools") and find_spec("sushy"), "no sushy-tools here: .venv/bin/pip install sushy sushy-tools")
 
 

@@ -38,7 +38,6 @@ exec {sshd} -D -e -f {folder}/sshd_config
 
 
 def require_boxes() -> None:
-    """What `boxes` below needs."""
     require(SSHD, "no sshd on this machine: apt-get install -y openssh-server")
     require(os.geteuid() == 0, "only root can give a process namespaces of its own")
     require(shutil.which("unshare"), "no unshare on this machine: apt-get install -y util-linux")

@@ -43,7 +43,6 @@ class Chromium:
             self.send(f"{domain}.enable")
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
-        """One command, and its answer."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": params}
         if self._session:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.testbed.processes import stop
 from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
 
@@ -19,7 +20,6 @@ CONTAINERD = shutil.which("containerd", path="/usr/bin:/usr/sbin:/usr/local/bin:
 
 
 def require_containerd() -> None:
-    """What `containerd` below needs."""
     require(os.geteuid() == 0, "only root can start containerd")
     require(CONTAINERD is not None and shutil.which("ctr") is not None, "no containerd on this machine: apt-get install -y containerd")
 
@@ -77,9 +77,4 @@ def containerd(root: Path | None = None) -> Iterator[Containerd]:
             yield Containerd(socket, data, folder / "certs.d", process)
         finally:
             process.send_signal(signal.SIGCONT)
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            stop(process)

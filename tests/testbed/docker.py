@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.testbed.planted import executable
+from tests.testbed.processes import stop
 from tests.testbed.sshd import wait_until
 
 DOCKERD = shutil.which("dockerd", path="/usr/bin:/usr/sbin:/usr/local/bin:/usr/local/sbin")
@@ -27,7 +29,6 @@ class Dockerd:
 
     @property
     def host(self) -> str:
-        """The value for DOCKER_HOST."""
         return f"unix://{self.socket}"
 
     def stop(self) -> None:
@@ -46,9 +47,9 @@ class Dockerd:
 def led_to(daemon: Dockerd, folder: Path, client: str) -> Path:
     """A folder with a `docker` that asks this daemon where muster has it ask the node's own, by the client in that other folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "docker"
-    program.write_text(f'#!/bin/sh\n[ "$1" = --host ] && shift 2\nexec {client}/docker --host {daemon.host} "$@"\n')
-    program.chmod(0o755)
+    executable(
+        folder / "docker",
+        f'#!/bin/sh\n[ "$1" = --host ] && shift 2\nexec {client}/docker --host {daemon.host} "$@"\n')
     return folder
 
 
@@ -124,9 +125,4 @@ def dockerd(data: Path | None = None, *, before: str = ":", tools: Path | None =
             yield Dockerd(socket, process)
         finally:
             process.send_signal(signal.SIGCONT)
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            stop(process)

@@ -17,7 +17,8 @@ from healthcheck.store.readings import readings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
-from tests.command import MUSTER, environment
+from tests.command import running
+from tests.testbed.processes import stop
 from tests.testbed.sshd import wait_until
 
 
@@ -39,12 +40,11 @@ class Exporting:
     """One that serves: where, and its process; its words so far are in `log`."""
 
     url: str
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[str]
     log: Path
 
     @property
     def address(self) -> str:
-        """Host and port."""
         return self.url.partition("//")[2]
 
 
@@ -53,8 +53,7 @@ def exporting(home: Path, *words: str) -> Iterator[Exporting]:
     """The command as a user starts it, on a port that is free, when it serves; it has ended afterwards."""
     log = home / "exporter.log"
     with log.open("wb") as out:
-        process = subprocess.Popen([str(MUSTER), "exporter", "--listen", "127.0.0.1:0", *words], cwd=home, env=environment(home),
-                                   stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        process = running("exporter", "--listen", "127.0.0.1:0", *words, home=home, out=out, err=out)
     try:
         def serves() -> bool:
             assert process.poll() is None, log.read_text()
@@ -64,9 +63,4 @@ def exporting(home: Path, *words: str) -> Iterator[Exporting]:
         line = next(line for line in log.read_text().splitlines() if "/metrics" in line)
         yield Exporting(line.split()[-1].removesuffix("/metrics"), process, log)
     finally:
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        stop(process)

@@ -10,7 +10,6 @@ from healthcheck.sweep.fabricoutput import saved
 
 
 def write(folder: Path) -> Path:
-    """Adds the file to the folder."""
     (subnet,) = (look.subnet() for look in saved(folder))
     rows: dict[str, list[str]] = {guid: [] for guid, device in subnet.devices.items() if device.kind is DeviceKind.SWITCH}
     for turn, device in enumerate(one for one in subnet.devices.values() if one.kind is DeviceKind.ADAPTER):

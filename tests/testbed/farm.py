@@ -20,6 +20,7 @@ from pathlib import Path
 from inventory.model import Node, Via
 from inventory.transport.base import Stage
 from tests.testbed.collector import MARK, PYTHON, await_none_with
+from tests.testbed.planted import executable
 from tests.testbed.ports import free_port
 from tests.testbed.sshd import (
     SSHD,
@@ -135,10 +136,7 @@ def _python(at: Path, name: str, way: Way | None, mark: str, rng: random.Random)
             (tree / path).write_text(text)
         (tree / "run").mkdir()
         lines = (f"export MUSTER_ROOT={shlex.quote(str(tree))}", f'exec {shlex.quote(PYTHON)} "$@"')
-    python = at / "python3"
-    python.write_text("\n".join(("#!/bin/sh", f"export {MARK}={mark}", *lines, "")))
-    python.chmod(0o755)
-    return python
+    return executable(at / "python3", "\n".join(("#!/bin/sh", f"export {MARK}={mark}", *lines, "")))
 
 
 def _files(name: str, rng: random.Random) -> dict[str, str]:

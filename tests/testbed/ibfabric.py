@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from healthcheck.subnet.cabling import CablingPlan, PlannedCable, PlannedDevice, PlannedEnd, Tier
+from tests.testbed.processes import stop
 from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
 
@@ -43,7 +44,6 @@ def library() -> Path | None:
 
 
 def require_fabric() -> None:
-    """What `fabric` below needs."""
     missing = [name for name in _PROGRAMS if shutil.which(name, path=_PATH) is None]
     require(not missing and library(), f"no {', '.join(missing) or _LIBRARY} here: apt-get install -y ibsim-utils infiniband-diags opensm")
 
@@ -189,14 +189,14 @@ class Fabric:
             ["opensm", "-g", guid, "-p", str(priority), "-F", str(config), "-f", str(log), "-s", "1", *more], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL, cwd=folder, env={**self.environment(host), "OSM_CACHE_DIR": f"{folder}/", "OSM_TMP_DIR": f"{folder}/"})
         self._managers[host] = process
-        self._stack.callback(_end, process)
+        self._stack.callback(stop, process)
         wait_until(lambda: process.poll() is not None or (log.exists() and state in log.read_text(errors="replace")), seconds=60,
                    what=f"opensm on {host}")
         assert process.poll() is None, log.read_text(errors="replace") if log.exists() else "opensm ended at once"
 
     def stop(self, host: str) -> None:
         """Ends the manager of a host."""
-        _end(self._managers.pop(host))
+        stop(self._managers.pop(host))
 
     def settled(self, seconds: float = 60.0) -> None:
         """Waits until the manager has brought up every port that has a cable, and knows who else is a manager."""
@@ -207,16 +207,6 @@ class Fabric:
                 *["2"] * (len(states) - 1), "3"] and len(states) >= len(self._managers)
 
         wait_until(up, seconds=seconds, what="the subnet")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(10)
 
 
 @contextlib.contextmanager

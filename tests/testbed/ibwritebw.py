@@ -37,7 +37,6 @@ def install(folder: Path, rates: dict[str, float], usual: float, fault: str = ""
 
 
 def main(folder: str) -> int:
-    """The program."""
     if "--version" in sys.argv:
         print("Version: 6.10")
         return 0

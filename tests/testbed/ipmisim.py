@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.testbed.planted import executable
 from tests.testbed.ports import free_port
 from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
@@ -88,9 +89,7 @@ def ipmi_sim(folder: Path, address: str = "127.0.0.1", port: int | None = None, 
     (folder / "state").mkdir(exist_ok=True)
     (folder / "power").write_text("0\n")
     (folder / "boot").write_text("none\n")
-    chassis = folder / "chassis"
-    chassis.write_text(_CHASSIS)
-    chassis.chmod(0o700)
+    chassis = executable(folder / "chassis", _CHASSIS)
     taken = port if port is not None else free_port(address, socket.SOCK_DGRAM)
     (folder / "lan.conf").write_text(_configuration(chassis, address, taken, console))
     (folder / "emu.cmd").write_text(_commands(serial, records))

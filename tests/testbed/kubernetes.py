@@ -21,10 +21,11 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.testbed.webserver import Answers, answering
 
 Json = dict[str, Any]
 TOKEN = "s3cret-t0ken"
@@ -180,26 +181,12 @@ def merged(old: Any, patch: Any, strategic: bool, key: str = "") -> Any:
     return new
 
 
-def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
-    """What answers for it."""
-    class Handler(BaseHTTPRequestHandler):
-        """One connection."""
-
+def handler(cluster: Cluster) -> type[Answers]:
+    class Handler(Answers):
         protocol_version = "HTTP/1.1"
         wbufsize = 65536        # a head and a body written apart would wait 40 ms for each other
 
-        def handle_one_request(self) -> None:
-            """As usual; a client that is gone is no news."""
-            try:
-                super().handle_one_request()
-            except OSError:
-                self.close_connection = True
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing."""
-
         def do_GET(self) -> None:
-            """Any method."""
             length = int(self.headers.get("Content-Length") or 0)
             body = self.rfile.read(length) if length else b""
             with cluster.lock:
@@ -270,7 +257,6 @@ def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
 
 
 def listed(cluster: Cluster, held: dict[str, Json], kind: str, query: dict[str, str]) -> Json:
-    """A page."""
     labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
     found = [held[name] for name in sorted(held) if (not labels or _labelled(held[name], labels)) and (not fields or _fits(held[name], fields))]
     start = 0
@@ -328,7 +314,6 @@ class Serving:
         return answer.status, found
 
     def node(self, name: str) -> Json:
-        """A node as it stands."""
         return self.ask("GET", f"/api/v1/nodes/{name}")[1]
 
     def patch(self, name: str, patch: Json, manager: str = "kubectl-cordon") -> Json:
@@ -385,17 +370,11 @@ def serving(folder: Path) -> Iterator[Serving]:
 def relayed(bed: Serving, folder: Path, hook: Callable[[str, str, bool], None]) -> Iterator[Path]:
     """A kubeconfig of a way to the server on which `hook(method, path, after)` is called before and after each request is done; where it
     raises OSError the connection ends there, and where it hangs it does, too."""
-    class Handler(BaseHTTPRequestHandler):
-        """One connection."""
-
+    class Handler(Answers):
         protocol_version = "HTTP/1.1"
         wbufsize = 65536
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing."""
-
         def do_GET(self) -> None:
-            """Any method."""
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
             try:
@@ -419,20 +398,10 @@ def relayed(bed: Serving, folder: Path, hook: Callable[[str, str, bool], None]) 
 
 
 @contextmanager
-def _listening(folder: Path, answers: type[BaseHTTPRequestHandler]) -> Iterator[tuple[str, Path]]:
+def _listening(folder: Path, answers: type[Answers]) -> Iterator[tuple[str, Path]]:
     certificate, key = certified(folder)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), answers)
-    server.daemon_threads = True
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    # The handshake is the connection's thread's: one that never comes must not hold up the others.
-    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-    try:
-        yield f"https://127.0.0.1:{server.server_port}", certificate
-    finally:
-        server.shutdown()
-        server.server_close()
+    with answering(answers, certificate, key) as port:
+        yield f"https://127.0.0.1:{port}", certificate
 
 
 @contextmanager
@@ -440,14 +409,8 @@ def webhook(bed: Serving, folder: Path, answer: Callable[[Json], Json | None]) -
     """An admission webhook of a real server, for changes of nodes: `answer` makes the response of a request, or None where it hangs."""
     end = threading.Event()
 
-    class Handler(BaseHTTPRequestHandler):
-        """One connection."""
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing."""
-
+    class Handler(Answers):
         def do_POST(self) -> None:
-            """A review."""
             review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             response = answer(review["request"])
             if response is None:

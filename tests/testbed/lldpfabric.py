@@ -22,7 +22,6 @@ _SECONDS = 30.0
 
 
 def require_lldp() -> None:
-    """What `cabled` below needs."""
     require(os.geteuid() == 0, "needs root for network namespaces")
     missing = [name for name in ("ip", "lldpd", "lldpctl", "lldpcli") if shutil.which(name, path=_PATH) is None]
     require(not missing, f"no {', '.join(missing)} here: apt-get install -y lldpd iproute2")

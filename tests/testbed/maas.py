@@ -18,18 +18,17 @@ import email.parser
 import email.policy
 import json
 import re
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.testbed.bmc.certificates import Authority
+from tests.testbed.webserver import Answers, answering
 
 Json = dict[str, Any]
 KEY = "c0nsumerKEY:t0kenKEY:s3cretKEY"
@@ -270,40 +269,21 @@ def script_set(number: int, type_name: str, outputs: dict[str, bytes], exit_stat
     return {"id": number, "system_id": "", "type": 0, "type_name": type_name, "status": status, "status_name": "Passed", "results": results}
 
 
-class _Quiet(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that is gone is no news."""
-
-
 @contextmanager
 def serving(bed: Maas, folder: Path | None = None) -> Iterator[Maas]:
     """The server on loopback; over HTTPS where there is a folder, for its authority's certificate."""
-    server = _Quiet(("127.0.0.1", 0), _handler(bed))
+    certificate = None
     if folder is not None:
         bed.authority = folder / "maas-authority.pem"
         certificate, _ = Authority(bed.authority).certificate(folder / "maas.pem", "127.0.0.1")
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    bed.url = f"{'https' if folder is not None else 'http'}://127.0.0.1:{server.server_port}/MAAS"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with answering(_handler(bed), certificate) as port:
+        bed.url = f"{'https' if certificate else 'http'}://127.0.0.1:{port}/MAAS"
         yield bed
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
-def _handler(bed: Maas) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+def _handler(bed: Maas) -> type[Answers]:
+    class Handler(Answers):
         protocol_version = "HTTP/1.1"
-
-        def log_message(self, *args: Any) -> None:
-            """Says nothing."""
 
         def do_GET(self) -> None:
             self._handle("GET", {})

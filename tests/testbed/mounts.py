@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 WHY_NOT = "mounting takes root, and mkfs.ext4 for a file system of its own: run this as root, apt-get install -y e2fsprogs"
@@ -42,3 +42,9 @@ def ext4(folder: Path, size: int) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def mount(stack: ExitStack, point: Path, *words: str) -> None:
+    """As long as the stack lasts."""
+    subprocess.run(["mount", *words, str(point)], check=True)
+    stack.callback(subprocess.run, ["umount", "--lazy", str(point)], check=True)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inventory.model import BurnInSettings, Node
+from tests.testbed.planted import executable
 from tests.testbed.require import require
 
 MBIT = 100      # of a NIC that is as it should be
@@ -105,9 +106,8 @@ def namespaces(folder: Path, count: int) -> Iterator[Net]:
             for link in ("lo", "eth0"):
                 _run("ip", "link", "set", link, "up", space=space)
             net.nic(name, MBIT)
-            python = folder / name
-            python.write_text(f'#!/bin/sh\nexec nsenter --net=/run/netns/{space} {sys.executable} "$@"\n')
-            python.chmod(0o755)
+            executable(
+                folder / name, f'#!/bin/sh\nexec nsenter --net=/run/netns/{space} {sys.executable} "$@"\n')
         yield net
 
 

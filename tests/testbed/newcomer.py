@@ -12,6 +12,7 @@ from provisioning.demo import h100, host
 from provisioning.demo.build import build
 from provisioning.demo.fleet import find_programs
 from provisioning.demo.machine import DemoMachine, login_script, write
+from tests.testbed.planted import executable
 from tests.testbed.sshd import Sshd, make_key, sshd
 
 # What shows that there are GPUs or RDMA adapters, in the path of a file or in a line of one.
@@ -88,9 +89,8 @@ def machines(folder: Path, made: Mapping[str, Callable[[str], DemoMachine]]) -> 
             place = folder / name
             tree = place / "tree"
             write(machine, tree, programs)
-            script = place / "login"
-            script.write_text(login_script(machine, tree, libraries.folder if machine.scenario else tree, libraries.syscalls))
-            script.chmod(0o755)
+            script = executable(place / "login", login_script(
+                machine, tree, libraries.folder if machine.scenario else tree, libraries.syscalls))
             servers[name] = stack.enter_context(sshd(place, config=f"ForceCommand {script}\n", user_key=key))
         yield Machines(servers, "".join(
             f"Host {name}\n HostName 127.0.0.1\n Port {server.port}\n User {server.user}\n IdentityFile {key}\n"

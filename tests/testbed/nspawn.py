@@ -1,12 +1,11 @@
 """Nodes with a real systemd, a real sshd and a real node_exporter: Debian in systemd-nspawn, an overlay each, on loopback ports of their own.
 
-The root file system is made once, by mmdebstrap, in MUSTER_TESTBED_CACHE (else ~/.cache/muster-testbed), which CI may keep. Needs root.
+The root file system is made once, by mmdebstrap. Needs root.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
@@ -16,7 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.testbed import fuse
+from tests.testbed.kept import bootstrapped
+from tests.testbed.mounts import mount
 from tests.testbed.ports import free_port
+from tests.testbed.processes import stop
 from tests.testbed.require import require
 from tests.testbed.sshd import make_key, public, wait_until
 
@@ -27,7 +29,6 @@ _OPTIONS = ("--variant=minbase", "--aptopt=Acquire::Languages \"none\"", "--dpkg
 
 
 def require_nspawn() -> None:
-    """What `nodes` below needs."""
     require(os.geteuid() == 0, "only root can start systemd in a container")
     require(all(map(shutil.which, ("systemd-nspawn", "mmdebstrap", "nsenter"))),
             "no systemd-nspawn or mmdebstrap on this machine: apt-get install -y systemd-container mmdebstrap")
@@ -65,18 +66,7 @@ class Machine:
 
 def rootfs() -> Path:
     """The root file system that nodes are overlays of; made if it is not there (about a minute)."""
-    cache = Path(os.environ.get("MUSTER_TESTBED_CACHE") or Path("~/.cache/muster-testbed").expanduser())
-    cache.mkdir(parents=True, exist_ok=True)
-    made = cache / f"{_SUITE}-{hashlib.sha256(repr((_SUITE, _OPTIONS)).encode()).hexdigest()[:12]}"
-    with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.is_dir():
-            half = cache / f"{made.name}.tmp"
-            shutil.rmtree(half, ignore_errors=True)
-            done = subprocess.run(["mmdebstrap", *_OPTIONS, _SUITE, str(half)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-            require(done.returncode == 0, f"mmdebstrap cannot make a root file system here: {done.stderr[-400:]}")
-            half.rename(made)
-    return made
+    return bootstrapped(f"{_SUITE}-{hashlib.sha256(repr((_SUITE, _OPTIONS)).encode()).hexdigest()[:12]}", _SUITE, *_OPTIONS)
 
 
 @contextlib.contextmanager
@@ -87,7 +77,7 @@ def nodes(folder: Path, *names: str, hung: tuple[str, ...] = ()) -> Iterator[lis
     folder = folder / "nodes"
     folder.mkdir()
     with contextlib.ExitStack() as stack:
-        _mount(stack, folder, "-t", "tmpfs", "nodes")
+        mount(stack, folder, "-t", "tmpfs", "nodes")
         key = make_key(folder / "key")
         known = folder / "known_hosts"
         started = [stack.enter_context(_node(folder, name, lower, key, known, hung=name in hung)) for name in names]
@@ -103,7 +93,7 @@ def _node(folder: Path, name: str, lower: Path, key: Path, known: Path, *, hung:
         (own / part).mkdir(parents=True)
     with contextlib.ExitStack() as stack:
         root = own / "root"
-        _mount(stack, root, "-t", "overlay", "-o", f"lowerdir={lower},upperdir={own}/upper,workdir={own}/work", "overlay")
+        mount(stack, root, "-t", "overlay", "-o", f"lowerdir={lower},upperdir={own}/upper,workdir={own}/work", "overlay")
         port, exporter = free_port(), free_port()
         (root / "etc/hostname").write_text(f"{name}\n")
         (root / "etc/machine-id").write_text(hashlib.sha256(name.encode()).hexdigest()[:32] + "\n")
@@ -132,12 +122,7 @@ def _node(folder: Path, name: str, lower: Path, key: Path, known: Path, *, hung:
         finally:
             # Else its systemd waits for who hangs there.
             hanging.close()
-            process.terminate()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            stop(process)
 
 
 def _up(machine: Machine) -> bool:
@@ -146,8 +131,3 @@ def _up(machine: Machine) -> bool:
         return machine.run("systemctl", "is-active", "ssh", "prometheus-node-exporter", check=False).split() == ["active", "active"]
     except (OSError, IndexError):
         return False
-
-
-def _mount(stack: contextlib.ExitStack, point: Path, *words: str) -> None:
-    subprocess.run(["mount", *words, str(point)], check=True)
-    stack.callback(subprocess.run, ["umount", "--lazy", str(point)], check=True)

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
+from typing import Any
+
+
+def stop(*processes: subprocess.Popen[Any], seconds: float = 30.0) -> None:
+    """Ends what we started: told to, and killed where it does not end in time."""
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def alive(pid: int) -> bool:

@@ -7,24 +7,23 @@ import json
 import os
 import shutil
 import subprocess
-import threading
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from tests.testbed.ports import free_port
+from tests.testbed.processes import stop
 from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
+from tests.testbed.webserver import Answers, answering
 
 _PROGRAMS = ("prometheus", "prometheus-alertmanager", "promtool")
 
 
 def require_prometheus() -> None:
-    """What `prometheus` below needs."""
     require(all(map(shutil.which, _PROGRAMS)), "no Prometheus on this machine: apt-get install -y prometheus prometheus-alertmanager")
 
 
@@ -36,12 +35,10 @@ class Monitoring:
     told: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """The vector that an instant query gives."""
         found: list[dict[str, Any]] = self._get("/api/v1/query?query=" + urllib.parse.quote(expression))["data"]["result"]
         return found
 
     def targets(self) -> list[dict[str, Any]]:
-        """The targets that are scraped, or are to be."""
         found: list[dict[str, Any]] = self._get("/api/v1/targets")["data"]["activeTargets"]
         return found
 
@@ -55,40 +52,30 @@ def monitoring(folder: Path, scrape: list[dict[str, Any]], rules: list[Path]) ->
     """Prometheus with these scrape_configs and rule files, every second; each alert goes to the webhook at once, and when it is over."""
     port, alert_port = free_port(), free_port()
     bed = Monitoring(f"http://127.0.0.1:{port}")
-    webhook = ThreadingHTTPServer(("127.0.0.1", 0), _webhook(bed))
-    threading.Thread(target=webhook.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
-    (folder / "alertmanager.yml").write_text(json.dumps({
-        "route": {"receiver": "hook", "group_by": ["..."], "group_wait": "0s", "group_interval": "1s", "repeat_interval": "1h"},
-        "receivers": [{"name": "hook", "webhook_configs": [{"url": f"http://127.0.0.1:{webhook.server_port}/", "send_resolved": True}]}]}))
-    (folder / "prometheus.yml").write_text(json.dumps({
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-        "rule_files": [str(path) for path in rules], "scrape_configs": scrape,
-        "alerting": {"alertmanagers": [{"static_configs": [{"targets": [f"127.0.0.1:{alert_port}"]}]}]}}))
-    started: list[subprocess.Popen[bytes]] = []
-    try:
-        for name, argv in (
-            ("alertmanager", ["prometheus-alertmanager", f"--config.file={folder}/alertmanager.yml", f"--storage.path={folder}/am",
-                              f"--web.listen-address=127.0.0.1:{alert_port}", "--cluster.listen-address="]),
-            ("prometheus", ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/tsdb",
-                            f"--web.listen-address=127.0.0.1:{port}"]),
-        ):
-            with (folder / f"{name}.log").open("wb") as log:
-                environment = {"PATH": os.environ.get("PATH", ""), "GOMAXPROCS": "1"}
-                started.append(subprocess.Popen(argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
-        for at, process in ((f"http://127.0.0.1:{alert_port}", started[0]), (bed.url, started[1])):
-            wait_until(lambda at=at, process=process: _ready(at, process, folder), 60, f"{at}/-/ready")  # type: ignore[misc]
-        yield bed
-    finally:
-        for process in started:
-            process.terminate()
-        for process in started:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        webhook.shutdown()
-        webhook.server_close()
+    with answering(_webhook(bed)) as hook:
+        (folder / "alertmanager.yml").write_text(json.dumps({
+            "route": {"receiver": "hook", "group_by": ["..."], "group_wait": "0s", "group_interval": "1s", "repeat_interval": "1h"},
+            "receivers": [{"name": "hook", "webhook_configs": [{"url": f"http://127.0.0.1:{hook}/", "send_resolved": True}]}]}))
+        (folder / "prometheus.yml").write_text(json.dumps({
+            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+            "rule_files": [str(path) for path in rules], "scrape_configs": scrape,
+            "alerting": {"alertmanagers": [{"static_configs": [{"targets": [f"127.0.0.1:{alert_port}"]}]}]}}))
+        started: list[subprocess.Popen[bytes]] = []
+        try:
+            for name, argv in (
+                ("alertmanager", ["prometheus-alertmanager", f"--config.file={folder}/alertmanager.yml", f"--storage.path={folder}/am",
+                                  f"--web.listen-address=127.0.0.1:{alert_port}", "--cluster.listen-address="]),
+                ("prometheus", ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/tsdb",
+                                f"--web.listen-address=127.0.0.1:{port}"]),
+            ):
+                with (folder / f"{name}.log").open("wb") as log:
+                    environment = {"PATH": os.environ.get("PATH", ""), "GOMAXPROCS": "1"}
+                    started.append(subprocess.Popen(argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+            for at, process in ((f"http://127.0.0.1:{alert_port}", started[0]), (bed.url, started[1])):
+                wait_until(lambda at=at, process=process: _ready(at, process, folder), 60, f"{at}/-/ready")  # type: ignore[misc]
+            yield bed
+        finally:
+            stop(*started)
 
 
 def _ready(url: str, process: subprocess.Popen[bytes], folder: Path) -> bool:
@@ -100,18 +87,14 @@ def _ready(url: str, process: subprocess.Popen[bytes], folder: Path) -> bool:
         return False
 
 
-def _webhook(bed: Monitoring) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+def _webhook(bed: Monitoring) -> type[Answers]:
+    class Handler(Answers):
         """Takes what Alertmanager posts."""
 
         def do_POST(self) -> None:
-            """One notification."""
             said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             bed.told.extend((alert["status"], alert["labels"]["alertname"], alert["labels"]) for alert in said["alerts"])
             self.send_response(200)
             self.end_headers()
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing."""
 
     return Handler

@@ -19,8 +19,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+
+from tests.testbed.webserver import Answers, answering
 
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -104,14 +104,10 @@ class Registry:
 
 @contextmanager
 def registry() -> Iterator[Registry]:
-    """A registry on a port of its own."""
     made: Registry
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Answers):
         protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_: Any) -> None:
-            pass
 
         def do_HEAD(self) -> None:
             self.answer(False)
@@ -179,20 +175,9 @@ def registry() -> Iterator[Registry]:
                     if made.slow:
                         time.sleep(_CHUNK / made.slow)
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, *_: Any) -> None:
-            pass        # who asked was killed
-
-    server = Server(("127.0.0.1", 0), Handler)
-    made = Registry(server.server_address[1])
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
-        yield made
-    finally:
-        made.dead.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with answering(Handler) as port:
+        made = Registry(port)
+        try:
+            yield made
+        finally:
+            made.dead.set()

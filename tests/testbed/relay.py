@@ -45,7 +45,6 @@ def _pass(source: socket.socket, sink: socket.socket, frozen: threading.Event) -
 
 @contextlib.contextmanager
 def relay(port: int) -> Iterator[Relay]:
-    """A relay to a port on 127.0.0.1."""
     made = Relay(port)
     with listener(made.serve) as at:
         made.port = at

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricLink, Subnet
+from tests.testbed.planted import executable
 from tests.testbed.require import require
 
 MBIT = 160      # of a link that is as it should be
@@ -83,9 +84,9 @@ def routed(subnet: Subnet, folder: Path) -> Iterator[RoutedFabric]:
             _run("ip", "address", "add", f"{address[guid]}/32", "dev", "eth0", space=fabric.spaces[guid])
             _run("ip", "route", "add", "default", "via", address[peer.guid], "dev", "eth0", "onlink", space=fabric.spaces[guid])
             name = subnet.devices[guid].description.split()[0]
-            fabric.pythons[name] = folder / f"python-{name}"
-            fabric.pythons[name].write_text(f'#!/bin/sh\nexec nsenter --net=/run/netns/{fabric.spaces[guid]} {sys.executable} "$@"\n')
-            fabric.pythons[name].chmod(0o755)
+            fabric.pythons[name] = executable(
+                folder / f"python-{name}",
+                f'#!/bin/sh\nexec nsenter --net=/run/netns/{fabric.spaces[guid]} {sys.executable} "$@"\n')
         first = next(guid for guid in switches if any(_peer(subnet, guid, number) in hosts for number in subnet.devices[guid].ports))
         _run("ip", "link", "add", tag, "type", "veth", "peer", "name", "head", "netns", fabric.spaces[first])
         stack.callback(_run, "ip", "link", "delete", tag)

@@ -67,7 +67,6 @@ class Head:
 
     @property
     def seconds(self) -> float:
-        """The time, in seconds since 1970."""
         return 60.0 * self.minute
 
     def sweep(self, *looks: Recording, without: Collection[str] = (), silent: Collection[str] = ()) -> None:
@@ -97,7 +96,6 @@ class Head:
                 **{("node", instance): text for instance, text in self.files.items()}}
 
     def close(self) -> None:
-        """Closes the store."""
         self._source.close()
 
 

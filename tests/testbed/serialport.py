@@ -37,7 +37,6 @@ class SerialPort:
 
 @contextlib.contextmanager
 def serial_port() -> Iterator[SerialPort]:
-    """A free port."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()

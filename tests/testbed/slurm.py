@@ -96,7 +96,6 @@ class Slurm:
         return file
 
     def states(self) -> dict[str, str]:
-        """The state of each node, as `sinfo` writes it."""
         lines = self.ask("sinfo", "-h", "-N", "-o", "%N %T").split("\n")
         return dict(line.split(None, 1) for line in lines if line)
 

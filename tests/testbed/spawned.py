@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.testbed.mounts import mount
 from tests.testbed.nspawn import rootfs
 from tests.testbed.ports import free_port
 from tests.testbed.sshd import make_key, public, wait_until
@@ -75,7 +76,7 @@ def spawned(folder: Path, names: Sequence[str]) -> Iterator[Spawned]:
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         # An overlay cannot lie on an overlay, which is what /tmp is in a container.
-        _mount(stack, folder, "-t", "tmpfs", "nodes")
+        mount(stack, folder, "-t", "tmpfs", "nodes")
         key = make_key(folder / "key")
         block = f"127.{192 + secrets.randbelow(60)}.{secrets.randbelow(256)}"
         made = Spawned(folder, key, folder / "known_hosts", {name: f"{block}.{at}" for at, name in enumerate(names, 1)}, free_port())
@@ -89,7 +90,7 @@ def _prepared(stack: contextlib.ExitStack, made: Spawned, name: str, lower: Path
     own, root = made.folder / name, made.root(name)
     for part in ("upper", "work", "root"):
         (own / part).mkdir(parents=True)
-    _mount(stack, root, "-t", "overlay", "-o", f"lowerdir={lower},upperdir={own}/upper,workdir={own}/work", "overlay")
+    mount(stack, root, "-t", "overlay", "-o", f"lowerdir={lower},upperdir={own}/upper,workdir={own}/work", "overlay")
     (own / "kmsg").write_text(_KMSG)
     (root / "etc/hostname").write_text(f"{name}\n")
     (root / made.marker.lstrip("/")).write_text("testbed\n")
@@ -108,8 +109,3 @@ def _prepared(stack: contextlib.ExitStack, made: Spawned, name: str, lower: Path
     (units / "multi-user.target.wants/chrony.service").symlink_to("../chrony.service")
     for unit in _IDLE:
         (units / unit).symlink_to("/dev/null")
-
-
-def _mount(stack: contextlib.ExitStack, point: Path, *words: str) -> None:
-    subprocess.run(["mount", *words, str(point)], check=True)
-    stack.callback(subprocess.run, ["umount", "--lazy", str(point)], check=True)

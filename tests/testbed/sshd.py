@@ -80,6 +80,21 @@ class Sshd:
     def log(self) -> str:
         return (self.folder / "log").read_text()
 
+    @property
+    def logins(self) -> int:
+        return self.log.count("Accepted publickey")
+
+    @property
+    def serving(self) -> list[int]:
+        """The processes that serve a connection."""
+        return [int(pid) for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()]
+
+    def entry(self, name: str = "bastion", more: str = "", *, port: int | None = None, trusted: bool = True) -> str:
+        """What an ssh_config says of it under this name; `trusted` is where its key is known."""
+        known = f" UserKnownHostsFile {self.known_hosts}\n" if trusted else ""
+        return (f"Host {name}\n HostName 127.0.0.1\n Port {port or self.port}\n User {self.user}\n IdentityFile {self.user_key}\n"
+                f"{known}{more}")
+
 
 @contextlib.contextmanager
 def sshd(folder: Path, *, config: str = "", host_key_types: tuple[str, ...] = ("ed25519",), user: str | None = None,

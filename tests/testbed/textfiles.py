@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from tests.testbed.webserver import Answers, answering
 
 
 @contextlib.contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """Serves FOLDER/NAME/muster.prom at /NAME; gives host and port."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Answers):
         """Answers with the file as it is now."""
 
         def do_GET(self) -> None:
-            """One scrape."""
             try:
                 body = (folder / self.path.strip("/") / "muster.prom").read_bytes()
             except OSError:
@@ -29,16 +28,8 @@ def serving(folder: Path) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
-    try:
-        yield f"127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with answering(Handler) as port:
+        yield f"127.0.0.1:{port}"
 
 
 def scrape_config(address: str, names: Iterable[str], job: str = "node", **labels: str) -> dict[str, Any]:

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -26,6 +24,7 @@ from urllib.parse import parse_qs, urlsplit
 from healthcheck.subnet.cabling import CablingPlan, Tier
 from tests.testbed.bmc.certificates import Authority
 from tests.testbed.ibfabric import net_ports, node_guids
+from tests.testbed.webserver import Answers, answering
 
 Json = dict[str, Any]
 USER, PASSWORD, TOKEN = "muster", "s3cret of ufm", "czQYeCfKIeXqlwSqtorunOPysaSp2r"
@@ -170,7 +169,7 @@ class Ufm:
         return (202, {}, {"Location": "/ufmRest/jobs/7"}) if self.job else (200, {}, {})
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Answers):
     protocol_version = "HTTP/1.1"
     bed: Ufm
 
@@ -213,22 +212,11 @@ class _Handler(BaseHTTPRequestHandler):
         return "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode() if prefix == "/ufmRest" else ""
 
     def say(self, status: int, data: bytes, kind: str = "application/json", more: dict[str, str] | None = None) -> None:
-        """Answers."""
         self.send_response(status)
         for name, value in {"Content-Type": kind, "Content-Length": str(len(data)), **(more or {})}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
-
-    def log_message(self, *args: Any) -> None:
-        """Says nothing."""
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that is gone is no news."""
 
 
 @contextmanager
@@ -236,16 +224,6 @@ def serving(bed: Ufm, folder: Path) -> Iterator[Ufm]:
     """The server on loopback over HTTPS, its certificate signed by an authority in this folder."""
     bed.authority = folder / "ufm-authority.pem"
     certificate, bed.fingerprint = Authority(bed.authority).certificate(folder / "ufm.pem", "127.0.0.1")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-    server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"bed": bed}))
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    bed.url = f"https://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with answering(type("Handler", (_Handler,), {"bed": bed}), certificate) as port:
+        bed.url = f"https://127.0.0.1:{port}"
         yield bed
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -35,11 +35,9 @@ class World:
 
     @property
     def count(self) -> int:
-        """How many nodes."""
         return self.leaves * self.size
 
     def leaf(self, node: int) -> int:
-        """The leaf of a node."""
         return node // self.size
 
     def places(self) -> list[Participant]:
@@ -57,7 +55,6 @@ class World:
         return met or self._alarmed()
 
     def pair_fails(self, one: int, two: int) -> bool:
-        """Whether a pair fails."""
         met = any(node in self.nodes and self._shows() for node in (one, two))
         met |= (min(one, two), max(one, two)) in self.links and self._shows()
         leaves = (self.leaf(one), self.leaf(two))
@@ -103,12 +100,10 @@ class Tally:
 
 
 def name(node: int) -> str:
-    """A node's name."""
     return f"n{node:05d}"
 
 
 def number(node: str) -> int:
-    """The node of a name."""
     return int(node[1:])
 
 

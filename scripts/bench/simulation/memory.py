@@ -121,7 +121,6 @@ class Memory:
 
     def past(self, node: int, now: int, cordons: tuple[OpenCordon, ...],
              verdict: OpenVerdict | None) -> NodeHistory:
-        """One node's past."""
         here = self.shown.get(node, {})
         since = clock(now) - _KEPT
         over = tuple(problem for problem in self._over.get(node, ()) if (problem.ended or 0.0) >= since)

@@ -58,7 +58,6 @@ class Outcome:
 
 
 def played(world: World, seed: int, name: str) -> Outcome:
-    """Runs a policy on a world."""
     began = time.monotonic()
     memory = Memory(world.nodes)
     policy = made(name, memory)

@@ -58,7 +58,6 @@ class Site:
         self._crowded = False
 
     def run(self) -> None:
-        """All sweeps."""
         for fault in self._world.faults:
             self._at(fault.began, self._fail, fault)
         for number, event in enumerate(self._world.events):

@@ -82,7 +82,6 @@ def poisson(chance: random.Random, rate: float, ticks: int) -> list[int]:
 
 
 def drawn(nodes: int, days: float, seed: int, false_alarms: float = rates.FALSE_ALARMS) -> World:
-    """A world."""
     ticks = int(days * DAY)
     chance = random.Random(f"{seed} world")  # noqa: S311
     lemons = frozenset(chance.sample(range(nodes), max(1, round(nodes * rates.LEMONS))))

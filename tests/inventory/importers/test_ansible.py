@@ -196,16 +196,6 @@ def test_what_only_ansible_can_read_is_refused_with_the_command_that_writes_it_d
      "hosts:4:1: ansible_group_priority of group 'a' is 'x', expected a whole number"),
     ("[a:children]\nb\n[b:children]\na\n", "hosts:4:1: group 'a' contains itself"),
     ("[a:children]\na\n", "hosts:2:1: group 'a' contains itself"),
-])
-def test_a_mistake_in_an_ini_file_is_one_line_with_its_place(
-    load: Load, tmp_path: Path, text: str, error: str,
-) -> None:
-    with pytest.raises(InventoryError) as caught:
-        load(text)
-    assert str(caught.value).removeprefix(f"{tmp_path}/").startswith(error)
-
-
-@pytest.mark.parametrize(("text", "error"), [
     ("", "hosts.yml: not an inventory: expected a map of groups"), ("[1]\n", "hosts.yml: not an inventory"),
     ("all:\n  hosts: [a]\n", "hosts.yml:2:3: hosts of group 'all' is not a map"),
     ("{all: {vars: 5}}", "hosts.yml:1:8: vars of group 'all' is not a map"),
@@ -219,11 +209,11 @@ def test_a_mistake_in_an_ini_file_is_one_line_with_its_place(
     ("a: {\n", "hosts.yml:2:1: not valid YAML"), ("[" * 100, "hosts.yml:1:65: nested deeper than 64 levels"),
     ("a: {children: {b: {children: {a: }}}}\n", "hosts.yml:1:31: group 'a' contains itself"),
 ])
-def test_a_mistake_in_a_yaml_file_is_one_line_with_its_place(
+def test_a_mistake_in_an_ini_or_a_yaml_file_is_one_line_with_its_place(
     load: Load, tmp_path: Path, text: str, error: str,
 ) -> None:
     with pytest.raises(InventoryError) as caught:
-        load(text, "hosts.yml")
+        load(text, error.partition(":")[0])
     assert str(caught.value).removeprefix(f"{tmp_path}/").startswith(error)
 
 

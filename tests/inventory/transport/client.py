@@ -29,7 +29,6 @@ def client(server: Sshd, source: str, **nodes: dict[str, Any]) -> subprocess.Pop
 
 
 def main() -> None:
-    """The child's side."""
     nodes = [Node(privilege=Privilege(each.pop("privilege")),
                   **{key: tuple(value) if isinstance(value, list) else value for key, value in each.items()})
              for each in json.loads(sys.argv[1])]

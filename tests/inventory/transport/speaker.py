@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import textwrap
+from pathlib import Path
+from typing import Any
 
 from inventory.transport.base import Program
+from tests.testbed.processes import alive
+from tests.testbed.sshd import wait_until
 
 # One line, and no quote, dollar or exclamation mark that a login shell could take for its own.
 LOADER = (
@@ -36,3 +43,38 @@ def speaker(
     """A program that runs `source` with the helpers line, answer, want and until_end."""
     text = (_HELPERS + textwrap.dedent(source)).encode()
     return Program(nonce, LOADER, b"%d\n%s" % (len(text), text), extras or {})
+
+
+def waits(note: Path, how: str = "until_end()") -> str:
+    """For a speaker: it writes its process's number there, and waits."""
+    return f"open({str(note)!r}, 'w').write(str(os.getpid())); {how}"
+
+
+def noted(note: Path) -> int:
+    """The process that has written its number there."""
+    wait_until(lambda: note.exists() and note.read_text(), what="the program at work")
+    return int(note.read_text())
+
+
+def gone(note: Path) -> None:
+    pid = noted(note)
+    wait_until(lambda: not alive(pid), 20, "the end of the program")
+
+
+def killed(client: subprocess.Popen[Any], note: Path) -> None:
+    """Once its program is at work the client is killed, and the program ends."""
+    noted(note)
+    client.kill()
+    client.communicate(timeout=10)
+    gone(note)
+
+
+def head(transport: str, note: Path) -> subprocess.Popen[bytes]:
+    """A process that has that transport, MODULE.CLASS, run what waits on gpu001."""
+    module, name = transport.split(".")
+    return subprocess.Popen(
+        [sys.executable, "-c", f"""import sys
+from inventory.model import Node; from inventory.transport.base import Limits
+from inventory.transport.{module} import {name}; from tests.inventory.transport.speaker import speaker
+list({name}().run([Node('gpu001', python=sys.executable)], speaker({waits(note)!r}), Limits()))"""],
+        env={**os.environ, "PYTHONPATH": str(Path.cwd())})

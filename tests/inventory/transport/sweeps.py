@@ -12,7 +12,7 @@ from inventory.sshconfig import SshConfig
 from inventory.transport.base import Limits, Program, Reply, Stage
 from inventory.transport.ssh import SshTransport
 from tests.inventory.transport.speaker import speaker
-from tests.testbed.sshd import Sshd
+from tests.testbed.planted import executable
 
 LIMITS = Limits(sweep_s=40, node_s=30, connect_s=10, auth_s=10, login_s=10)
 
@@ -27,7 +27,6 @@ def sweep(
 
 
 def one(node: Node, program: Program | None = None, *, config: str = "", **limits: Any) -> Reply:
-    """The reply of one node."""
     return sweep([node], program, config=config, **limits)[node.name]
 
 
@@ -39,15 +38,6 @@ def refusal(reply: Reply, stage: Stage) -> str:
     return reply.failure.reason
 
 
-def jump_config(server: Sshd, name: str = "bastion", more: str = "") -> str:
-    """The ssh_config of a jump host."""
-    return (f"Host {name}\n HostName 127.0.0.1\n Port {server.port}\n User {server.user}\n IdentityFile "
-            f"{server.user_key}\n UserKnownHostsFile {server.known_hosts}\n{more}")
-
-
 def hung_python(folder: Path) -> Path:
     """Something that is called Python, and starts, and then waits."""
-    hung = folder / "python3"
-    hung.write_text("#!/bin/sh\nexec cat >/dev/null\n")
-    hung.chmod(0o755)
-    return hung
+    return executable(folder / "python3", "#!/bin/sh\nexec cat >/dev/null\n")

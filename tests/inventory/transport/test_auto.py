@@ -136,9 +136,7 @@ def test_a_jump_host_that_takes_no_algorithm_of_this_process_is_reached_by_ssh(
     plain_sshd: Sshd, ssh_folder: Path, tmp_path: Path,
 ) -> None:
     with sshd(tmp_path / "d", config="Ciphers chacha20-poly1305@openssh.com") as jump:
-        config = (f"Host bastion\n HostName 127.0.0.1\n Port {jump.port}\n User {jump.user}\n"
-                  f" IdentityFile {jump.user_key}\n UserKnownHostsFile {jump.known_hosts}\n"
-                  "Host a b\n ProxyJump bastion\n")
+        config = jump.entry() + "Host a b\n ProxyJump bastion\n"
         found = sweep(ssh_folder, config, plain_sshd.node("a"), plain_sshd.node("b", transport=Via.PARAMIKO))
     assert found["a"].body == b"well"
     assert "bastion: no key exchange" in refusal(found["b"], Stage.JUMP)

@@ -14,11 +14,10 @@ import pytest
 from inventory.model import Privilege
 from inventory.transport.base import Stage
 from tests.inventory.transport.client import client
-from tests.inventory.transport.speaker import speaker
+from tests.inventory.transport.speaker import gone, killed, speaker, waits
 from tests.inventory.transport.sweeps import one, refusal
-from tests.testbed.processes import alive
 from tests.testbed.require import require
-from tests.testbed.sshd import Sshd, sshd, wait_until
+from tests.testbed.sshd import Sshd, sshd
 from tests.testbed.users import allow_sudo, throwaway_user
 
 Allow: TypeAlias = "Callable[[str], None]"
@@ -53,31 +52,25 @@ def test_with_the_right_the_program_runs_as_root(stranger: Sshd, allow: Allow) -
     assert one(stranger.node(), speaker("answer(str(os.getuid()).encode())")).body != b"0"
 
 
-def test_where_sudo_asks_for_a_password_it_is_stage_become_and_says_so(stranger: Sshd, allow: Allow) -> None:
-    allow("ALL=(root) ALL")
-    assert "NOPASSWD" in refusal(one(stranger.node(privilege=Privilege.BECOME)), Stage.BECOME)
-
-
-def test_a_user_without_the_right_is_stage_become(stranger: Sshd) -> None:
-    assert "sudo" in refusal(one(stranger.node(privilege=Privilege.BECOME)), Stage.BECOME)
-
-
-def test_a_right_to_other_commands_only_is_stage_become(stranger: Sshd, allow: Allow) -> None:
-    allow("ALL=(root) NOPASSWD: /bin/true")
-    refusal(one(stranger.node(privilege=Privilege.BECOME)), Stage.BECOME)
-
-
-def test_a_python_that_root_does_not_find_is_stage_python(stranger: Sshd, allow: Allow) -> None:
-    allow("ALL=(root) NOPASSWD: ALL")
-    refusal(one(stranger.node(privilege=Privilege.BECOME, python="no-such-python")), Stage.PYTHON)
+@pytest.mark.parametrize(("right", "python", "stage", "said"), [
+    ("ALL=(root) ALL", "python3", Stage.BECOME, "NOPASSWD"), ("", "python3", Stage.BECOME, "sudo"),
+    ("ALL=(root) NOPASSWD: /bin/true", "python3", Stage.BECOME, ""),
+    ("ALL=(root) NOPASSWD: ALL", "no-such-python", Stage.PYTHON, ""),
+], ids=["sudo asks for a password", "no right", "a right to other commands only", "no Python that root finds"])
+def test_who_cannot_become_root_is_told_why(
+    stranger: Sshd, allow: Allow, right: str, python: str, stage: Stage, said: str,
+) -> None:
+    if right:
+        allow(right)
+    assert said in refusal(one(stranger.node(privilege=Privilege.BECOME, python=python)), stage)
 
 
 def test_what_runs_as_root_is_gone_after_the_deadline(stranger: Sshd, allow: Allow, tmp_path: Path) -> None:
     allow("ALL=(root) NOPASSWD: ALL")
     note = tmp_path / "pid"
-    program = speaker(f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()")
+    program = speaker(waits(note))
     refusal(one(stranger.node(privilege=Privilege.BECOME), program, node_s=2), Stage.DEADLINE)
-    wait_until(lambda: not alive(int(note.read_text())), what="the end of the program")
+    gone(note)
 
 
 def test_what_runs_as_root_is_gone_after_the_client_is_killed(
@@ -85,9 +78,4 @@ def test_what_runs_as_root_is_gone_after_the_client_is_killed(
 ) -> None:
     allow("ALL=(root) NOPASSWD: ALL")
     note = tmp_path / "pid"
-    process = client(stranger, f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()",
-                     n1={"privilege": Privilege.BECOME})
-    wait_until(lambda: note.exists() and note.read_text(), what="the program at work")
-    process.kill()
-    process.communicate(timeout=10)
-    wait_until(lambda: not alive(int(note.read_text())), what="the end of the program")
+    killed(client(stranger, waits(note), n1={"privilege": Privilege.BECOME}), note)

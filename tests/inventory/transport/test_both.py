@@ -12,8 +12,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ import pytest
 
 from inventory.model import Node, Privilege
 from inventory.transport.base import Program, Reply, Stage, Transport
-from tests.inventory.transport.speaker import speaker
-from tests.inventory.transport.sweeps import LIMITS, hung_python, jump_config, refusal
-from tests.inventory.transport.ways import Way
+from tests.inventory.transport.speaker import gone, killed, noted, speaker, waits
+from tests.inventory.transport.sweeps import LIMITS, hung_python, refusal
+from tests.inventory.transport.ways import ALL, Way, ways
+from tests.testbed.planted import executable
 from tests.testbed.ports import free_port
 from tests.testbed.processes import alive
 from tests.testbed.relay import relay
@@ -45,41 +47,18 @@ from tests.testbed.sshd import (
 )
 from tests.testbed.users import allow_sudo, throwaway_user
 
-WAYS = ("paramiko", "paramiko kept", "openssh", "openssh kept")
+# For what happens while a connection is made, which is the same where it is kept then: the slow tier tries that, too.
+way = ways("paramiko", "openssh", slow=("paramiko kept", "openssh kept"))
+# For what does not depend on how a node is reached.
+any_way = ways(*ALL, "local")
+kept = ways("paramiko kept", "openssh kept")
 
 
-@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] if name.endswith("kept") else []) for name in WAYS])
-def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Way:
-    """For what happens while a connection is made, which is the same where it is kept then: the slow tier tries that, too."""
-    require(shutil.which("ssh"), "no ssh on this machine: apt-get install -y openssh-client")
-    return Way(request.param, tmp_path_factory.mktemp("way"))
-
-
-@pytest.fixture(params=[*WAYS, "local"])
-def any_way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Way:
-    """For what does not depend on how a node is reached."""
-    require(shutil.which("ssh"), "no ssh on this machine: apt-get install -y openssh-client")
-    return Way(request.param, tmp_path_factory.mktemp("way"))
-
-
-@pytest.fixture(params=[name for name in WAYS if name.endswith("kept")])
-def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Way:
-    require(shutil.which("ssh"), "no ssh on this machine: apt-get install -y openssh-client")
-    return Way(request.param, tmp_path_factory.mktemp("way"))
+Peer = Callable[[], contextlib.AbstractContextManager[int]]
 
 
 def at(port: int, **changes: Any) -> Node:
     return Node("n1", address="127.0.0.1", port=port, **changes)
-
-
-def noted(note: Path) -> int:
-    """The process that has written its number there."""
-    wait_until(lambda: note.exists() and note.read_text(), what="the program at work")
-    return int(note.read_text())
-
-
-def waits(note: Path) -> str:
-    return f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()"
 
 
 # answers
@@ -125,11 +104,10 @@ def test_a_large_answer_and_a_large_extra_pass_while_standard_error_is_flooded(
 def test_banners_and_noise_of_rc_files_are_skipped(way: Way, tmp_path: Path) -> None:
     banner = tmp_path / "banner"
     banner.write_text("Authorised use only. Permission denied (publickey). \x1b[2J\n" * 300)
-    noisy = tmp_path / "noisy"
-    noisy.write_text(
+    noisy = executable(
+        tmp_path / "noisy",
         "#!/bin/sh\necho debug1: Sending command: x >&2; head -c 70000 /dev/zero | tr '\\0' x; echo\n"
         "echo muster:login; eval \"$SSH_ORIGINAL_COMMAND\"\n")
-    noisy.chmod(0o755)
     with sshd(tmp_path / "d", config=f"Banner {banner}\nForceCommand {noisy}") as server:
         assert way.one(server.node()).body == b"well"
 
@@ -146,18 +124,15 @@ def test_a_refused_connection_is_stage_connect_and_not_tried_again(way: Way) -> 
     assert (reply.attempts, reply.sent_bytes) == (1, 0)
 
 
-def test_a_host_that_drops_packets_is_stage_connect_within_its_limit(way: Way) -> None:
-    with full_backlog() as port:
+@pytest.mark.parametrize(("peer", "said"), [
+    (full_backlog, "did not answer"), (partial(listener, silent), "sent nothing"),
+    (partial(listener, hangs_after_banner), "key exchange")],
+    ids=["a host that drops packets", "a listener that stays silent", "an sshd that hangs after its banner"])
+def test_who_does_not_go_on_is_stage_connect_within_its_limit(way: Way, peer: Peer, said: str) -> None:
+    with peer() as port:
         began = time.monotonic()
-        assert "did not answer" in refusal(way.one(at(port), connect_s=1), Stage.CONNECT)
-        assert time.monotonic() - began < 4
-
-
-def test_a_listener_that_stays_silent_is_stage_connect_within_its_limit(way: Way) -> None:
-    with listener(silent) as port:
-        began = time.monotonic()
-        assert "sent nothing" in refusal(way.one(at(port), connect_s=1), Stage.CONNECT)
-        assert time.monotonic() - began < 4
+        assert said in refusal(way.one(at(port), connect_s=1, auth_s=1), Stage.CONNECT)
+        assert time.monotonic() - began < 5
 
 
 def test_another_service_on_the_port_is_stage_connect_and_quotes_it(way: Way) -> None:
@@ -170,13 +145,6 @@ def test_a_flood_in_place_of_a_banner_is_stage_connect(way: Way) -> None:
         reply = way.one(at(port), connect_s=3)
     assert "does not speak SSH" in refusal(reply, Stage.CONNECT)
     assert reply.attempts == 1
-
-
-def test_an_sshd_that_hangs_after_its_banner_is_stage_connect_within_its_limit(way: Way) -> None:
-    with listener(hangs_after_banner) as port:
-        began = time.monotonic()
-        assert "key exchange" in refusal(way.one(at(port), connect_s=1, auth_s=1), Stage.CONNECT)
-        assert time.monotonic() - began < 5
 
 
 def test_a_server_that_always_hangs_up_is_tried_again_while_there_is_time(way: Way) -> None:
@@ -199,14 +167,20 @@ def test_connections_dropped_by_max_startups_are_tried_again(way: Way, tmp_path:
     assert max(reply.attempts for reply in replies.values()) > 1
 
 
-@pytest.mark.parametrize(("shell", "words"),
-                         [("echo This account is currently not available.; exit 1",
-                           "currently not available"), ("exit 3", "exit 3")])
-def test_a_shell_that_ends_without_running_our_command_is_stage_login(
-    way: Way, tmp_path: Path, shell: str, words: str,
+@pytest.mark.parametrize(("config", "stage", "said"), [
+    ("ForceCommand echo This account is currently not available.; exit 1", Stage.LOGIN,
+     "currently not available"),
+    ("ForceCommand exit 3", Stage.LOGIN, "exit 3"),
+    ("MaxSessions 0", Stage.LOGIN, ""),
+    ("PubkeyAuthentication no\nPasswordAuthentication yes", Stage.AUTH, "password only"),
+    ("AuthenticationMethods publickey,password\nPasswordAuthentication yes", Stage.AUTH,
+     "asks for more (password)"),
+])
+def test_a_server_that_does_not_run_our_command_is_said_to_and_nothing_is_asked(
+    way: Way, tmp_path: Path, config: str, stage: Stage, said: str,
 ) -> None:
-    with sshd(tmp_path, config=f"ForceCommand {shell}") as server:
-        assert words in refusal(way.one(server.node()), Stage.LOGIN)
+    with sshd(tmp_path, config=config) as server:
+        assert said in refusal(way.one(server.node()), stage)
 
 
 def test_a_shell_that_hangs_is_stage_login_within_its_limit(way: Way, tmp_path: Path) -> None:
@@ -214,11 +188,6 @@ def test_a_shell_that_hangs_is_stage_login_within_its_limit(way: Way, tmp_path: 
         began = time.monotonic()
         assert "mounting home" in refusal(way.one(server.node(), login_s=1), Stage.LOGIN)
         assert time.monotonic() - began < 5
-
-
-def test_a_node_that_allows_no_sessions_is_stage_login(way: Way, tmp_path: Path) -> None:
-    with sshd(tmp_path, config="MaxSessions 0") as server:
-        refusal(way.one(server.node()), Stage.LOGIN)
 
 
 def test_a_missing_python_is_stage_python(any_way: Way, plain_sshd: Sshd) -> None:
@@ -230,9 +199,9 @@ def test_a_python_that_hangs_is_stage_python(any_way: Way, plain_sshd: Sshd, tmp
 
 
 def test_a_python_too_old_is_stage_python(any_way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
-    old = tmp_path / "python3"
-    old.write_text("#!/bin/sh\nfor last; do :; done\necho muster:$last:python 3.6; exec cat >/dev/null\n")
-    old.chmod(0o755)
+    old = executable(
+        tmp_path / "python3",
+        "#!/bin/sh\nfor last; do :; done\necho muster:$last:python 3.6; exec cat >/dev/null\n")
     assert "3.8 or newer" in refusal(any_way.one(plain_sshd.node(python=str(old))), Stage.PYTHON)
 
 
@@ -260,9 +229,8 @@ def test_a_connection_that_is_cut_is_told_from_a_program_that_ended(way: Way, tm
         thread = threading.Thread(target=lambda: replies.append(way.one(server.node(), speaker(waits(note)))))
         thread.start()
         noted(note)
-        for child in Path(
-                f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split():
-            os.kill(int(child), 9)
+        for child in server.serving:
+            os.kill(child, 9)
         thread.join(20)
     assert "the connection to" in refusal(replies[0], Stage.REPLY)
 
@@ -277,7 +245,7 @@ def test_a_program_that_never_ends_is_stage_deadline_and_is_gone_from_the_node(
     assert "at work" in refusal(any_way.one(plain_sshd.node(), speaker(waits(note)), program_s=2),
                                 Stage.DEADLINE)
     assert time.monotonic() - began < 6
-    wait_until(lambda: not alive(noted(note)), what="the end of the program")
+    gone(note)
 
 
 def test_an_interrupted_sweep_ends_what_runs_on_the_nodes_and_here(
@@ -325,10 +293,7 @@ def test_nothing_runs_on_the_node_after_the_client_with_ssh_is_killed(
         f"list(t.run([node], speaker({waits(note)!r}), LIMITS))\n")
     process = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[3],
                                stderr=subprocess.PIPE)
-    pid = noted(note)
-    process.kill()
-    process.communicate(timeout=10)
-    wait_until(lambda: not alive(pid), what="the end of the program")
+    killed(process, note)
 
 
 def test_no_descriptor_and_no_thread_is_left_after_sweeps_with_failures(
@@ -417,22 +382,11 @@ def test_a_key_that_is_not_authorised_is_named_with_what_the_server_allows(
     assert reply.attempts == 1
 
 
-def test_a_server_that_takes_only_passwords_is_said_to_and_nothing_is_asked(way: Way, tmp_path: Path) -> None:
-    with sshd(tmp_path, config="PubkeyAuthentication no\nPasswordAuthentication yes") as server:
-        assert "password only" in refusal(way.one(server.node()), Stage.AUTH)
-
-
 def test_after_too_many_keys_the_reason_says_what_to_do(way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
     keys = tuple(str(make_key(tmp_path / f"k{number}")) for number in range(8))
     reason = refusal(way.one(plain_sshd.node(identity_file=keys)), Stage.AUTH)
     assert "Too many authentication failures" in reason
     assert way.openssh or "closed the connection" in reason
-
-
-def test_a_server_that_wants_a_second_factor_is_said_to(way: Way, tmp_path: Path) -> None:
-    with sshd(tmp_path,
-              config="AuthenticationMethods publickey,password\nPasswordAuthentication yes") as server:
-        assert "asks for more (password)" in refusal(way.one(server.node()), Stage.AUTH)
 
 
 def test_a_server_that_asks_for_two_keys_gets_them(way: Way, tmp_path: Path) -> None:
@@ -521,18 +475,12 @@ def test_a_host_certificate_for_another_name_or_another_time_is_refused(
 
 # jump hosts
 
-@pytest.fixture(scope="module")
-def bastion(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    with sshd(tmp_path_factory.mktemp("bastion")) as server:
-        yield server
-
-
 def test_nodes_behind_a_jump_host_answer(way: Way, plain_sshd: Sshd, bastion: Sshd) -> None:
-    before = bastion.log.count("Accepted publickey")
+    before = bastion.logins
     replies = way.sweep([plain_sshd.node(f"n{number}", proxy_jump="bastion") for number in range(4)],
-                        config=jump_config(bastion))
+                        config=bastion.entry())
     assert [reply.failure for reply in replies.values()] == [None] * 4
-    assert bastion.log.count("Accepted publickey") > before
+    assert bastion.logins > before
 
 
 def test_the_files_that_the_inventory_names_for_a_node_count_for_its_jump_host_too(
@@ -547,7 +495,7 @@ def test_the_files_that_the_inventory_names_for_a_node_count_for_its_jump_host_t
 def test_a_jump_host_whose_key_is_not_known_is_refused_and_named(
     way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path,
 ) -> None:
-    config = jump_config(bastion).replace(str(bastion.known_hosts),
+    config = bastion.entry().replace(str(bastion.known_hosts),
                                       str(tmp_path / "empty")) + "Host *\n StrictHostKeyChecking no\n"
     reason = refusal(way.one(plain_sshd.node(proxy_jump="bastion"), config=config), Stage.JUMP)
     assert f"127.0.0.1]:{bastion.port}" in reason or "bastion" in reason
@@ -558,7 +506,7 @@ def test_a_node_behind_a_jump_host_must_be_known_itself(
     way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path,
 ) -> None:
     node = plain_sshd.node(proxy_jump="bastion", known_hosts_file=(str(tmp_path / "empty"),))
-    assert str(plain_sshd.port) in refusal(way.one(node, config=jump_config(bastion)), Stage.HOST_KEY)
+    assert str(plain_sshd.port) in refusal(way.one(node, config=bastion.entry()), Stage.HOST_KEY)
 
 
 def test_a_jump_host_that_refuses_is_named_for_every_node_behind_it(way: Way, plain_sshd: Sshd) -> None:
@@ -576,7 +524,7 @@ def test_a_jump_host_without_address_is_called_one(way: Way, plain_sshd: Sshd) -
 def test_a_jump_host_that_takes_no_key_is_named(
     way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path,
 ) -> None:
-    config = jump_config(bastion).replace(str(bastion.user_key), str(make_key(tmp_path / "other")))
+    config = bastion.entry().replace(str(bastion.user_key), str(make_key(tmp_path / "other")))
     reason = refusal(way.one(plain_sshd.node(proxy_jump="bastion"), config=config), Stage.JUMP)
     assert "bastion" in reason or str(bastion.port) in reason
 
@@ -584,7 +532,7 @@ def test_a_jump_host_that_takes_no_key_is_named(
 def test_a_node_that_the_jump_host_cannot_reach_is_told_apart_from_the_jump_host(
     way: Way, plain_sshd: Sshd, bastion: Sshd,
 ) -> None:
-    reason = refusal(way.one(plain_sshd.node(port=1, proxy_jump="bastion"), config=jump_config(bastion)),
+    reason = refusal(way.one(plain_sshd.node(port=1, proxy_jump="bastion"), config=bastion.entry()),
                      Stage.CONNECT)
     assert "the jump host" in reason
     assert "cannot connect to 127.0.0.1:1" in reason
@@ -594,7 +542,7 @@ def test_a_node_that_the_jump_host_cannot_reach_is_told_apart_from_the_jump_host
 def test_a_jump_host_that_forbids_forwarding_is_said_to(way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
     with sshd(tmp_path, config="AllowTcpForwarding no") as server:
         assert "AllowTcpForwarding" in refusal(
-            way.one(plain_sshd.node(proxy_jump="bastion"), config=jump_config(server)), Stage.JUMP)
+            way.one(plain_sshd.node(proxy_jump="bastion"), config=server.entry()), Stage.JUMP)
 
 
 def test_a_silent_jump_host_is_named_within_its_limit_and_leaves_no_process(
@@ -614,7 +562,7 @@ def test_a_silent_node_behind_a_jump_host_is_stage_connect_within_its_limit(
     way: Way, plain_sshd: Sshd, bastion: Sshd,
 ) -> None:
     with listener(silent) as port:
-        refusal(way.one(plain_sshd.node(port=port, proxy_jump="bastion"), config=jump_config(bastion),
+        refusal(way.one(plain_sshd.node(port=port, proxy_jump="bastion"), config=bastion.entry(),
                         connect_s=1, auth_s=1), Stage.CONNECT)
 
 
@@ -649,26 +597,15 @@ def test_becoming_root_works_where_it_is_allowed_and_says_why_where_not(way: Way
         assert way.one(server.node(), uid).body not in (b"0", None)
         note = Path(folder) / "note"
         refusal(way.one(node, speaker(waits(note)), node_s=3), Stage.DEADLINE)
-        wait_until(lambda: not alive(noted(note)), what="the end of the program")
+        gone(note)
 
 
 # connections that are kept
 
-def logins(server: Sshd) -> int:
-    return server.log.count("Accepted publickey")
-
-
-def connections(server: Sshd) -> list[int]:
-    """The processes of sshd that serve one."""
-    return [int(pid)
-            for pid in Path(
-                f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()]
-
-
 def cut(server: Sshd) -> None:
-    for pid in connections(server):
+    for pid in server.serving:
         os.kill(pid, 15)
-    wait_until(lambda: not connections(server), what="the end of the connections")
+    wait_until(lambda: not server.serving, what="the end of the connections")
 
 
 def sweep_of(
@@ -684,14 +621,14 @@ def test_sweeps_log_in_once_and_again_after_a_loss_and_the_end_leaves_nothing(
     with sshd(tmp_path / "d") as server, kept.opened() as transport:
         for expected in (1, 1, 1):
             assert sweep_of(transport, server.node())["n1"].body == b"well"
-            assert logins(server) == expected
+            assert server.logins == expected
         cut(server)
         for expected in (2, 2):
             reply = sweep_of(transport, server.node())["n1"]
             assert reply.body == b"well", reply.failure
-            assert logins(server) == expected
+            assert server.logins == expected
         transport.close()  # type: ignore[attr-defined]
-        wait_until(lambda: not connections(server) and not our_ssh(), what="the end of what was kept")
+        wait_until(lambda: not server.serving and not our_ssh(), what="the end of what was kept")
 
 
 def test_a_kept_connection_that_fell_silent_is_made_anew_within_its_limits(kept: Way, tmp_path: Path) -> None:
@@ -709,16 +646,16 @@ def test_a_kept_connection_that_fell_silent_is_made_anew_within_its_limits(kept:
 def test_the_way_through_a_jump_host_is_kept_and_made_anew(
     kept: Way, plain_sshd: Sshd, tmp_path: Path,
 ) -> None:
-    with sshd(tmp_path / "d") as jump, kept.opened(jump_config(jump)) as transport:
+    with sshd(tmp_path / "d") as jump, kept.opened(jump.entry()) as transport:
         node = plain_sshd.node(proxy_jump="bastion")
         for _ in range(3):
             assert sweep_of(transport, node)["n1"].body == b"well"
-        assert logins(jump) == 1
+        assert jump.logins == 1
         cut(jump)
         for _ in range(2):
             reply = sweep_of(transport, node)["n1"]
             assert reply.body == b"well", reply.failure
-        assert logins(jump) == 2
+        assert jump.logins == 2
 
 
 @pytest.mark.root
@@ -735,8 +672,8 @@ def test_another_privilege_counts_from_the_next_sweep_on_the_same_connection(kep
             allow_sudo(user, "{} ALL=(root) NOPASSWD: ALL")
             assert sweep_of(transport, become, program=uid)["n1"].body == b"0"
             assert sweep_of(transport, server.node(), program=uid)["n1"].body == own
-            assert logins(server) == 1
+            assert server.logins == 1
             allow_sudo(user)
             refusal(sweep_of(transport, become, program=uid)["n1"], Stage.BECOME)
             assert sweep_of(transport, server.node(), program=uid)["n1"].body == own
-        wait_until(lambda: not connections(server), what="the end of what was kept")
+        wait_until(lambda: not server.serving, what="the end of what was kept")

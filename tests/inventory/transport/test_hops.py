@@ -15,16 +15,11 @@ import pytest
 from inventory.transport.base import NOT_ITS_FAULT, Program, Reply, Stage
 from tests.inventory.transport.speaker import speaker
 from tests.inventory.transport.sweeps import LIMITS, refusal
-from tests.inventory.transport.ways import Way
+from tests.inventory.transport.ways import Way, ways
 from tests.testbed.sshd import Sshd, listener, silent, sshd, wait_until
 
-
 # One way of each library is enough every time; the slow tier takes both.
-@pytest.fixture(params=["paramiko", pytest.param("paramiko kept", marks=pytest.mark.slow),
-                        pytest.param("openssh", marks=pytest.mark.slow), "openssh kept"])
-def way(request: pytest.FixtureRequest, tmp_path: Path) -> Way:
-    (tmp_path / "way").mkdir()
-    return Way(request.param, tmp_path / "way")
+way = ways("paramiko", "openssh kept", slow=("paramiko kept", "openssh"))
 
 
 @pytest.fixture
@@ -34,13 +29,8 @@ def hops(tmp_path: Path) -> Iterator[dict[str, Sshd]]:
         yield {name: stack.enter_context(sshd(tmp_path / name)) for name in ("one", "two", "three")}
 
 
-def entry(name: str, server: Sshd, more: str = "") -> str:
-    return (f"Host {name}\n HostName 127.0.0.1\n Port {server.port}\n User {server.user}\n"
-            f" IdentityFile {server.user_key}\n UserKnownHostsFile {server.known_hosts}\n{more}")
-
-
 def entries(hops: dict[str, Sshd]) -> str:
-    return "".join(entry(name, server) for name, server in hops.items())
+    return "".join(server.entry(name) for name, server in hops.items())
 
 
 def children(pid: int) -> list[int]:
@@ -106,8 +96,8 @@ def test_the_dead_hop_of_a_chain_is_named(
 def test_the_dead_hop_of_a_chain_that_ssh_config_makes_is_named(
     way: Way, plain_sshd: Sshd, hops: dict[str, Sshd],
 ) -> None:
-    config = (entry("one", hops["one"]) + entry("two", hops["two"], " ProxyJump one\n")
-              + entry("three", hops["three"], " ProxyJump two\n"))
+    config = (hops["one"].entry("one") + hops["two"].entry("two", " ProxyJump one\n")
+              + hops["three"].entry("three", " ProxyJump two\n"))
     kill(hops["two"])
     (reason,) = reasons(way.sweep([plain_sshd.node(f"n{number}", proxy_jump="three") for number in range(2)],
                                   config=config))
@@ -120,7 +110,7 @@ def test_a_hop_that_forbids_forwarding_is_named(
     with sshd(tmp_path / "closed", config="AllowTcpForwarding no") as closed:
         for chain, config in (("closed", ""), ("one,closed,three", entries(hops))):
             (reason,) = reasons(way.sweep([plain_sshd.node("n1", proxy_jump=chain)],
-                                          config=config + entry("closed", closed)))
+                                          config=config + closed.entry("closed")))
             assert reason.startswith("closed: it forbids forwarding")
 
 

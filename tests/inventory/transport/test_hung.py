@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from inventory.model import Node
 from inventory.transport.base import Failure, Reply, Stage
 from inventory.transport.hung import HungLogins, rest_s
+from tests.testbed.death import Clock
 
 NODE = Node("gpu007")
 HUNG = Failure(Stage.LOGIN, "the shell has not run our command", Stage.LOGIN)
@@ -16,14 +17,6 @@ HUNG = Failure(Stage.LOGIN, "the shell has not run our command", Stage.LOGIN)
 
 def reply(failure: Failure | None) -> Reply:
     return Reply("gpu007", b"" if failure is None else None, failure, 0.0, 0.0)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.mark.parametrize(("every", "rests"), [
@@ -45,7 +38,7 @@ def test_no_sweep_comes_back_at_once_and_every_node_is_tried_again_some_time(
 
 
 def test_it_rests_until_its_time_is_over_and_longer_after_the_next_login_that_hangs() -> None:
-    clock = Clock()
+    clock = Clock(1_000_000.0)
     hung = HungLogins(5.0, clock)
     assert hung.resting([NODE]) == {}
     hung.saw(NODE, reply(HUNG))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -18,7 +17,7 @@ import pytest
 from inventory.model import Node, Privilege
 from inventory.transport.base import Limits, Program, Reply, Stage
 from inventory.transport.local import LocalTransport
-from tests.inventory.transport.speaker import speaker
+from tests.inventory.transport.speaker import gone, killed, speaker, waits
 from tests.inventory.transport.sweeps import refusal
 from tests.testbed.processes import alive
 from tests.testbed.require import require
@@ -63,23 +62,18 @@ def test_a_program_that_ignores_the_end_of_its_input_is_killed_with_its_children
 
 def test_closing_the_iterator_ends_the_program(tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    program = speaker(f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()")
+    program = speaker(waits(note))
     replies = LocalTransport().run([Node("bad", python="no-such-python"), Node("here")], program, LIMITS)
     assert next(replies).node == "bad"
     wait_until(lambda: note.exists() and note.read_text(), what="the program at work")
     replies.close()  # type: ignore[attr-defined]
-    wait_until(lambda: not alive(int(note.read_text())), what="the end of the program")
+    gone(note)
 
 
 def test_nothing_is_left_of_the_program_when_the_client_is_killed(tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    code = ("import sys; from tests.inventory.transport.test_local import one, speaker; "
-            f"one(speaker(\"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()\"))")
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[3])
-    wait_until(lambda: note.exists() and note.read_text(), what="the program at work")
-    process.send_signal(signal.SIGKILL)
-    process.wait(10)
-    wait_until(lambda: not alive(int(note.read_text())), what="the end of the program")
+    code = f"from tests.inventory.transport.test_local import one, speaker; one(speaker({waits(note)!r}))"
+    killed(subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[3]), note)
 
 
 def test_no_descriptor_and_no_thread_is_left_after_many_runs() -> None:

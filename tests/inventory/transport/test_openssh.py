@@ -22,10 +22,11 @@ from inventory.transport.openssh import MOST_MASTERS, OpensshTransport, _Masters
 from inventory.transport.openssh_config import Configs, version
 from inventory.transport.remote import RemoteTransport
 from inventory.transport.watch import TaskFailed
-from tests.inventory.transport.speaker import speaker
+from tests.inventory.transport.speaker import gone, speaker, waits
 from tests.inventory.transport.sweeps import LIMITS, refusal
-from tests.inventory.transport.test_both import our_ssh, waits
+from tests.inventory.transport.test_both import our_ssh
 from tests.inventory.transport.ways import Way
+from tests.testbed.planted import executable, private
 from tests.testbed.processes import alive
 from tests.testbed.sshd import Sshd, make_key, sshd, wait_until
 
@@ -44,10 +45,7 @@ def effective(path: str, host: str = "n1", *options: str) -> dict[str, str]:
 
 @pytest.fixture
 def user_file(tmp_path: Path) -> Path:
-    path = tmp_path / "user"
-    path.write_text("")
-    path.chmod(0o600)
-    return path
+    return private(tmp_path / "user", "")
 
 
 def configs(*files: Path) -> Configs:
@@ -104,9 +102,7 @@ def test_a_relative_include_of_the_machines_file_is_read_from_its_own_folder(
 
 @pytest.mark.parametrize("name", ["with space", "with[brackets]*", 'with"quote'])
 def test_a_file_with_an_odd_name_is_read_all_the_same(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.write_text("User odd\n")
-    path.chmod(0o600)
+    path = private(tmp_path / name, "User odd\n")
     with closing(configs(path)) as ours:
         assert effective(ours.path())["user"] == "odd"
 
@@ -153,9 +149,7 @@ def test_a_known_hosts_file_that_cannot_be_written_in_a_configuration_is_refused
 def test_a_key_file_that_is_missing_or_damaged_is_named(plain_sshd: Sshd, way: Way, tmp_path: Path) -> None:
     assert "/none/key: No such file" in refusal(way.one(plain_sshd.node(identity_file=("/none/key",))),
                                                 Stage.AUTH)
-    damaged = tmp_path / "damaged"
-    damaged.write_text("not a key\n")
-    damaged.chmod(0o600)
+    damaged = private(tmp_path / "damaged", "not a key\n")
     assert f"{damaged}: " in refusal(way.one(plain_sshd.node(identity_file=(str(damaged),))), Stage.AUTH)
 
 
@@ -244,10 +238,7 @@ def test_a_match_exec_that_hangs_is_stage_resolve_within_its_limit(plain_sshd: S
 
 
 def test_the_users_key_file_named_by_the_configuration_logs_in(plain_sshd: Sshd, way: Way) -> None:
-    config = (f"Host gpu1\n HostName 127.0.0.1\n Port {plain_sshd.port}\n User {plain_sshd.user}\n "
-              f"IdentityFile {plain_sshd.user_key}\n"
-              f" UserKnownHostsFile {plain_sshd.known_hosts}\n RemoteCommand false\n LocalForward 1 "
-              "localhost:1\n")
+    config = plain_sshd.entry("gpu1", " RemoteCommand false\n LocalForward 1 localhost:1\n")
     assert way.one(Node("gpu1"), config=config).body == b"well"
 
 
@@ -262,9 +253,7 @@ def test_a_connection_that_the_user_keeps_is_not_taken_for_the_node(
 
 
 def test_an_encrypted_key_asks_nobody(tmp_path: Path, way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
-    ask = tmp_path / "ask"
-    ask.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\necho secret\n")
-    ask.chmod(0o755)
+    ask = executable(tmp_path / "ask", f"#!/bin/sh\ntouch {tmp_path}/asked\necho secret\n")
     monkeypatch.setenv("SSH_ASKPASS", str(ask))
     monkeypatch.setenv("SSH_ASKPASS_REQUIRE", "force")
     monkeypatch.setenv("DISPLAY", ":0")
@@ -307,10 +296,10 @@ def test_the_second_sweep_uses_the_connections_of_the_first_and_close_ends_them(
     plain_sshd: Sshd, keeping: OpensshTransport,
 ) -> None:
     nodes = [plain_sshd.node(f"n{number}") for number in range(3)]
-    before = plain_sshd.log.count("Accepted publickey")
+    before = plain_sshd.logins
     for _ in range(3):
         assert bodies(keeping, nodes) == [b"well"] * 3
-    assert plain_sshd.log.count("Accepted publickey") == before + 3
+    assert plain_sshd.logins == before + 3
     held, folder = masters(keeping), keeping._masters._folder  # type: ignore[union-attr]
     assert len(held) == 3
     assert stat.S_IMODE(Path(str(folder)).stat().st_mode) == 0o700
@@ -342,7 +331,7 @@ def test_a_node_that_runs_out_of_time_begins_anew_the_next_time(
     note = tmp_path / "pid"
     (reply,) = keeping.run([plain_sshd.node()], speaker(waits(note)), Limits(node_s=1))
     refusal(reply, Stage.DEADLINE)
-    wait_until(lambda: not alive(int(note.read_text())), what="the end of the program")
+    gone(note)
     wait_until(lambda: not alive(pid), what="the end of the connection")
     assert bodies(keeping, [plain_sshd.node()]) == [b"well"]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,8 @@ from inventory import hashednames
 from inventory.sshtarget import own_known_hosts
 from inventory.transport.base import Stage
 from tests.inventory.transport.sweeps import refusal
-from tests.inventory.transport.ways import Way
-from tests.testbed.require import require
-from tests.testbed.sshd import Sshd, hashed, make_key, public, sshd
+from tests.inventory.transport.ways import Way, ways
+from tests.testbed.sshd import Sshd, hashed, make_key, public
 
 CONFIGS = {
     "nothing": "",
@@ -25,10 +23,7 @@ CONFIGS = {
 }
 
 
-@pytest.fixture(params=["paramiko", "openssh"])
-def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Way:
-    require(shutil.which("ssh"), "no ssh on this machine: apt-get install -y openssh-client")
-    return Way(request.param, tmp_path_factory.mktemp("way"))
+way = ways("paramiko", "openssh")
 
 
 @pytest.fixture
@@ -39,12 +34,6 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(home))
     assert own_known_hosts() == str(home / ".ssh/muster_known_hosts")
     return home / ".ssh/muster_known_hosts"
-
-
-@pytest.fixture(scope="module")
-def bastion(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    with sshd(tmp_path_factory.mktemp("bastion")) as server:
-        yield server
 
 
 def line(server: Sshd) -> str:
@@ -60,8 +49,7 @@ def test_a_node_and_its_jump_host_are_trusted_by_musters_own_file(
     own.write_text(line(plain_sshd))
     assert way.one(node, config=config).body == b"well"
     behind = plain_sshd.node(known_hosts_file=(), proxy_jump="bastion")
-    there = (f"Host bastion\n HostName 127.0.0.1\n Port {bastion.port}\n User {bastion.user}\n IdentityFile "
-             f"{bastion.user_key}\n")
+    there = bastion.entry(trusted=False)
     assert way.one(behind, config=there + config).failure is not None
     own.write_text(line(plain_sshd) + line(bastion))
     assert way.one(behind, config=there + config).body == b"well"
@@ -81,9 +69,7 @@ def test_files_that_the_inventory_names_stand_in_the_place_of_musters_own(
     way: Way, own: Path, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path,
 ) -> None:
     own.write_text(line(plain_sshd) + line(bastion))
-    named, config = tmp_path / "named", (
-        f"Host bastion\n HostName 127.0.0.1\n Port {bastion.port}\n User {bastion.user}\n IdentityFile "
-        f"{bastion.user_key}\n")
+    named, config = tmp_path / "named", bastion.entry(trusted=False)
     for changes in ({}, {"proxy_jump": "bastion"}):
         named.write_text("")
         node = plain_sshd.node(known_hosts_file=(str(named),), **changes)

@@ -25,7 +25,7 @@ from inventory.transport.pool import ConnectionPool
 from inventory.transport.remote import RemoteTransport
 from inventory.transport.ssh import SshTransport
 from tests.inventory.transport.speaker import speaker
-from tests.inventory.transport.sweeps import LIMITS, jump_config, refusal
+from tests.inventory.transport.sweeps import LIMITS, refusal
 from tests.testbed.relay import relay
 from tests.testbed.sshd import Sshd, hashed, public, sshd, wait_until
 
@@ -59,20 +59,10 @@ def server(tmp_path: Path) -> Iterator[Sshd]:
         yield found
 
 
-def logins(server: Sshd) -> int:
-    return server.log.count("Accepted publickey")
-
-
-def sessions(server: Sshd) -> list[int]:
-    """The processes of sshd that serve a connection."""
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
-    return [int(pid) for pid in children.read_text().split()]
-
-
 def ended(server: Sshd) -> bool:
     """Whether no process of sshd serves a connection any more; ends those that do. Asked repeatedly: a signal
     just before sshd waits is noticed only with another."""
-    pids = sessions(server)
+    pids = server.serving
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
@@ -83,7 +73,7 @@ def test_three_sweeps_log_in_once(server: Sshd, keeping: Keeping) -> None:
     for _ in range(3):
         replies = keeping(server.node("n1"), server.node("n2"))
         assert [reply.body for reply in replies.values()] == [b"well", b"well"]
-    assert logins(server) == 2
+    assert server.logins == 2
 
 
 def test_each_sweep_is_a_program_of_its_own_that_ends_with_its_answer(server: Sshd, keeping: Keeping) -> None:
@@ -97,7 +87,7 @@ def test_a_connection_that_the_node_ended_is_opened_again(server: Sshd, keeping:
     keeping(server.node())
     wait_until(lambda: ended(server), what="the end of the session")
     assert keeping(server.node())["n1"].body == b"well"
-    assert logins(server) == 2
+    assert server.logins == 2
 
 
 def test_a_node_that_went_away_without_a_word_is_reached_anew_and_not_blamed(
@@ -163,7 +153,7 @@ def test_a_connection_that_was_heard_lately_is_not_asked_for_a_sign_of_life(
 def test_a_connection_through_a_jump_host_is_asked_every_time_as_no_kernel_watches_it(
         server: Sshd, tmp_path: Path, probed: list[SshConnection]) -> None:
     with sshd(tmp_path / "bastion") as bastion:
-        keeping = Keeping(jump_config(bastion))
+        keeping = Keeping(bastion.entry())
         keeping(server.node(proxy_jump="bastion"))
         (link,) = keeping.kept._idle.values()
         wait_until(lambda: link._asked, what="the keepalive")
@@ -210,7 +200,7 @@ def test_a_program_that_hangs_costs_its_connection_and_the_next_sweep_answers(
 ) -> None:
     keeping(server.node())
     refusal(keeping(server.node(), program=speaker("until_end()"), node_s=1)["n1"], Stage.DEADLINE)
-    wait_until(lambda: not sessions(server), what="the end of the session")
+    wait_until(lambda: not server.serving, what="the end of the session")
     assert keeping(server.node())["n1"].body == b"well"
 
 
@@ -219,37 +209,37 @@ def test_no_more_are_kept_than_allowed(server: Sshd, keeping: Keeping) -> None:
     replies = keeping(*(server.node(f"n{number}") for number in range(5)))
     assert all(reply.body == b"well" for reply in replies.values())
     assert len(keeping.kept) == 2
-    wait_until(lambda: len(sessions(server)) == 2, what="the end of those that are not kept")
+    wait_until(lambda: len(server.serving) == 2, what="the end of those that are not kept")
 
 
 def test_closing_ends_all_that_is_kept(server: Sshd, keeping: Keeping) -> None:
     keeping(server.node())
-    assert sessions(server)
+    assert server.serving
     keeping.transport.close()
-    wait_until(lambda: not sessions(server), what="the end of the sessions")
+    wait_until(lambda: not server.serving, what="the end of the sessions")
     keeping(server.node())
-    wait_until(lambda: not sessions(server), what="the end of one that comes too late to be kept")
+    wait_until(lambda: not server.serving, what="the end of one that comes too late to be kept")
 
 
 def test_nodes_behind_a_jump_host_keep_the_way_as_well(server: Sshd, tmp_path: Path) -> None:
     with sshd(tmp_path / "bastion") as bastion:
-        keeping = Keeping(jump_config(bastion))
+        keeping = Keeping(bastion.entry())
         for _ in range(3):
             assert keeping(server.node(proxy_jump="bastion"))["n1"].body == b"well"
-        assert (logins(bastion), logins(server)) == (1, 1)
-        wait_until(lambda: ended(bastion) and not sessions(server),
+        assert (bastion.logins, server.logins) == (1, 1)
+        wait_until(lambda: ended(bastion) and not server.serving,
                    what="the end of what went through the jump host")
         assert keeping(server.node(proxy_jump="bastion"))["n1"].body == b"well"
-        assert (logins(bastion), logins(server)) == (2, 2)
+        assert (bastion.logins, server.logins) == (2, 2)
         keeping.transport.close()
-        wait_until(lambda: not sessions(bastion), what="the end of the way")
+        wait_until(lambda: not bastion.serving, what="the end of the way")
 
 
 def test_a_jump_host_that_was_down_is_tried_again_in_the_next_sweep(server: Sshd, tmp_path: Path) -> None:
     with sshd(tmp_path / "bastion") as bastion:
         secret = bastion.authorized.read_text()
         bastion.authorized.write_text("")
-        keeping = Keeping(jump_config(bastion))
+        keeping = Keeping(bastion.entry())
         refusal(keeping(server.node(proxy_jump="bastion"))["n1"], Stage.JUMP)
         bastion.authorized.write_text(secret)
         assert keeping(server.node(proxy_jump="bastion"))["n1"].body == b"well"
@@ -270,8 +260,8 @@ def test_what_a_sweep_had_no_use_for_is_ended_by_the_next(server: Sshd, keeping:
     keeping(one)
     keeping(one)
     assert len(keeping.kept) == 1
-    wait_until(lambda: len(sessions(server)) == 1, what="the end of the connection to a node that left")
-    assert logins(server) == 2
+    wait_until(lambda: len(server.serving) == 1, what="the end of the connection to a node that left")
+    assert server.logins == 2
 
 
 def lost(server: Sshd, keeping: Keeping) -> bool:
@@ -288,18 +278,18 @@ def test_nodes_that_come_and_go_behind_a_jump_host_leave_no_connections_to_it(
                                           for name in names))
     with sshd(tmp_path / "bastion") as bastion:
         keeping = Keeping(
-            jump_config(bastion) + "".join(f"Host {name}\n HostKeyAlias {name}\n" for name in names))
+            bastion.entry() + "".join(f"Host {name}\n HostKeyAlias {name}\n" for name in names))
         for _ in range(4):
             replies = keeping(*(server.node(name, proxy_jump="bastion") for name in names), fanout=1)
             assert [reply.body for reply in replies.values()] == [b"well"] * 5
             wait_until(lambda: lost(server, keeping), what="the loss of every node")
-        assert logins(bastion) == 3
+        assert bastion.logins == 3
         node = server.node("n0", proxy_jump="bastion")
         for _ in range(3):
             keeping(node)
-        wait_until(lambda: len(sessions(bastion)) == 1, what="the end of the ways that lead to nobody")
+        wait_until(lambda: len(bastion.serving) == 1, what="the end of the ways that lead to nobody")
         keeping.transport.close()
-        wait_until(lambda: not sessions(bastion), what="the end of the last way")
+        wait_until(lambda: not bastion.serving, what="the end of the last way")
 
 
 def test_a_connection_that_is_lost_just_before_the_command_is_opened_again_at_once(
@@ -322,7 +312,7 @@ def test_a_connection_that_is_lost_just_before_the_command_is_opened_again_at_on
     monkeypatch.setattr(link._client, "open_session", loses)
     reply = keeping(server.node(), login_s=3)["n1"]
     assert reply.body == b"well", reply.failure
-    assert logins(server) == 2
+    assert server.logins == 2
 
 
 def test_a_connection_whose_channels_are_closed_already_takes_no_command_though_it_still_counts_as_active(
@@ -356,7 +346,7 @@ def test_a_connection_whose_channels_are_closed_already_takes_no_command_though_
         asked.set()
     assert actives == [True]
     assert reply.body == b"well", reply.failure
-    assert logins(server) == 2
+    assert server.logins == 2
 
 
 def test_an_edit_of_ssh_config_counts_from_the_next_sweep(
@@ -378,9 +368,9 @@ def test_a_client_that_no_node_wants_any_more_keeps_nothing(server: Sshd) -> Non
     transport = RemoteTransport(keep=30.0)
     (reply,) = transport.run([server.node()], speaker(), LIMITS)
     assert reply.body == b"well", reply.failure
-    assert sessions(server)
+    assert server.serving
     (reply,) = transport.run([server.node(transport=Via.OPENSSH)], speaker(), LIMITS)
     assert reply.body == b"well", reply.failure
-    wait_until(lambda: len(sessions(server)) == 1, what="the end of paramiko's connection")
+    wait_until(lambda: len(server.serving) == 1, what="the end of paramiko's connection")
     transport.close()
-    wait_until(lambda: not sessions(server), what="the end of ssh's connection")
+    wait_until(lambda: not server.serving, what="the end of ssh's connection")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import time
@@ -19,23 +18,15 @@ from inventory.transport.base import Limits, Reply, Stage
 from inventory.transport.remote import RemoteTransport
 from tests.inventory.transport.speaker import speaker
 from tests.inventory.transport.sweeps import LIMITS, refusal
-from tests.inventory.transport.ways import Way
+from tests.inventory.transport.ways import Way, ways
 from tests.testbed.relay import Relay
-from tests.testbed.require import require
 from tests.testbed.sshd import Sshd, listener, public, sshd, wait_until
 
-WAYS = ("paramiko", "paramiko kept", "openssh", "openssh kept")
 SHORT = {"connect_s": 10.0, "auth_s": 10.0, "login_s": 1.0, "twice": False}
 
 
 # One way of each library is enough every time; the slow tier takes both.
-EVERY_TIME = ("paramiko", "openssh kept")
-
-
-@pytest.fixture(params=[pytest.param(name, marks=[] if name in EVERY_TIME else [pytest.mark.slow]) for name in WAYS])
-def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Way:
-    require(shutil.which("ssh"), "no ssh on this machine: apt-get install -y openssh-client")
-    return Way(request.param, tmp_path_factory.mktemp("way"))
+way = ways("paramiko", "openssh kept", slow=("paramiko kept", "openssh"))
 
 
 def script(path: Path, text: str) -> Path:
@@ -154,8 +145,7 @@ def test_jump_hosts_have_the_limits_of_the_node_behind_them(
 
     with sshd(tmp_path / "jump") as jump, late(jump.port, slowly) as port:
         at(jump, port)
-        config = (f"Host bastion\n HostName 127.0.0.1\n Port {port}\n User {jump.user}\n ConnectTimeout 1\n"
-                  f" IdentityFile {jump.user_key}\n UserKnownHostsFile {jump.known_hosts}\n")
+        config = jump.entry(more=" ConnectTimeout 1\n", port=port)
         limits = {**SHORT, "connect_s": 1.0, "auth_s": 0.2, "login_s": 10.0}
         nodes = [plain_sshd.node("short", proxy_jump="bastion"),
                  plain_sshd.node("long", proxy_jump="bastion", limits=StageLimits(connect=15.0, auth=15.0))]
@@ -172,9 +162,7 @@ def test_a_jump_host_that_hangs_at_the_login_is_no_login_that_hangs_on_the_node(
     config = ("AuthorizedKeysFile none\nAuthorizedKeysCommandUser root\n"
               "AuthorizedKeysCommand /bin/sh -c \"sleep 30\"")
     with sshd(tmp_path / "jump", config=config) as jump:
-        through = (f"Host bastion\n HostName 127.0.0.1\n Port {jump.port}\n User {jump.user}\n"
-                   f" IdentityFile {jump.user_key}\n UserKnownHostsFile {jump.known_hosts}\n")
-        reply = way.one(plain_sshd.node(proxy_jump="bastion"), config=through, connect_s=2, auth_s=1,
+        reply = way.one(plain_sshd.node(proxy_jump="bastion"), config=jump.entry(), connect_s=2, auth_s=1,
                         twice=False)
     assert reply.failure is not None
     assert reply.failure.stuck is Stage.JUMP, reply.failure
@@ -250,8 +238,7 @@ def test_a_jump_host_that_hung_once_is_tried_again_with_the_nodes_behind_it(
 
     with sshd(tmp_path / "jump") as jump, late(jump.port, after_the_first) as port:
         at(jump, port)
-        config = (f"Host bastion\n HostName 127.0.0.1\n Port {port}\n User {jump.user}\n"
-                  f" IdentityFile {jump.user_key}\n UserKnownHostsFile {jump.known_hosts}\n")
+        config = jump.entry(port=port)
         replies = way.sweep([plain_sshd.node(f"n{number}", proxy_jump="bastion") for number in range(2)],
                             config=config, connect_s=2, auth_s=1)
     # Silent is a connection for each node by ssh, and one for both by paramiko.

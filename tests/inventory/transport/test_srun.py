@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -19,7 +17,7 @@ from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.transport.base import Limits, Program, Reply, Stage
 from inventory.transport.srun import SrunTransport
-from tests.inventory.transport.speaker import speaker
+from tests.inventory.transport.speaker import gone, head, killed, speaker, waits
 from tests.inventory.transport.sweeps import refusal
 from tests.testbed.processes import alive
 from tests.testbed.require import require
@@ -93,7 +91,7 @@ def test_the_end_of_input_is_a_lifeline(bed: Slurm, tmp_path: Path) -> None:
 
 def test_what_does_not_heed_its_lifeline_is_cancelled(bed: Slurm, tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    program = speaker(f"open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(600)")
+    program = speaker(waits(note, "time.sleep(600)"))
     replies = SrunTransport().run([node("gpu001")], program, replace(LIMITS, node_s=1))
     assert next(replies).failure is not None and list(replies) == []
     assert not alive(int(note.read_text()))
@@ -101,21 +99,8 @@ def test_what_does_not_heed_its_lifeline_is_cancelled(bed: Slurm, tmp_path: Path
 
 
 def test_a_head_that_is_killed_leaves_no_program_and_no_job(bed: Slurm, tmp_path: Path) -> None:
-    note = tmp_path / "pid"
-    script = (
-        "import sys; from inventory.model import Node; from inventory.transport.base import Limits\n"
-        "from inventory.transport.srun import SrunTransport; from tests.inventory.transport.speaker import "
-        "speaker\n"
-        "text = \"open(%r, 'w').write(str(os.getpid())); until_end()\" % sys.argv[1]\n"
-        "list(SrunTransport().run([Node('gpu001', python=sys.executable)], speaker(text), Limits()))\n"
-    )
-    head = subprocess.Popen([sys.executable, "-c", script, str(note)],
-                            env={**os.environ, "PYTHONPATH": str(Path.cwd())})
-    wait_until(lambda: note.exists() and note.read_text(), what="the program")
-    os.kill(head.pid, signal.SIGKILL)
-    head.wait()
-    wait_until(lambda: not alive(int(note.read_text())) and not jobs(bed), 15,
-               "the end of the program and of its job")
+    killed(head("srun.SrunTransport", tmp_path / "pid"), tmp_path / "pid")
+    wait_until(lambda: not jobs(bed), 15, "the end of its job")
 
 
 def test_a_node_that_slurm_does_not_have_or_that_is_taken_is_said_so_in_time(bed: Slurm) -> None:
@@ -170,10 +155,9 @@ def test_a_node_that_a_job_of_the_reservation_has_is_looked_at_beside_it_and_tha
         assert alive(int(note.read_text())), found
         # One that does not heed its lifeline is ended, and the job that stays is not.
         deaf = tmp_path / "deaf"
-        text = f"open({str(deaf)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
-        assert sweep("gpu001", program=speaker(text), reservation="muster-8-y",
+        assert sweep("gpu001", program=speaker(waits(deaf, "time.sleep(600)")), reservation="muster-8-y",
                      node_s=1)["gpu001"].failure is not None
-        wait_until(lambda: not alive(int(deaf.read_text())), 20, "the end of the deaf one")
+        gone(deaf)
         assert bed.ask("squeue", "-h", "-o", "%A").split() == ours and alive(int(note.read_text())), found
     finally:
         end.write_text("")

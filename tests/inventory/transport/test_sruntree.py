@@ -6,7 +6,6 @@ import hashlib
 import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -25,7 +24,7 @@ from inventory.transport.base import Halt, Limits, Program, Reply, Stage
 from inventory.transport.lifelines import Lifelines
 from inventory.transport.srunaccess import elsewhere, require_srun
 from inventory.transport.sruntree import SlurmTransport
-from tests.inventory.transport.speaker import speaker
+from tests.inventory.transport.speaker import gone, head, killed, speaker, waits
 from tests.inventory.transport.sweeps import refusal
 from tests.inventory.transport.test_slow_nodes import hanging
 from tests.testbed.processes import alive
@@ -196,7 +195,7 @@ def test_a_hung_program_is_a_failure_of_its_node_in_time_and_is_ended(bed: Slurm
     found = sweep("gpu001", "gpu002", program=program, node_s=3)
     assert found["gpu001"].body == b"well"
     assert "at work" in refusal(found["gpu002"], Stage.DEADLINE) and "through srun" in refusal(found["gpu002"], Stage.DEADLINE)
-    wait_until(lambda: not alive(int(note.read_text())), 15, "the end of the program")
+    gone(note)
 
 
 def test_a_program_is_given_the_time_that_its_node_says(bed: Slurm) -> None:
@@ -210,9 +209,9 @@ def test_a_program_is_given_the_time_that_its_node_says(bed: Slurm) -> None:
 
 def test_one_that_ignores_the_end_of_its_input_is_killed(bed: Slurm, tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    program = speaker(f"open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(600)")
+    program = speaker(waits(note, "time.sleep(600)"))
     assert sweep("gpu001", program=program, node_s=1)["gpu001"].failure is not None
-    wait_until(lambda: not alive(int(note.read_text())), 20, "the end of the program")
+    gone(note)
 
 
 def test_closing_the_sweep_ends_what_runs_on_the_nodes_though_a_slurmd_is_dead(bed: Slurm, tmp_path: Path) -> None:
@@ -234,18 +233,7 @@ def test_closing_the_sweep_ends_what_runs_on_the_nodes_though_a_slurmd_is_dead(b
 
 
 def test_a_head_that_is_killed_leaves_no_program(bed: Slurm, tmp_path: Path) -> None:
-    note = tmp_path / "pid"
-    script = (
-        "import sys; from inventory.model import Node; from inventory.transport.base import Limits\n"
-        "from inventory.transport.sruntree import SlurmTransport; from tests.inventory.transport.speaker import speaker\n"
-        "text = \"open(%r, 'w').write(str(os.getpid())); until_end()\" % sys.argv[1]\n"
-        "list(SlurmTransport().run([Node('gpu001', python=sys.executable)], speaker(text), Limits()))\n"
-    )
-    head = subprocess.Popen([sys.executable, "-c", script, str(note)], env={**os.environ, "PYTHONPATH": str(Path.cwd())})
-    wait_until(lambda: note.exists() and note.read_text(), 20, what="the program")
-    os.kill(head.pid, signal.SIGKILL)
-    head.wait()
-    wait_until(lambda: not alive(int(note.read_text())), 15, "the end of the program")
+    killed(head("sruntree.SlurmTransport", tmp_path / "pid"), tmp_path / "pid")
 
 
 def test_a_halt_ends_the_run_at_once(bed: Slurm) -> None:

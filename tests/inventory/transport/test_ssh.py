@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import sys
 import threading
@@ -17,15 +16,13 @@ from inventory.model import Node
 from inventory.sshconfig import SshConfig
 from inventory.transport.base import Stage
 from tests.inventory.transport.client import client
-from tests.inventory.transport.speaker import speaker
+from tests.inventory.transport.speaker import killed, speaker, waits
 from tests.inventory.transport.sweeps import hung_python, one, refusal, sweep
-from tests.testbed.processes import alive
 from tests.testbed.sshd import (
     Sshd,
     full_backlog,
     listener,
     silent,
-    wait_until,
 )
 
 
@@ -140,11 +137,7 @@ def test_nodes_whose_turn_never_came_have_a_stage_of_their_own_and_say_so(plain_
 
 def test_nothing_runs_on_the_node_after_the_client_is_killed(plain_sshd: Sshd, tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    process = client(plain_sshd, f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()", n1={})
-    wait_until(lambda: note.exists() and note.read_text(), what="the program at work")
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=10)
-    wait_until(lambda: not alive(int(note.read_text())), what="the end of the program")
+    killed(client(plain_sshd, waits(note), n1={}), note)
 
 
 def test_the_process_ends_at_once_after_the_sweep_and_says_nothing_on_its_terminal(plain_sshd: Sshd) -> None:
@@ -169,10 +162,7 @@ def test_a_proxy_command_is_refused_and_never_run(plain_sshd: Sshd, tmp_path: Pa
 
 
 def test_ssh_config_gives_what_the_inventory_leaves_out(plain_sshd: Sshd) -> None:
-    config = (f"Host gpu1\n HostName 127.0.0.1\n Port {plain_sshd.port}\n User {plain_sshd.user}\n "
-              f"IdentityFile {plain_sshd.user_key}\n"
-              f" UserKnownHostsFile {plain_sshd.known_hosts}\n")
-    assert one(Node("gpu1"), config=config).body == b"well"
+    assert one(Node("gpu1"), config=plain_sshd.entry("gpu1")).body == b"well"
 
 
 def test_a_broken_ssh_config_is_an_error_of_the_user_and_not_of_a_node() -> None:

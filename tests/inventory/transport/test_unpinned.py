@@ -89,8 +89,7 @@ def test_who_refuses_the_login_proves_nothing(tmp_path: Path) -> None:
 def test_a_jump_host_must_be_known_as_ever(tmp_path: Path) -> None:
     with sshd(tmp_path / "sshd") as server, sshd(tmp_path / "bastion") as bastion:
         node = replace(strange(server, tmp_path / "known"), proxy_jump="bastion")
-        config = (f"Host bastion\n HostName 127.0.0.1\n Port {bastion.port}\n User {bastion.user}\n"
-                  f" IdentityFile {bastion.user_key}\n UserKnownHostsFile %s\n")
+        config = bastion.entry(trusted=False) + " UserKnownHostsFile %s\n"
         found = looked(node, config % (tmp_path / "none"))
         assert found.reply.failure is not None
         assert found.reply.failure.stage is Stage.JUMP

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from inventory.model import Node
 from inventory.sshconfig import SshConfig
@@ -16,6 +19,10 @@ from inventory.transport.openssh import OpensshTransport
 from inventory.transport.ssh import SshTransport
 from tests.inventory.transport.speaker import speaker
 from tests.inventory.transport.sweeps import LIMITS
+from tests.testbed.planted import private
+from tests.testbed.require import require
+
+ALL = ("paramiko", "paramiko kept", "openssh", "openssh kept")
 
 
 class Way:
@@ -34,9 +41,7 @@ class Way:
             return LocalTransport()
         if not self.openssh:
             return SshTransport(SshConfig.parse(config), keep=self._keep)
-        path = self._folder / "ssh_config"
-        path.write_text(config)
-        path.chmod(0o600)
+        path = private(self._folder / "ssh_config", config)
         return OpensshTransport([path], keep=20.0 if self._keep else None)
 
     @contextmanager
@@ -67,5 +72,14 @@ class Way:
                     for reply in transport.run(nodes, program or speaker(), replace(LIMITS, **limits))}
 
     def one(self, node: Node, program: Program | None = None, *, config: str = "", **limits: Any) -> Reply:
-        """The reply of one node."""
         return self.sweep([node], program, config=config, **limits)[node.name]
+
+
+def ways(*names: str, slow: Iterable[str] = ()) -> Any:
+    """A fixture: these ways, one after the other; those of `slow` in the slow tier alone."""
+    @pytest.fixture(params=[*names, *(pytest.param(name, marks=pytest.mark.slow) for name in slow)])
+    def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Way:
+        require(shutil.which("ssh"), "no ssh on this machine: apt-get install -y openssh-client")
+        return Way(request.param, tmp_path_factory.mktemp("way"))
+
+    return way

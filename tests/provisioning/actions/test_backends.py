@@ -29,7 +29,6 @@ from tests.testbed.backends import (
 )
 from tests.testbed.death import Death
 from tests.testbed.kubernetes import serving
-from tests.testbed.marks import nameless
 from tests.testbed.slurm import fixture_of
 
 NODES = [f"gpu00{n}" for n in range(1, 9)]
@@ -57,12 +56,6 @@ def site(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     real.restore()
     yield real
     real.restore()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with opened(tmp_path / "state", make=True) as opened_:
-        yield nameless(opened_)
 
 
 CLOCK = map(float, count(1)).__next__

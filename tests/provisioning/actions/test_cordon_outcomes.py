@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import count
-from pathlib import Path
 
 import pytest
 
 from healthcheck.store.cordons import mean, open_cordons
-from healthcheck.store.file import Store, opened
+from healthcheck.store.file import Store
 from healthcheck.store.ledger import lines
 from healthcheck.store.marks import mark_of
 from provisioning.actions.base import ActionError, Holder, NodeHold
@@ -22,7 +21,6 @@ from provisioning.actions.cordon import (
     uncordon_each,
 )
 from tests.testbed.death import Death
-from tests.testbed.marks import nameless
 
 FREE = NodeHold(Holder.NO_ONE)
 FAN = NodeHold(Holder.OTHERS, "fan, Tuesday")
@@ -103,12 +101,6 @@ def refuses(back: Back, node: str, held: NodeHold) -> Callable[[], object]:
 
 def dies() -> object:
     raise Death
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with opened(tmp_path / "state", make=True) as made:
-        yield nameless(made)
 
 
 def take(store: Store, back: Back, *nodes: str, why: str = "fan", dry: bool = False) -> list[CordonResult]:

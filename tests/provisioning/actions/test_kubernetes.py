@@ -38,7 +38,7 @@ from provisioning.actions.kuberights import RbacSubject, manifest
 from provisioning.actions.kubernetes import Kubernetes
 from provisioning.lease.cordoned import Cordoned
 from provisioning.lease.take import LeaseManager, give_back, take
-from tests.command import MUSTER, environment, muster
+from tests.command import muster, running
 from tests.testbed import apiserver
 from tests.testbed.apiserver import applied
 from tests.testbed.kubernetes import TOKEN, Cluster, Json, Serving, kubeconfig, relayed, serving
@@ -484,21 +484,20 @@ def test_killed_at_the_very_request_the_mark_and_the_books_agree_afterwards(
         assert muster("cordon", "gpu1", "--reason", "fan", home=tmp_path).returncode == 0
     words = ["cordon", "gpu1", "--reason", "fan"] if deed == "cordon" else ["uncordon", "gpu1"]
     known = threading.Event()
-    running: list[subprocess.Popen[bytes]] = []
+    begun: list[subprocess.Popen[str]] = []
 
     def hook(method: str, path: str, done: bool) -> None:
         if method == "PUT" and done == after:
             known.wait(60)
-            running[0].kill()
-            running[0].wait()
+            begun[0].kill()
+            begun[0].wait()
             raise ConnectionAbortedError
 
     with relayed(bed, tmp_path / "way", hook) as config:
         site(config)
-        running.append(subprocess.Popen([str(MUSTER), *words], cwd=tmp_path, env=environment(tmp_path),
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        begun.append(running(*words, home=tmp_path))
         known.set()
-        assert running[0].wait(60) == -9
+        assert begun[0].wait(60) == -9
     site(bed.config)
     assert (KEY in keys(bed, "gpu1")) == ((deed == "cordon") == after)
     agree(bed, tmp_path)

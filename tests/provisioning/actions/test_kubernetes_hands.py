@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,6 @@ FULL = {"key": KEY, "value": "1", "effect": "NoSchedule"}
 
 @pytest.fixture
 def bed(cluster: Serving) -> Serving:
-    """A cluster of two nodes."""
     cluster.add("gpu1")
     cluster.add("gpu2", taints=[{"key": "nvidia.com/gpu", "effect": "NoSchedule"}])
     return cluster
@@ -551,23 +551,26 @@ def test_a_user_without_a_right_to_events_cordons_all_the_same(real: Serving, tm
 WEBHOOK = 'admission webhook "guard.example.org" denied the request: nodes are changed on Tuesdays'
 
 
+def refused(bed: Serving, folder: Path, fault: Problem, answer: dict[str, Any] | None) -> str:
+    """What isolating gpu1 comes to where an admission webhook says this, or None; a stand-in has the fault."""
+    with ExitStack() as stack:
+        if bed.cluster is not None:
+            bed.cluster.faults = lambda method, path: fault if method == "PUT" else None
+        else:
+            stack.enter_context(webhook(bed, folder / "hook", lambda request: answer))
+            _in_force(bed)
+        with pytest.raises(ActionError) as caught:
+            through(bed.config).isolate("gpu1", "muster:7f3a#1: x")
+    assert "rights" not in str(caught.value)
+    return str(caught.value)
+
+
 @pytest.mark.parametrize("code", [400, 403, 422, 500])
 def test_a_webhook_that_refuses_is_named_and_not_the_rights(bed: Serving, tmp_path: Path, code: int) -> None:
-    back = through(bed.config)
-    if bed.cluster is not None:
-        bed.cluster.faults = lambda method, path: Problem(
-            code, "Denied", WEBHOOK) if method == "PUT" else None
-        with pytest.raises(ActionError) as caught:
-            back.isolate("gpu1", "muster:7f3a#1: x")
-    else:
-        answer = {"allowed": False, "status": {"code": code, "message": "nodes are changed on Tuesdays"}}
-        with webhook(bed, tmp_path / "hook", lambda request: answer):
-            _in_force(bed)
-            with pytest.raises(ActionError) as caught:
-                back.isolate("gpu1", "muster:7f3a#1: x")
-    assert (
-        f"an admission webhook of the cluster refuses it ({code}): {WEBHOOK}; see: kubectl get "
-        "validatingwebhookconfigurations,mutating" in str(caught.value)) and "rights" not in str(caught.value)
+    said = refused(bed, tmp_path, Problem(code, "Denied", WEBHOOK), {
+        "allowed": False, "status": {"code": code, "message": "nodes are changed on Tuesdays"}})
+    assert (f"an admission webhook of the cluster refuses it ({code}): {WEBHOOK}; see: kubectl get "
+            "validatingwebhookconfigurations,mutating" in said)
     assert taints(bed, "gpu1") == []
 
 
@@ -583,21 +586,9 @@ def _in_force(bed: Serving) -> None:
 
 
 def test_a_webhook_that_does_not_answer_is_named(bed: Serving, tmp_path: Path) -> None:
-    back = through(bed.config)
-    if bed.cluster is not None:
-        words = ('Internal error occurred: failed calling webhook "guard.example.org": context deadline '
-                 'exceeded')
-        bed.cluster.faults = lambda method, path: Problem(
-            500, "InternalError", words) if method == "PUT" else None
-        with pytest.raises(ActionError) as caught:
-            back.isolate("gpu1", "muster:7f3a#1: x")
-    else:
-        with webhook(bed, tmp_path / "hook", lambda request: None):
-            _in_force(bed)
-            with pytest.raises(ActionError) as caught:
-                back.isolate("gpu1", "muster:7f3a#1: x")
-    assert "an admission webhook of the cluster could not be asked (500): " in str(
-        caught.value) and "rights" not in str(caught.value)
+    words = 'Internal error occurred: failed calling webhook "guard.example.org": context deadline exceeded'
+    said = refused(bed, tmp_path, Problem(500, "InternalError", words), None)
+    assert "an admission webhook of the cluster could not be asked (500): " in said
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.store.file import Store, opened
+from healthcheck.store.file import Store
 from healthcheck.store.ledger import lines
 from healthcheck.store.marks import CordonMark
 from inventory.errors import UsageError
@@ -19,7 +19,6 @@ from provisioning.actions.cordon import cordon
 from provisioning.actions.reboot import reboot, resolve_reboots
 from tests.testbed.backends import CommandSite, Memory
 from tests.testbed.death import Death
-from tests.testbed.marks import nameless
 
 CLOCK = map(float, count(1)).__next__
 
@@ -55,10 +54,11 @@ class Rebooting(Memory):
         self.up[node] = at
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with opened(tmp_path, make=True) as opened_:
-        yield nameless(opened_)
+def cordoned(store: Store, node: str) -> Rebooting:
+    """A site of which we hold this node."""
+    site = Rebooting()
+    cordon(store, site, [node], "fan", "me", CLOCK)
+    return site
 
 
 def ask(store: Store, site: Memory, *nodes: str) -> list[str]:
@@ -74,8 +74,7 @@ def outcomes(store: Store) -> list[str | None]:
 
 
 def test_a_reboot_stays_open_in_the_ledger_until_the_node_was_started_anew(store: Store) -> None:
-    site = Rebooting()
-    cordon(store, site, ["a"], "fan", "me", CLOCK)
+    site = cordoned(store, "a")
     assert ask(store, site, "a") == [
         "is being rebooted"] and outcomes(store) == [None] and found(store, site) == ["is being rebooted"]
     site.busy = True
@@ -88,8 +87,7 @@ def test_a_reboot_stays_open_in_the_ledger_until_the_node_was_started_anew(store
 
 @pytest.mark.parametrize("moved", [-2.0, 0.0, 2.0])
 def test_a_boot_that_is_told_a_second_or_two_later_is_the_same(store: Store, moved: float) -> None:
-    site = Rebooting()
-    cordon(store, site, ["a"], "fan", "me", CLOCK)
+    site = cordoned(store, "a")
     ask(store, site, "a")
     site.boot("a", 1000 + moved)
     assert found(store, site) == ["NOT rebooted: no reboot is under way: muster#1: fan"]
@@ -100,8 +98,7 @@ def test_a_boot_that_is_told_a_second_or_two_later_is_the_same(store: Store, mov
 def test_killed_around_the_deed_the_next_run_finds_out_what_was_done(
     store: Store, dies: str, said: str,
 ) -> None:
-    site = Rebooting()
-    cordon(store, site, ["a"], "fan", "me", CLOCK)
+    site = cordoned(store, "a")
     site.dies = dies
     with suppress(Death):
         ask(store, site, "a")
@@ -113,15 +110,13 @@ def test_killed_around_the_deed_the_next_run_finds_out_what_was_done(
 
 
 def test_a_refusal_is_written_down_in_its_words(store: Store) -> None:
-    site = Rebooting()
-    cordon(store, site, ["a"], "fan", "me", CLOCK)
+    site = cordoned(store, "a")
     site.dies = "refuses"
     assert ask(store, site, "a") == ["NOT rebooted: RebootProgram isn't defined"] == outcomes(store)
 
 
 def test_what_cannot_be_found_out_afterwards_is_not_begun(store: Store) -> None:
-    site = Rebooting()
-    cordon(store, site, ["c"], "fan", "me", CLOCK)
+    site = cordoned(store, "c")
     assert (ask(store, site, "c") == ["NOT rebooted: memory does not know since when it is up"]
             and site.asked == [] and outcomes(store) == [])
 
@@ -137,8 +132,7 @@ def test_what_is_not_held_by_a_cordon_of_ours_is_not_rebooted(store: Store, tmp_
 
 
 def test_a_node_that_was_given_back_while_it_started_is_told_and_not_taken_again(store: Store) -> None:
-    site = Rebooting()
-    cordon(store, site, ["a"], "fan", "me", CLOCK)
+    site = cordoned(store, "a")
     ask(store, site, "a")
     site.boot("a", 5000)
     site.free("a")
@@ -147,8 +141,7 @@ def test_a_node_that_was_given_back_while_it_started_is_told_and_not_taken_again
 
 
 def test_a_node_that_is_gone_from_the_site_is_told(store: Store) -> None:
-    site = Rebooting()
-    cordon(store, site, ["a"], "fan", "me", CLOCK)
+    site = cordoned(store, "a")
     ask(store, site, "a")
     del site.up["a"], site.reasons["a"]
     done = resolve_reboots(store, site, CLOCK)[0]

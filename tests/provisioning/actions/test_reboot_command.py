@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.testbed.marks import muster
+from tests.testbed.planted import executable
 
 # A site's command: it keeps who holds the one node, and restarts it in no time.
 SITE = """#!{python}
@@ -50,9 +51,7 @@ def test_nothing_under_way_is_said(home: Path) -> None:
 
 
 def test_a_node_that_we_hold_is_rebooted_and_one_that_nobody_holds_is_not(home: Path) -> None:
-    program = home / "site"
-    program.write_text(SITE.format(python=sys.executable, path=str(home / "site.json")))
-    program.chmod(0o755)
+    program = executable(home / "site", SITE.format(python=sys.executable, path=str(home / "site.json")))
     (home / "muster.yaml").write_text(
         f"version: 1\ncordon: {{command: [{program}]}}\nnodes:\n  gpu001: {{}}\n")
     refused = muster("reboot", "gpu001", "--reason", "Xid 79", "--yes", home=home)

@@ -17,6 +17,7 @@ from provisioning.actions.base import Holder
 from provisioning.actions.cordon import cordon, uncordon
 from provisioning.actions.reboot import reboot, resolve_reboots
 from provisioning.actions.slurm import SlurmBackend as Backend
+from tests.testbed.planted import executable
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
 from tests.testbed.slurm import slurm as cluster
@@ -30,9 +31,7 @@ NODES = [f"gpu{n:03}" for n in range(1, 129)]
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     require(can_run(), WHY_NOT)
     folder = tmp_path_factory.mktemp("slurm")
-    program = folder / "reboot"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
+    program = executable(folder / "reboot", "#!/bin/sh\n")
     with cluster(folder, NODES, extra=f"RebootProgram={program}\nResumeTimeout=3600") as running:
         yield running
 

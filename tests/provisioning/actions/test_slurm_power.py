@@ -44,6 +44,12 @@ def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         yield running
 
 
+@pytest.fixture(autouse=True)
+def _asked(bed: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in bed.environment.items():
+        monkeypatch.setenv(key, value)
+
+
 def states(bed: Slurm, node: str) -> set[str]:
     shown = bed.ask("scontrol", "--all", "-o", "show", "node", node).split(" State=", 1)[1].split()[0]
     return set(shown.split("+")) - {"NOT_RESPONDING"}
@@ -56,10 +62,8 @@ def down(bed: Slurm, node: str, state: str) -> None:
 
 @pytest.mark.parametrize(("node", "power"), [("gpu001", "POWERED_DOWN"), ("gpu002", "POWERING_DOWN")])
 def test_a_node_without_power_is_cordoned_and_given_back_and_no_job_wakes_it_meanwhile(
-    bed: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: str, power: str,
+    bed: Slurm, tmp_path: Path, node: str, power: str,
 ) -> None:
-    for key, value in bed.environment.items():
-        monkeypatch.setenv(key, value)
     down(bed, node, power)
     assert Backend().held([node])[node].holder is Holder.NO_ONE
     with opened(tmp_path, make=True) as store:
@@ -78,11 +82,7 @@ def test_a_node_without_power_is_cordoned_and_given_back_and_no_job_wakes_it_mea
         "IDLE", "POWERED_DOWN"} and f"resume {node}" not in (bed.folder / "power.log").read_text()
 
 
-def test_a_node_that_is_being_woken_is_cordoned_and_keeps_on_waking(
-    bed: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for key, value in bed.environment.items():
-        monkeypatch.setenv(key, value)
+def test_a_node_that_is_being_woken_is_cordoned_and_keeps_on_waking(bed: Slurm, tmp_path: Path) -> None:
     down(bed, "gpu003", "POWERED_DOWN")
     bed.ask("scontrol", "update", "nodename=gpu003", "state=power_up")
     wait_until(lambda: "POWERING_UP" in states(bed, "gpu003"), 30, "a node that wakes")
@@ -94,11 +94,7 @@ def test_a_node_that_is_being_woken_is_cordoned_and_keeps_on_waking(
     assert states(bed, "gpu003") == {"IDLE", "POWERING_UP"}
 
 
-def test_a_node_without_power_that_a_person_drained_is_theirs(
-    bed: Slurm, monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for key, value in bed.environment.items():
-        monkeypatch.setenv(key, value)
+def test_a_node_without_power_that_a_person_drained_is_theirs(bed: Slurm) -> None:
     down(bed, "gpu004", "POWERED_DOWN")
     bed.ask("scontrol", "update", "nodename=gpu004", "state=drain", "reason=sold")
     assert Backend().held(["gpu004"])["gpu004"].holder is Holder.OTHERS
@@ -106,10 +102,8 @@ def test_a_node_without_power_that_a_person_drained_is_theirs(
 
 @pytest.mark.parametrize(("node", "how"), [("gpu005", "power_down"), ("gpu006", "power_down_force")])
 def test_a_cordon_that_slurm_drops_as_a_person_powers_the_node_down_is_made_again_under_its_mark(
-    bed: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: str, how: str,
+    bed: Slurm, tmp_path: Path, node: str, how: str,
 ) -> None:
-    for key, value in bed.environment.items():
-        monkeypatch.setenv(key, value)
     with opened(tmp_path, make=True) as store:
         cordon(store, Backend(), [node], "Xid 79", "me", time.time)
         settle(store, Backend(), "me", time.time)       # a later run has seen it
@@ -129,10 +123,8 @@ def test_a_cordon_that_slurm_drops_as_a_person_powers_the_node_down_is_made_agai
 
 
 def test_a_cloud_node_without_power_is_cordoned_where_slurm_shows_it_and_else_the_setting_that_does_is_named(
-    bed: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    bed: Slurm, tmp_path: Path,
 ) -> None:
-    for key, value in bed.environment.items():
-        monkeypatch.setenv(key, value)
     shown = "NodeName=cloud1 " in bed.ask("scontrol", "--all", "--oneliner", "show", "node")
     with opened(tmp_path, make=True) as store:
         (done,) = cordon(store, Backend(), ["cloud1"], "Xid 79", "me", time.time)

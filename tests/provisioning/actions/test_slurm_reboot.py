@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pytest
 
-from healthcheck.store.file import Store, opened
+from healthcheck.store.file import Store
 from healthcheck.store.ledger import lines
 from provisioning.actions.cordon import CordonResult, cordon, uncordon
 from provisioning.actions.reboot import reboot, resolve_reboots
 from provisioning.actions.slurm import SlurmBackend as Backend
-from tests.testbed.marks import nameless
+from tests.testbed.planted import executable
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
 from tests.testbed.slurm import slurm as cluster
@@ -27,18 +26,10 @@ TIMEOUT_S = 5       # ResumeTimeout: how long Slurm waits for a node
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     require(can_run(), WHY_NOT)
     folder = tmp_path_factory.mktemp("slurm")
-    program = folder / "reboot"
-    program.write_text(f"#!/bin/sh\necho rebooted >> {folder}/rebooted\n")
-    program.chmod(0o755)
+    program = executable(folder / "reboot", f"#!/bin/sh\necho rebooted >> {folder}/rebooted\n")
     with cluster(
         folder, NODES, extra=f"RebootProgram={program}\nResumeTimeout=3600\nSuspendTimeout=1") as running:
         yield running
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with opened(tmp_path, make=True) as opened_:
-        yield nameless(opened_)
 
 
 @pytest.fixture

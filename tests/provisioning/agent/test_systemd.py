@@ -20,7 +20,7 @@ import pytest
 from healthcheck.sweep.agentseries import QUERY, claims
 from healthcheck.sweep.prometheus import ask, url_of
 from provisioning.agent.units import EXPORTER_EXPOSURE, EXPOSURE
-from tests.command import MUSTER, environment, muster
+from tests.command import muster, running
 from tests.testbed import fuse
 from tests.testbed.nspawn import Machine, nodes, require_nspawn
 from tests.testbed.ports import free_port
@@ -267,9 +267,7 @@ def test_a_head_that_is_killed_while_it_installs_leaves_a_whole_version_in_use(
     agent(home, "install", "n2", "--period", "1h")
     first = in_use(n2)
     for period, delay in (("2h", 0.3), ("3h", 0.6), ("4h", 1.0)):
-        head = subprocess.Popen(
-            [str(MUSTER), "agent", "install", "n2", "--period", period], cwd=home, env=environment(home),
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        head = running("agent", "install", "n2", "--period", period, home=home)
         with suppress(subprocess.TimeoutExpired):
             head.wait(delay)
         head.kill()
@@ -382,9 +380,7 @@ def test_a_program_that_is_killed_on_the_node_leaves_a_whole_version_in_use(
     n2 = machines["n2"]
     agent(home, "install", "n2", "--period", "1h")
     first = in_use(n2)
-    head = subprocess.Popen(
-        [str(MUSTER), "agent", "install", "n2", "--period", "2h"], cwd=home, env=environment(home),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    head = running("agent", "install", "n2", "--period", "2h", home=home, out=subprocess.PIPE)
     wait_until(lambda: list((n2.root / "opt/muster").glob("*.tmp")) or head.poll() is not None, 60,
                "that it is at work")
     for pid in loaders(n2):
@@ -416,8 +412,7 @@ def test_an_upgrade_in_rings_stops_at_a_worse_ring_goes_on_after_a_kill_and_leav
     # Killed while the first ring's results are awaited: one node has the new version, whole, and runs.
     n1 = machines["n1"]
     n1.run("systemctl", "mask", "--runtime", "muster-agent.service")
-    head = subprocess.Popen([str(MUSTER), "agent", "upgrade", "n[1-2]", "--period", "2h", "--rings", "1,rest"], cwd=home,
-                            env=environment(home), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    head = running("agent", "upgrade", "n[1-2]", "--period", "2h", "--rings", "1,rest", home=home)
     wait_until(lambda: in_use(n1) != old["n1"], 60, "that the first ring is upgraded")
     head.kill()
     head.wait()

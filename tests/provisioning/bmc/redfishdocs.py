@@ -80,10 +80,8 @@ def tree(**parts: Any) -> dict[str, Any]:
 
 
 def ref(path: str) -> dict[str, str]:
-    """A link."""
     return {"@odata.id": f"/redfish/v1/{path}"}
 
 
 def of(*paths: str) -> dict[str, Any]:
-    """A collection of links."""
     return {"Members": [ref(path) for path in paths]}

@@ -34,6 +34,7 @@ from provisioning.bmc.ipmi.controller import IpmiController
 from provisioning.bmc.passwords import FolderStore, KeyringStore, PasswordRules, random_password, store_of
 from provisioning.bmc.redfish.answers import change_required
 from tests.testbed.ipmisim import PASSWORD, USER, IpmiSim, ipmi_sim, require_ipmi
+from tests.testbed.planted import private
 from tests.testbed.redfish.https import served
 from tests.testbed.redfish.makers import DELIVERED, MAKERS
 from tests.testbed.redfish.service import Said, Service
@@ -144,9 +145,7 @@ class Bed:
     def __init__(self, folder: Path, service: Service, place: tuple[str, int, str]) -> None:
         self.folder, self.service, self.place = folder, service, place
         self.passwords = folder / "pw"
-        self.first = folder / "delivered"
-        self.first.write_text(DELIVERED + "\n")
-        self.first.chmod(0o600)
+        self.first = private(folder / "delivered", DELIVERED + "\n")
         service.add(ROOT, DELIVERED)
 
     @property
@@ -554,8 +553,7 @@ def sim(tmp_path: Path) -> Iterator[IpmiSim]:
 
 def test_an_ipmi_controller_gets_them_too_and_no_process_list_has_one(sim: IpmiSim, tmp_path: Path) -> None:
     passwords, first = tmp_path / "pw", tmp_path / "first"
-    first.write_text(PASSWORD)
-    first.chmod(0o600)
+    private(first, PASSWORD)
     where = Secret(SecretFrom.FILE, (str(passwords / "{node}"),))
     one = Node("gpu001", bmc=Bmc(sim.address, USER, sim.port, Speaks.IPMI, where))
     accounts = accounts_of(DesiredAccounts(random=True, folder=passwords, operator="muster", first=Secret(

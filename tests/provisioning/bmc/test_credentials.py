@@ -16,6 +16,7 @@ from inventory.model import Bmc, Node, Secret, SecretFrom
 from provisioning.bmc import credentials
 from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.credentials import Hidden, login, secret
+from tests.testbed.planted import private
 
 PASSWORD = "c0rrect-horse-Battery"
 
@@ -34,9 +35,7 @@ def refused(where: Secret, node: str = "gpu001") -> str:
 
 
 def test_the_first_line_of_a_file_is_the_password(tmp_path: Path) -> None:
-    path = tmp_path / "gpu001.password"
-    path.write_text(f"{PASSWORD}\nanother line\n")
-    path.chmod(0o600)
+    private(tmp_path / "gpu001.password", f"{PASSWORD}\nanother line\n")
     assert secret(from_file(tmp_path / "{node}.password"), "gpu001").text == PASSWORD
 
 

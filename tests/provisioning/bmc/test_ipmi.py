@@ -30,6 +30,7 @@ from tests.testbed.ipmisim import (
     ipmi_sim,
     require_ipmi,
 )
+from tests.testbed.planted import executable
 from tests.testbed.sshd import wait_until
 
 
@@ -182,9 +183,8 @@ def test_a_password_of_twenty_bytes_with_everything_that_a_shell_would_read_arri
     tmp_path: Path,
 ) -> None:
     # An echo of the file that it was given.
-    program = tmp_path / "ipmitool"
-    program.write_text('#!/bin/sh\nwhile [ $# -gt 0 ]; do [ "$1" = -f ] && cat "$2"; shift; done\n')
-    program.chmod(0o700)
+    program = executable(
+        tmp_path / "ipmitool", '#!/bin/sh\nwhile [ $# -gt 0 ]; do [ "$1" = -f ] && cat "$2"; shift; done\n')
     password = " $(id)`id`'\"\\;|&*? "[:20]
     said = tool.run(str(program), tool.Door("127.0.0.1", 1, 3), USER, password, (),
                     level=tool.PrivilegeLevel.USER, end=time.monotonic() + 10)
@@ -337,9 +337,7 @@ def test_a_flood_of_datagrams_ends_in_its_time() -> None:
 
 
 def test_a_flood_of_words_is_cut_off(tmp_path: Path) -> None:
-    program = tmp_path / "ipmitool"
-    program.write_text("#!/bin/sh\nyes\n")
-    program.chmod(0o700)
+    program = executable(tmp_path / "ipmitool", "#!/bin/sh\nyes\n")
     began = time.monotonic()
     with pytest.raises(BmcError) as caught:
         tool.run(str(program), tool.Door("127.0.0.1", 1, 3), USER, "x", (), level=tool.PrivilegeLevel.USER,

@@ -54,35 +54,26 @@ def worst(found: LogReading) -> bool:
     return any(event.text == "Uncorrectable ECC" for event in found.log.events)      # type: ignore[union-attr]
 
 
-def test_a_short_log_is_read_once_and_whole(read: Read) -> None:
-    found, asked = read(rows(40, 60.0, worst=40))
-    assert asked == [100] and not found.missing and worst(found)
-
-
-def test_a_log_that_goes_back_far_enough_is_not_read_further(read: Read) -> None:
-    found, asked = read(rows(3000, DAY))
-    assert asked == [100] and not found.missing
-
-
-def test_an_error_behind_the_last_hundred_records_is_found(read: Read) -> None:
-    found, asked = read(rows(1000, 600.0, worst=900))       # seven days, ten minutes apart
-    assert asked == [100, 400, 1600] and worst(found) and not found.missing
+@pytest.mark.parametrize(("log", "most", "asked", "bad", "missing"), [
+    ((40, 60.0, 40), None, [100], True, ""), ((3000, DAY, 0), None, [100], False, ""),
+    ((1000, 600.0, 900), None, [100, 400, 1600], True, ""),       # seven days, ten minutes apart
+    ((3000, 60.0, 2000), 100, [100, 400], False, "its last 100 records are newer than 7 days"),
+    ((3000, 60.0, 2000), 400, [100, 400, 1600], False, "its last 400 records are newer than 7 days"),
+    ((9000, 1.0, 0), None, [100, 400, 1600, 6400], False, "its last 6400 records are newer than 7 days")],
+    ids=["a short one is read whole", "one that goes back far enough", "an error behind the last hundred",
+         "little comes in time", "more comes in time", "a flood is bounded"])
+def test_a_log_is_read_as_far_back_as_it_has_to_be_and_what_is_missing_is_said(
+    read: Read, log: tuple[int, float, int], most: int | None, asked: list[int], bad: bool, missing: str,
+) -> None:
+    count, apart, at = log
+    found, times = read(rows(count, apart, worst=at), most=most)
+    assert (times, worst(found)) == (asked, bad)
+    assert missing in found.missing if missing else not found.missing
 
 
 def test_how_far_back_is_as_the_policy_says(read: Read) -> None:
     assert read(rows(2000, 3600.0), days=3.0)[1] == [100]
     assert read(rows(2000, 3600.0), days=30.0)[1] == [100, 400, 1600]
-
-
-@pytest.mark.parametrize(("most", "count"), [(100, 100), (400, 400)])
-def test_what_does_not_come_in_time_is_said_to_be_missing(read: Read, most: int, count: int) -> None:
-    found, _ = read(rows(3000, 60.0, worst=2000), most=most)
-    assert f"its last {count} records are newer than 7 days" in found.missing and not worst(found)
-
-
-def test_a_log_that_floods_is_bounded_and_said_to_be(read: Read) -> None:
-    found, asked = read(rows(9000, 1.0))
-    assert asked[-1] == 6400 and "its last 6400 records are newer than 7 days" in found.missing
 
 
 def test_a_log_that_cannot_be_read_at_all_is_an_error(read: Read) -> None:

@@ -172,25 +172,16 @@ def test_a_task_that_outlives_our_time_is_unknown_and_the_next_look_follows_it(
     assert not kept(tmp_path) and opened(papers).earlier() == ()
 
 
-@pytest.mark.parametrize("lost", [BmcError(BmcErrorReason.UNREACHABLE, "it restarts"),
-                                  BmcError(BmcErrorReason.BROKEN, "no HTTP")])
-def test_a_controller_that_falls_silent_while_it_works_leaves_the_task_to_the_next_look(
-    opened: Opened, tmp_path: Path, lost: BmcError,
+@pytest.mark.parametrize(("end", "left"), [
+    (BmcError(BmcErrorReason.UNREACHABLE, "it restarts"), 1), (BmcError(BmcErrorReason.BROKEN, "no HTTP"), 1),
+    *((answer(status, {"error": {"message": "gone"}}), 0) for status in (404, 410, 500))])
+def test_of_one_that_falls_silent_it_is_not_known_how_it_ended_and_where_it_may_tell_later_the_task_is_kept(
+    opened: Opened, tmp_path: Path, end: HttpAnswer | BmcError, left: int,
 ) -> None:
-    papers = Tasking(tree(system=SYSTEM), ACCEPTED, lost)
+    papers = Tasking(tree(system=SYSTEM), ACCEPTED, end)
     with pytest.raises(BmcError) as caught:
         opened(papers).set_power(PowerAction.OFF)
-    assert caught.value.done is None and len(kept(tmp_path)) == 1
-
-
-@pytest.mark.parametrize("status", [404, 410, 500])
-def test_where_the_service_no_longer_tells_how_it_ended_that_is_not_known(
-    opened: Opened, tmp_path: Path, status: int,
-) -> None:
-    papers = Tasking(tree(system=SYSTEM), ACCEPTED, answer(status, {"error": {"message": "gone"}}))
-    with pytest.raises(BmcError) as caught:
-        opened(papers).set_power(PowerAction.OFF)
-    assert caught.value.done is None and not kept(tmp_path)
+    assert caught.value.done is None and len(kept(tmp_path)) == left
 
 
 def test_a_busy_task_service_is_asked_again(opened: Opened) -> None:

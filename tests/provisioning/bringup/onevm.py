@@ -11,6 +11,7 @@ from pathlib import Path
 from inventory.load import load_inventory
 from inventory.model import LifecycleState
 from tests.testbed.bmcs import Bed, Machine, rack
+from tests.testbed.planted import private
 from tests.testbed.sshd import make_key, public
 from tests.testbed.vm.images import releases
 from tests.testbed.vm.netimage import netimage
@@ -73,9 +74,7 @@ def site(home: Path) -> Iterator[Site]:
             vm.turn(on, network=bmc.boots.get(name) == "Pxe")
 
         with rack(home / "rack", [_VM], on_power=power, power_s=1.0, post_s=2.0) as bmc:
-            secret = home / "bmc.password"
-            secret.touch(mode=0o600)
-            secret.write_text(f"{bmc.password}\n")
+            secret = private(home / "bmc.password", f"{bmc.password}\n")
             (home / "muster.yaml").write_text(
                 "version: 1\n"
                 "nodes:\n"

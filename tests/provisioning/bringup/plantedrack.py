@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from tests.command import MUSTER, environment
+from tests.command import running
 from tests.testbed.bmcs import Bed, Machine, Wrong, rack
 from tests.testbed.boxes import boxes
+from tests.testbed.planted import private
 from tests.testbed.spawned import spawned
 from tests.testbed.sshd import wait_until
 
@@ -133,12 +134,11 @@ class Site:
             return process.wait(10) == -signal.SIGKILL
 
     @contextmanager
-    def begun(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    def begun(self, *words: str) -> Iterator[subprocess.Popen[str]]:
         """Runs it meanwhile; what it printed is kept."""
         at = self.home / f"output-{len(self.output)}"
         with at.open("wb") as file:
-            process = subprocess.Popen([str(MUSTER), *words], cwd=self.home, env=environment(self.home),
-                                       stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
+            process = running(*words, home=self.home, out=file, err=file)
         try:
             yield process
         finally:
@@ -184,9 +184,7 @@ def site(
         (home / "rules/sku/gx8.yaml").write_text(sku)
         (home / "rules/bringup.yaml").write_text(
             f"{policy}{_BIOS}os: {{marker: {{file: {progress.marker}}}}}\n")
-        secret = home / "bmc-password"
-        secret.touch(mode=0o600)
-        secret.write_text(f"{PASSWORD}\n")
+        secret = private(home / "bmc-password", f"{PASSWORD}\n")
         (home / "muster.yaml").write_text(
             "version: 1\nnodes:\n" + "".join(
                 f"  {name}: {{{progress.entry(name)}, sku: gx8, lifecycle: bringup, rack: r{at // 16}, "

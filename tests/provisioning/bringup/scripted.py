@@ -64,7 +64,6 @@ def step(
     name: str, seconds: float = 3600.0, *, in_parallel: int = 64, domain_at_once: int | None = None,
     together: bool = False, gather_s: float = 0.0, owner: Owner = Owner.DATACENTRE,
 ) -> BringupStep:
-    """A step of this name."""
     return BringupStep(name, f"{name} is well", StepEffect.PASSIVE, owner, seconds, in_parallel,
                        domain_at_once, together, gather_s)
 
@@ -73,7 +72,6 @@ def node(
     name: str, power: str | None = None, *, user: str | None = None,
     state: LifecycleState = LifecycleState.BRINGUP, rack: str | None = None,
 ) -> Node:
-    """A machine in bring-up."""
     return Node(
         name, name, lifecycle=Lifecycle(state), power=power, rack=rack, bmc=Bmc("192.0.2.1", user=user))
 

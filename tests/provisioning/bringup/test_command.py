@@ -17,7 +17,7 @@ from healthcheck.store.file import opened
 from provisioning.bringup.engine.model import ORDER
 from provisioning.bringup.engine.site import LOCK
 from provisioning.lease.runlock import alone
-from tests.command import MUSTER, environment, muster, started, unread
+from tests.command import MUSTER, environment, muster, running, started, unread
 from tests.documents import schema
 from tests.provisioning.bringup.filled import many, small
 
@@ -89,8 +89,7 @@ def test_watching_in_a_log_tells_each_change_once_and_ends_when_all_are_through(
 
 
 def test_watching_ends_with_an_interrupt(begun: Path) -> None:
-    with subprocess.Popen([str(MUSTER), "bringup", "status", "--watch"], env=environment(begun), cwd=begun,
-                          stderr=subprocess.PIPE, text=True) as process:
+    with running("bringup", "status", "--watch", home=begun, err=subprocess.PIPE) as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("bringup: gpu001 service done")
         process.terminate()

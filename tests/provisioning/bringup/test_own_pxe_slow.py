@@ -4,16 +4,16 @@ the installed system phones home, and its proven host key is pinned; muster is k
 from __future__ import annotations
 
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from healthcheck.store import bringups
 from healthcheck.store.file import opened
-from tests.command import MUSTER, environment, muster
+from tests.command import muster, running
 from tests.provisioning.osinstall.pxesite import MINUTES, NAME, Site, site
 from tests.testbed.bmcs import Machine, rack, require_rack
+from tests.testbed.planted import private
 from tests.testbed.sshd import wait_until
 from tests.testbed.vm.diskimage import require_installer
 from tests.testbed.vm.pxe import require_pxe
@@ -37,9 +37,7 @@ def test_bring_up_installs_a_machine_over_own_pxe_though_it_is_killed(tmp_path: 
         there[0].vm.turn(on, network=bmc.boots.get(name) == "Pxe")
 
     with rack(tmp_path / "rack", [_VM], on_power=power, power_s=1.0, post_s=2.0) as bmc:
-        secret = tmp_path / "bmc.password"
-        secret.touch(mode=0o600)
-        secret.write_text(f"{bmc.password}\n")
+        secret = private(tmp_path / "bmc.password", f"{bmc.password}\n")
         (tmp_path / "rules").mkdir()
         (tmp_path / "rules/bringup.yaml").write_text(_BRINGUP)
         with site(tmp_path, uuid=_VM.uuid, serial=_VM.number, more=(
@@ -78,9 +76,8 @@ def _muster(one: Site, *words: str) -> str:
 
 def _killed_in_the_installer(one: Site) -> None:
     with (one.home / "run.log").open("wb") as file:
-        process = subprocess.Popen(
-            [str(MUSTER), "bringup", "run", NAME, "--apply", "--until", "ssh", "--rules", "rules"], cwd=one.home,
-            env=environment(one.home), stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        process = running("bringup", "run", NAME, "--apply", "--until", "ssh", "--rules", "rules", home=one.home,
+                          out=file, err=file)
     try:
         wait_until(lambda: process.poll() is not None or "its installer fetched seed" in one.served(), 480, "the installer")
         assert process.poll() is None, (one.home / "run.log").read_text()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from healthcheck.store import bringups
 from healthcheck.store.file import opened
 from inventory.model import LifecycleState
 from provisioning.bringup.engine.model import ORDER
-from tests.command import MUSTER, environment, muster
+from tests.command import muster, running
 from tests.provisioning.bringup.onevm import NAME, Site, site
 from tests.testbed.bmcs import require_rack
 from tests.testbed.sshd import wait_until
@@ -100,9 +99,7 @@ def _killed(one: Site) -> str:
     """Begins, and is killed while the machine loads its system over the network; what it had said."""
     log = one.home / "run.log"
     with log.open("wb") as file:
-        process = subprocess.Popen(
-            [str(MUSTER), "bringup", "run", NAME, "--apply", "--rules", "rules"], cwd=one.home,
-            env=environment(one.home), stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        process = running("bringup", "run", NAME, "--apply", "--rules", "rules", home=one.home, out=file, err=file)
     try:
         wait_until(lambda: process.poll() is not None or "tftp/vmlinuz to" in one.vm.network(), 120, "PXE")
         assert process.poll() is None, log.read_text()

@@ -45,6 +45,22 @@ class Agent:
             self.ranks[message["task"]["id"]] = [rank for rank, _ in message["task"]["seats"]]
         return message
 
+    def arrive(self) -> None:
+        """Says that it is here, and hears what it is to do."""
+        self.say(**HERE)
+        self.hear()
+
+    def begin(self, task: str) -> None:
+        """Arrives, and joins the task that it is told of, until the go for it."""
+        self.arrive()
+        self.join(task)
+        self.hear()
+
+    def leave(self, task: str) -> None:
+        """Has done the task, and hears what comes next."""
+        self.finish(task)
+        self.hear()
+
     def join(self, task: str) -> None:
         for rank in self.ranks[task]:
             self.say(joined={"task": task, "rank": rank})

@@ -18,6 +18,7 @@ from typing import Any
 from tests.command import MUSTER, environment, muster
 from tests.testbed import badgpu
 from tests.testbed.collector import MARK
+from tests.testbed.planted import executable
 
 # A program of the site's own: no job runs anywhere, and it keeps what it is told in a JSON file.
 _CORDON = """#!{python} -IS
@@ -66,9 +67,7 @@ class Site:
         self.marks = {MARK: marked} if marked else {}
         self.held = home / "held.json"
         self.held.write_text("{}")
-        program = home / "site-cordon"
-        program.write_text(_CORDON.format(python=sys.executable, path=str(self.held)))
-        program.chmod(0o755)
+        program = executable(home / "site-cordon", _CORDON.format(python=sys.executable, path=str(self.held)))
         self.faults = home / "faults.json"
         self.plant()
         (home / "rules").mkdir()
@@ -96,17 +95,28 @@ class Site:
     def environment(self, **more: str) -> dict[str, str]:
         return environment(self.home, **self.marks, **more)
 
+    def come_to(self, said: str, *more: str, **variables: str) -> subprocess.Popen[str]:
+        """A burn-in at work that has just said this."""
+        head = subprocess.Popen(
+            self.words(*more), cwd=self.home, env=self.environment(**variables), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert head.stderr is not None and any(said in line for line in head.stderr)
+        return head
+
     def run(
-        self, *more: str, launcher: str = "local", nodes: str = "@all", timeout: float = 110, **variables: str,
+        self, *more: str, launcher: str = "local", nodes: str = "@all", timeout: float = 110,
+        code: int | None = None, **variables: str,
     ) -> subprocess.CompletedProcess[str]:
         """A burn-in of these nodes, to its end."""
-        return self.muster(*self.words(*more, launcher=launcher, nodes=nodes)[1:], timeout=timeout, **variables)
+        words = self.words(*more, launcher=launcher, nodes=nodes)[1:]
+        return self.muster(*words, timeout=timeout, code=code, **variables)
 
-    def muster(self, *words: str, timeout: float = 60, **variables: str) -> subprocess.CompletedProcess[str]:
-        return muster(*words, home=self.home, timeout=timeout, **self.marks, **variables)
+    def muster(
+        self, *words: str, timeout: float = 60, code: int | None = None, **variables: str,
+    ) -> subprocess.CompletedProcess[str]:
+        return muster(*words, home=self.home, timeout=timeout, code=code, **self.marks, **variables)
 
     def document(self) -> dict[str, Any]:
-        """What the last run wrote."""
         found: dict[str, Any] = json.loads((self.home / "doc.json").read_text())
         return found
 

@@ -15,7 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.burnin import faults, messages
-from healthcheck.burnin.model import BurnInStage, Object, RankEnd, RankProgress, Seat, Task, TaskKind
+from healthcheck.burnin.model import (
+    BurnInStage,
+    Object,
+    RankEnd,
+    RankProgress,
+    Seat,
+    Task,
+    TaskKind,
+    TaskResult,
+)
 from healthcheck.burnin.taskrun import TaskRun, TaskState
 from healthcheck.burnin.watch import Patience
 from inventory.model import BurnInSettings, Node
@@ -36,6 +45,14 @@ def conductor(transport: Any, names: Iterable[str] = NODES, **more: Any) -> Cond
 def task(id_: str = "t", nodes: Iterable[str] = NODES, gpus: int = 2, **more: Any) -> Task:
     seats = tuple(Seat(node, gpu) for node in nodes for gpu in range(gpus))
     return Task(id_, BurnInStage.ALL, TaskKind.ALLREDUCE, seats, 60.0, **more)
+
+
+def ran(agents: dict[str, Any], **more: Any) -> TaskResult:
+    """What comes of a task among such agents."""
+    with conductor(Scripted(agents), **more) as head:
+        assert head.ready(20).whole
+        (result,) = head.run([task()])
+    return result
 
 
 # Who is here
@@ -131,18 +148,15 @@ def test_the_go_comes_when_all_have_joined_and_not_before() -> None:
     order: list[str] = []
 
     def late(agent: Agent) -> None:
-        agent.say(**HERE)
-        agent.hear()
+        agent.arrive()
         held.wait(20)
         order.append("joined")
         agent.join("t")
         agent.hear()
-        agent.finish("t")
-        agent.hear()
+        agent.leave("t")
 
     def early(agent: Agent) -> None:
-        agent.say(**HERE)
-        agent.hear()
+        agent.arrive()
         agent.join("t")
         threading.Timer(0.3, held.set).start()
         assert agent.hear() == {"go": "t"}
@@ -177,27 +191,19 @@ def test_nodes_are_told_their_own_seats_and_environment() -> None:
 
 def test_a_rank_that_dies_ends_the_task_on_every_node_and_what_ends_then_is_called_off() -> None:
     def dies(agent: Agent) -> None:
-        agent.say(**HERE)
-        agent.hear()
-        agent.join("t")
-        agent.hear()
+        agent.begin("t")
         agent.say(ended={"task": "t", "rank": 0, "code": 0, "signal": 9})
         assert agent.hear() == {"stop": "t"}
         agent.say(ended={"task": "t", "rank": 1, "code": 0, "signal": 15})
         agent.hear()
 
     def waits(agent: Agent) -> None:
-        agent.say(**HERE)
-        agent.hear()
-        agent.join("t")
-        agent.hear()
+        agent.begin("t")
         agent.hear()
         agent.end("t", signal=15)
         agent.hear()
 
-    with conductor(Scripted({"n0": dies, "n1": waits})) as head:
-        assert head.ready(20).whole
-        (result,) = head.run([task()])
+    result = ran({"n0": dies, "n1": waits})
     assert [(each.name, each.fault) for each in result.accusations] == [("n0:0", faults.DEAD)]
     assert [report.end for report in result.reports] == [
         RankEnd.SIGNAL, RankEnd.CALLED_OFF, RankEnd.CALLED_OFF, RankEnd.CALLED_OFF]
@@ -206,8 +212,7 @@ def test_a_rank_that_dies_ends_the_task_on_every_node_and_what_ends_then_is_call
 
 def test_a_node_cannot_speak_for_anothers_ranks_and_nonsense_is_not_heard() -> None:
     def lies(agent: Agent) -> None:
-        agent.say(**HERE)
-        agent.hear()
+        agent.arrive()
         for rank in (2, 3, -1, 99, "0", None, True):
             agent.say(ended={"task": "t", "rank": rank, "code": 0, "signal": 9})
             agent.say(report={"task": "t", "rank": rank, "report": {"end": "raised"}})
@@ -218,12 +223,9 @@ def test_a_node_cannot_speak_for_anothers_ranks_and_nonsense_is_not_heard() -> N
         agent.say(ended={"task": "another", "rank": 0, "code": 0, "signal": 9})
         agent.join("t")
         agent.hear()
-        agent.finish("t")
-        agent.hear()
+        agent.leave("t")
 
-    with conductor(Scripted({"n0": lies})) as head:
-        assert head.ready(20).whole
-        (result,) = head.run([task()])
+    result = ran({"n0": lies})
     assert result.whole and not result.accusations
 
 
@@ -243,8 +245,7 @@ def test_who_cannot_be_killed_is_left_behind_after_a_while(monkeypatch: pytest.M
     monkeypatch.setattr("healthcheck.burnin.taskrun.LEFT_S", 2.5)
 
     def stays(agent: Agent) -> None:
-        agent.say(**HERE)
-        agent.hear()
+        agent.arrive()
         agent.say(joined={"task": "t", "rank": 2})
         agent.say(ranks=[{
             "task": "t", "rank": 2, "iteration": -1, "phase": "wait", "moved": 0, "tick": 0,
@@ -253,9 +254,7 @@ def test_who_cannot_be_killed_is_left_behind_after_a_while(monkeypatch: pytest.M
         agent.hear()
 
     began = time.monotonic()
-    with conductor(Scripted({"n1": stays})) as head:
-        assert head.ready(20).whole
-        (result,) = head.run([task()])
+    result = ran({"n1": stays})
     assert [(each.name, each.fault) for each in result.accusations] == [("n1:1", faults.ABSENT)]
     assert [report.end for report in result.reports] == [
         RankEnd.CALLED_OFF, RankEnd.CALLED_OFF, RankEnd.CALLED_OFF, RankEnd.NEVER]
@@ -266,13 +265,11 @@ def test_results_come_as_tasks_end_and_tasks_do_not_wait_for_one_another() -> No
     free = threading.Event()
 
     def slow(agent: Agent) -> None:
-        agent.say(**HERE)
-        agent.hear()
+        agent.arrive()
         free.wait(20)
         agent.join("slow")
         agent.hear()
-        agent.finish("slow")
-        agent.hear()
+        agent.leave("slow")
 
     with conductor(Scripted({"n1": slow})) as head:
         assert head.ready(20).whole
@@ -285,8 +282,7 @@ def test_results_come_as_tasks_end_and_tasks_do_not_wait_for_one_another() -> No
 
 def test_an_iteration_that_is_ended_early_calls_its_tasks_off() -> None:
     def slow(agent: Agent) -> None:
-        agent.say(**HERE)
-        agent.hear()
+        agent.arrive()
         agent.join("slow")
         assert (agent.hear(), agent.hear()) == ({"go": "slow"}, {"stop": "slow"})
         agent.end("slow")
@@ -422,10 +418,7 @@ def test_a_head_that_was_held_up_hears_what_came_meanwhile_before_it_judges() ->
     leap = threading.Event()
 
     def goes_on(agent: Agent) -> None:
-        agent.say(**HERE)
-        agent.hear()
-        agent.join("t")
-        agent.hear()
+        agent.begin("t")
         rows = [{
             "task": "t", "rank": rank, "iteration": 5, "phase": "compute", "moved": 0.0, "tick": 0.0,
             "state": "S"} for rank in agent.ranks["t"]]
@@ -434,15 +427,12 @@ def test_a_head_that_was_held_up_hears_what_came_meanwhile_before_it_judges() ->
         leap.set()
         time.sleep(0.5)
         agent.say(ranks=[{**row, "iteration": 9} for row in rows])
-        agent.finish("t")
-        agent.hear()
+        agent.leave("t")
 
     def clock() -> float:
         return time.monotonic() + (100.0 if leap.is_set() else 0.0)
 
-    with conductor(Scripted({"n0": goes_on, "n1": goes_on}), clock=clock, silent_s=1000.0) as head:
-        assert head.ready(20).whole
-        (result,) = head.run([task()])
+    result = ran({"n0": goes_on, "n1": goes_on}, clock=clock, silent_s=1000.0)
     assert result.whole and not result.accusations, result
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -71,8 +70,7 @@ def stands(site: Site) -> dict[str, str]:
 
 def gate(site: Site) -> dict[str, tuple[int, str]]:
     """By node whether the gate opens for it, by a snapshot that is published now, and its words."""
-    published = site.muster("gate", "publish")
-    assert published.returncode == 0, published.stderr
+    site.muster("gate", "publish", code=0)
     (site.home / "gate.pub").write_text(
         "".join(key.public.line(NAMESPACES) for key in load_keys(site.home / "state").trusted))
     snapshot = load(str(site.home / "state/gate"), str(site.home / "gate.pub"))
@@ -87,8 +85,7 @@ def test_a_bad_gpu_of_a_node_in_service_is_isolated_uncertified_and_shut_out_and
     site: Site,
 ) -> None:
     site.plant(BAD)
-    done = site.run("--stages", "node")
-    assert done.returncode == 1, (done.stdout, done.stderr)
+    done = site.run("--stages", "node", code=1)
     run = site.document()["run"]
     assert "accused for certain: n3; muster triage shows what is done" in done.stderr
     # Only triage cordons, within its bound: until then the node is free, and what to type is said.
@@ -141,13 +138,7 @@ def test_a_bad_gpu_of_a_node_in_service_is_isolated_uncertified_and_shut_out_and
 @pytest.mark.slow
 def test_a_burn_in_that_is_cut_short_has_no_consequence(site: Site) -> None:
     site.plant(BAD)
-    head = subprocess.Popen(
-        site.words("--stages", "node,leaf-pairs"), cwd=site.home, env=site.environment(),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert head.stderr is not None
-    for line in head.stderr:
-        if "leaf-pairs" in line:        # the bad GPU has been named by now
-            break
+    head = site.come_to("leaf-pairs", "--stages", "node,leaf-pairs")     # the bad GPU has been named by then
     head.send_signal(signal.SIGTERM)
     out, err = head.communicate(timeout=60)
     assert head.returncode == 130 and "n3" in out, (out, err)

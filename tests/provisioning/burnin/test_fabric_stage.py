@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import signal
-import subprocess
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -59,8 +57,7 @@ def test_of_two_links_that_share_every_pair_none_is_named_alone(tmp_path: Path) 
     with routed(subnet, tmp_path) as fabric:
         fabric.carries(fabric.between("leaf2", "spine1"), SLOW_MBIT)
         site = FabricSite(tmp_path, torches.python(), fabric)
-        done = site.burn()
-    assert done.returncode == 1, (done.stdout, done.stderr)
+        done = site.burn(code=1)
     document = checked(site, subnet)
     assert accused(document) == [("unexplained", "slow link")], done.stdout
     assert "cannot tell which of these links is slow: spine1 port 1 to leaf1 port 3; spine1 port 2 to leaf2 port 3" in done.stdout
@@ -75,8 +72,7 @@ def test_sound_links_are_all_proven_and_every_node_passes(tmp_path: Path) -> Non
     subnet = outputs(tmp_path / "outputs", cabled())
     with routed(subnet, tmp_path) as fabric:
         site = FabricSite(tmp_path, torches.python(), fabric)
-        done = site.burn()
-    assert done.returncode == 0, (done.stdout, done.stderr)
+        done = site.burn(code=0)
     assert checked(site, subnet)["verdict"] == "pass" and "links: 8 of 8 proven" in done.stdout
 
 
@@ -93,8 +89,7 @@ def test_with_three_leaves_the_slow_link_itself_is_named(tmp_path: Path, one: st
         else:
             fabric.loses(link, loss)
         site = FabricSite(tmp_path, torches.python(), fabric, nodes=6)
-        done = site.burn(timeout=500)
-    assert done.returncode == 1, (done.stdout, done.stderr)
+        done = site.burn(timeout=500, code=1)
     document = checked(site, subnet)
     assert accused(document) == [("link", "slow link")], done.stdout
     assert {one, other} <= set(document["accusations"][0]["name"].split())
@@ -110,15 +105,8 @@ def test_a_head_that_is_killed_in_a_round_leaves_no_rank_and_the_next_run_starts
     mark = secrets.token_hex(8)
     site = FabricSite(tmp_path, torches.python(), marked=mark, small={"allreduce.run_s": 20})
     words = ("--stages", "fabric", "--fabric", "outputs", "--share", SHARE)
-    head = subprocess.Popen(site.words(*words), cwd=tmp_path, env=site.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                            stderr=subprocess.PIPE, text=True)
-    assert head.stderr is not None
-    for line in head.stderr:
-        if "fabric round 1" in line:
-            break
-    head.send_signal(signal.SIGKILL)
-    head.wait()
-    head.stderr.close()
+    with site.come_to("fabric round 1", *words) as head:
+        head.kill()
     await_none_with(mark, 15)
     half = json.loads(site.muster("burnin", "show", "--format", "json").stdout)
     assert half["verdict"] == "unknown" and half["options"]["finished"] is False

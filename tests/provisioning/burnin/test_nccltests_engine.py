@@ -34,6 +34,7 @@ from provisioning.burnin.headrun import HeadCommand, in_parallel
 from provisioning.burnin.nccltests import NcclTests, why_not
 from tests.provisioning.burnin.site import Site
 from tests.testbed import allreduceperf, torches
+from tests.testbed.planted import executable
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, can_run
 from tests.testbed.slurm import slurm as cluster
@@ -245,8 +246,7 @@ def test_in_nodes_it_runs_the_all_reduce_and_between_them_pytorch_does_and_the_p
     tmp_path: Path,
 ) -> None:
     site = _site(tmp_path, nodes=2)
-    done = site.run("--engine", "nccl-tests", "--stages", "node,leaf-pairs")
-    assert done.returncode == 0, (done.stdout, done.stderr)
+    done = site.run("--engine", "nccl-tests", "--stages", "node,leaf-pairs", code=0)
     left = ("all-reduce of leaf-pairs is left to PyTorch: between nodes nccl-tests needs MPI and something "
             "to start it: --launcher slurm")
     assert f"muster: {left}\n" in done.stderr and left in done.stdout
@@ -260,8 +260,7 @@ def test_in_nodes_it_runs_the_all_reduce_and_between_them_pytorch_does_and_the_p
 
 def test_where_pytorch_is_not_there_nothing_passes_by_nccl_tests_alone(tmp_path: Path) -> None:
     site = _site(tmp_path, python="/no/such/python", nodes=1)
-    done = site.run("--engine", "nccl-tests", "--stages", "node")
-    assert done.returncode == 3, (done.stdout, done.stderr)
+    site.run("--engine", "nccl-tests", "--stages", "node", code=3)
     found = site.document()
     assert _engines(found) == {("node", "allreduce", "nccl-tests 2.19.6")} and found["accusations"] == []
     assert found["nodes"][0][
@@ -279,12 +278,11 @@ def test_a_node_without_it_is_unknown_and_nothing_else_takes_its_place(tmp_path:
 
 def _without_pmix(folder: Path, environment: Mapping[str, str], instead: str = "none") -> dict[str, str]:
     folder.mkdir()
-    srun = folder / "srun"
-    srun.write_text(f"#!{sys.executable} -IS\n"
-                    "import os, sys\n"
-                    f"words = [w if w != '--mpi=pmix' else '--mpi={instead}' for w in sys.argv[1:]]\n"
-                    f"os.execv({shutil.which('srun')!r}, ['srun', *words])\n")
-    srun.chmod(0o755)
+    executable(
+        folder / "srun", f"#!{sys.executable} -IS\n"
+        "import os, sys\n"
+        f"words = [w if w != '--mpi=pmix' else '--mpi={instead}' for w in sys.argv[1:]]\n"
+        f"os.execv({shutil.which('srun')!r}, ['srun', *words])\n")
     return {**environment, "PATH": f"{folder}:{environment['PATH']}"}
 
 
@@ -297,9 +295,8 @@ def test_through_a_real_slurm_ranks_of_both_nodes_are_one_run_within_the_lease_s
     site = _site(
         tmp_path, nodes=2, ranks=1, cordon="slurm", small={"allreduce.bytes": 64 * MIB, "sizes.bytes": 64})
     with cluster(tmp_path / "slurm", site.names, gres="gpu:h100:8") as bed:
-        done = site.run("--engine", "nccl-tests", "--stages", "node,leaf-pairs,all", launcher="slurm",
-                        **_without_pmix(tmp_path / "bin", bed.environment))
-        assert done.returncode == 0, (done.stdout, done.stderr)
+        site.run("--engine", "nccl-tests", "--stages", "node,leaf-pairs,all", launcher="slurm",
+                 code=0, **_without_pmix(tmp_path / "bin", bed.environment))
         assert "ReservationName" not in bed.ask("scontrol", "show", "reservation")
     found = site.document()
     assert {(stage, engine) for stage, kind, engine in _engines(found) if kind == "allreduce"} == {
@@ -318,9 +315,8 @@ def test_wrong_counts_between_two_nodes_accuse_neither_of_them(tmp_path: Path) -
     (tmp_path / "slurm").mkdir()
     site = _site(tmp_path, "wrong", nodes=2, ranks=1, cordon="slurm")
     with cluster(tmp_path / "slurm", site.names, gres="gpu:h100:8") as bed:
-        done = site.run("--engine", "nccl-tests", "--stages", "leaf-pairs", launcher="slurm",
-                        **_without_pmix(tmp_path / "bin", bed.environment))
-    assert done.returncode == 1, (done.stdout, done.stderr)
+        site.run("--engine", "nccl-tests", "--stages", "leaf-pairs", launcher="slurm",
+                 code=1, **_without_pmix(tmp_path / "bin", bed.environment))
     found = site.document()
     assert {(one["object"], one["fault"]) for one in found["accusations"]} == {("unexplained", "wrong data")}
     assert {one["outcome"] for one in found["nodes"]} == {"unknown"}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -73,16 +71,9 @@ def test_a_head_that_is_killed_leaves_no_ib_write_bw(tmp_path: Path) -> None:
     mark = secrets.token_hex(8)
     site = FabricSite(tmp_path, "/no/such/python", marked=mark, small={"write.run_s": 60})
     folder = ibwritebw.install(tmp_path / "bin", {}, FULL, "hang")
-    head = subprocess.Popen(site.words(*BURN), cwd=tmp_path, env={**site.environment(), "PATH": f"{folder}:{os.environ['PATH']}"},
-                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    assert head.stderr is not None
-    for line in head.stderr:
-        if "fabric round 1" in line:
-            break
-    assert processes_with(mark)
-    head.send_signal(signal.SIGKILL)
-    head.wait()
-    head.stderr.close()
+    with site.come_to("fabric round 1", *BURN, PATH=f"{folder}:{os.environ['PATH']}") as head:
+        assert processes_with(mark)
+        head.kill()
     await_none_with(mark, 15)
     half = json.loads(site.muster("burnin", "show", "--format", "json").stdout)
     assert half["verdict"] == "unknown" and half["options"]["finished"] is False
@@ -112,8 +103,7 @@ def test_a_fabric_without_tables_needs_adaptive_and_then_only_counters_prove(tmp
     folder = ibwritebw.install(tmp_path / "bin", {}, FULL)
     done = site.run(*BURN, PATH=f"{folder}:{os.environ['PATH']}")
     assert done.returncode == 2 and "no output shows forwarding tables" in done.stderr
-    done = site.run(*BURN, "--adaptive", PATH=f"{folder}:{os.environ['PATH']}")
-    assert done.returncode == 3, (done.stdout, done.stderr)
+    done = site.run(*BURN, "--adaptive", PATH=f"{folder}:{os.environ['PATH']}", code=3)
     assert "not proven" in done.stdout and "only counters prove what adaptive routing did" in done.stdout
     assert site.document()["verdict"] == "unknown"
 

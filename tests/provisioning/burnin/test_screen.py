@@ -127,8 +127,7 @@ def test_idle_nodes_are_screened_the_longest_unproven_first_and_nodes_with_a_job
                      "  n5: others hold it: mine", "  n6: muster has cordoned it"):
             assert line in plan.stdout.splitlines()
         assert kept(state_) == [] and "ReservationName" not in bed.ask("scontrol", "show", "reservation")
-        done = site.muster(*SCREEN, "--apply", "--format", "json", **variables)
-        assert done.returncode == 0, (done.stdout, done.stderr)
+        done = site.muster(*SCREEN, "--apply", "--format", "json", code=0, **variables)
         found = checked(done.stdout)
         assert [one["node"] for one in found["chosen"]] == [
             "n3", "n2"] and found["verdict"] == "pass" and found["gave_way"] is None

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import secrets
 import signal
-import subprocess
 from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
@@ -26,8 +25,7 @@ def test_well_nodes_pass_every_stage_and_are_given_back_with_a_page_a_document_a
     tmp_path: Path,
 ) -> None:
     site = Site(tmp_path, torches.python())
-    done = site.run("--svg", "pairs.svg")
-    assert done.returncode == 0, (done.stdout, done.stderr)
+    done = site.run("--svg", "pairs.svg", code=0)
     assert done.stdout.startswith("PASS  burn-in 2") and "4 nodes" in done.stdout and "n[1-4]" in done.stdout
     found = site.document()
     stages = Counter(task["stage"] for task in found["tasks"])
@@ -45,8 +43,7 @@ def test_well_nodes_pass_every_stage_and_are_given_back_with_a_page_a_document_a
 def test_a_bad_gpu_is_named_leaves_the_later_stages_and_the_others_go_on(tmp_path: Path) -> None:
     site = Site(tmp_path, torches.python(), nodes=3, ranks=2)
     site.plant({"fault": "product", "node": "n3", "gpu": 1})
-    done = site.run("--stages", "node,leaf-pairs,all")
-    assert done.returncode == 1, (done.stdout, done.stderr)
+    done = site.run("--stages", "node,leaf-pairs,all", code=1)
     found = site.document()
     assert [(one["object"], one["name"], one["fault"]) for one in found["accusations"]] == [
         ("gpu", "n3:1", "wrong data")], done.stdout
@@ -64,8 +61,7 @@ def test_a_rank_that_dies_among_all_nodes_is_named_and_they_are_tried_again_with
 ) -> None:
     site = Site(tmp_path, torches.python())
     site.plant({"fault": "killed", "node": "n2", "least_world": 4, "iteration": 3})
-    done = site.run("--stages", "all")
-    assert done.returncode == 1, (done.stdout, done.stderr)
+    done = site.run("--stages", "all", code=1)
     found = site.document()
     assert [(one["object"], one["name"], one["fault"]) for one in found["accusations"]] == [
         ("gpu", "n2:0", "dead")], done.stdout
@@ -78,17 +74,9 @@ def test_a_rank_that_dies_among_all_nodes_is_named_and_they_are_tried_again_with
 def test_a_head_that_is_killed_leaves_no_rank_and_the_next_run_starts_clean(tmp_path: Path) -> None:
     mark = secrets.token_hex(8)
     site = Site(tmp_path, torches.python(), nodes=2, marked=mark)
-    head = subprocess.Popen(
-        site.words("--stages", "node,leaf-pairs"), cwd=tmp_path, env=site.environment(), stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    assert head.stderr is not None
-    for line in head.stderr:
-        if "leaf-pairs" in line:
-            break
-    assert len(processes_with(mark)) > 4 and site.cordoned() == site.names
-    head.send_signal(signal.SIGKILL)
-    head.wait()
-    head.stderr.close()
+    with site.come_to("leaf-pairs", "--stages", "node,leaf-pairs") as head:
+        assert len(processes_with(mark)) > 4 and site.cordoned() == site.names
+        head.kill()
     await_none_with(mark, 15)
     left = site.muster("burnin", "show", "--format", "json")
     half = json.loads(left.stdout)
@@ -106,13 +94,7 @@ def test_a_head_that_is_killed_leaves_no_rank_and_the_next_run_starts_clean(tmp_
 def test_told_to_end_it_ends_with_what_it_has_and_gives_back(tmp_path: Path) -> None:
     mark = secrets.token_hex(8)
     site = Site(tmp_path, torches.python(), nodes=2, marked=mark, small={"allreduce.run_s": 300})
-    head = subprocess.Popen(
-        site.words("--stages", "leaf-pairs"), cwd=tmp_path, env=site.environment(), stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert head.stderr is not None
-    for line in head.stderr:
-        if "leaf-pairs" in line:
-            break
+    head = site.come_to("leaf-pairs", "--stages", "leaf-pairs")
     head.send_signal(signal.SIGTERM)
     out, err = head.communicate(timeout=60)
     assert head.returncode == 130 and "the burn-in was not finished" in out, (out, err)
@@ -125,8 +107,7 @@ def test_a_node_without_pytorch_does_not_pass_and_is_told_why(tmp_path: Path) ->
     text = json.loads((tmp_path / "muster.yaml").read_text())
     text["nodes"]["n3"]["burnin"] = {"python": ["/no/such/python"]}
     (tmp_path / "muster.yaml").write_text(json.dumps(text))
-    done = site.run("--stages", "leaf-pairs")
-    assert done.returncode == 3, (done.stdout, done.stderr)
+    site.run("--stages", "leaf-pairs", code=3)
     found = {one["node"]: one for one in site.document()["nodes"]}
     assert {
         node: one["outcome"] for node, one in found.items()} == {"n1": "pass", "n2": "pass", "n3": "unknown"}
@@ -138,8 +119,7 @@ def test_through_a_real_slurm_ranks_run_within_the_lease_s_reservation(tmp_path:
     (tmp_path / "slurm").mkdir()
     site = Site(tmp_path, torches.python(), nodes=2, cordon="slurm")
     with cluster(tmp_path / "slurm", site.names, gres="gpu:h100:8") as bed:
-        done = site.run("--stages", "leaf-pairs", launcher="slurm", **bed.environment)
-        assert done.returncode == 0, (done.stdout, done.stderr)
+        site.run("--stages", "leaf-pairs", launcher="slurm", code=0, **bed.environment)
         # Two looks and the ranks, and one look more at whether the nodes are idle.
         assert bed.ask("scontrol", "--oneliner", "show", "job").count("JobName=muster-") == 8
         assert "ReservationName" not in bed.ask("scontrol", "show", "reservation")

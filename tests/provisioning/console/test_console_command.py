@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from provisioning.console.log import CaptureMark, ConsoleLog
-from tests.command import MUSTER, environment, muster
+from tests.command import muster, running
 from tests.documents import validate
 
 PANIC = "[    3.000000] Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)"
@@ -54,8 +54,7 @@ def test_a_wrong_call_is_one_line(home: Path, words: tuple[str, ...], said: str)
 @pytest.mark.timeout(60)
 def test_follow_prints_each_line_once_however_many_there_are_and_over_a_change_of_files(home: Path) -> None:
     log = ConsoleLog(home / "state", "n1")
-    following = subprocess.Popen([str(MUSTER), "bmc", "console", "n1", "--follow"], cwd=home, env=environment(home), text=True,
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    following = running("bmc", "console", "n1", "--follow", home=home, out=subprocess.PIPE, err=subprocess.PIPE)
     with following:
         try:
             assert following.stdout is not None and following.stderr is not None

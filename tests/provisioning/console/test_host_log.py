@@ -10,6 +10,7 @@ import pytest
 from inventory.model import Bmc, Node, Secret, SecretFrom
 from provisioning.console.choose import HostLogSource, opened
 from provisioning.console.source import ConsoleUnavailable
+from tests.testbed.planted import private
 from tests.testbed.redfish.https import served
 from tests.testbed.redfish.makers import DELIVERED, MAKERS, USER
 from tests.testbed.redfish.service import Service
@@ -26,9 +27,7 @@ def service() -> Service:
 
 @pytest.fixture
 def node(tmp_path: Path, service: Service) -> Iterator[Node]:
-    secret = tmp_path / "password"
-    secret.touch(mode=0o600)
-    secret.write_text(f"{DELIVERED}\n")
+    secret = private(tmp_path / "password", f"{DELIVERED}\n")
     with served(tmp_path, {"n1": service}) as places:
         address, port, ca = places["n1"]
         yield Node("n1", bmc=Bmc(address, USER, port, secret=Secret(SecretFrom.FILE, (str(secret),)), tls=ca))
@@ -43,7 +42,6 @@ def with_log(service: Service, lines: list[str]) -> None:
 
 
 def read(source: HostLogSource) -> list[str]:
-    """What the next look finds."""
     source._next = 0.0
     return source.read(1.0).decode().splitlines()
 

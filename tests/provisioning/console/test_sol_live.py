@@ -23,6 +23,7 @@ from provisioning.console.capture import ConsoleCapture, ConsoleCaptures
 from provisioning.console.log import FOLDER, CaptureMark, captured, tail
 from provisioning.console.sol import IN_USE
 from tests.testbed.ipmisim import PASSWORD, USER, IpmiSim, ipmi_sim, require_ipmi
+from tests.testbed.planted import private
 from tests.testbed.serialport import SerialPort, serial_port
 from tests.testbed.sshd import wait_until
 
@@ -66,9 +67,7 @@ class Bed:
 @pytest.fixture
 def bed(tmp_path: Path) -> Iterator[Bed]:
     require_ipmi()
-    secret = tmp_path / "password"
-    secret.touch(mode=0o600)
-    secret.write_text(f"{PASSWORD}\n")
+    secret = private(tmp_path / "password", f"{PASSWORD}\n")
     with serial_port() as port, ipmi_sim(tmp_path / "sim", console=port.device) as sim:
         yield Bed(sim, port, tmp_path / "state", Node("n1", bmc=Bmc(
             sim.address, USER, sim.port, Speaks.IPMI, Secret(SecretFrom.FILE, (str(secret),)))))

@@ -11,6 +11,7 @@ import pytest
 from inventory.errors import MusterError
 from provisioning.demo import build as module
 from provisioning.demo.build import build
+from tests.testbed.planted import executable
 
 SOURCES = Path(module.__file__).parent
 
@@ -43,10 +44,9 @@ def test_without_a_compiler_one_line_says_what_to_type(
 
 
 def test_a_compiler_that_fails_is_quoted_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler = tmp_path / "cc"
-    compiler.write_text(
+    compiler = executable(
+        tmp_path / "cc",
         "#!/bin/sh\necho 'x.c:1: fatal error: stdio.h: No such file or directory' >&2\nexit 1\n")
-    compiler.chmod(0o755)
     monkeypatch.setattr(shutil, "which", lambda name: str(compiler))
     with pytest.raises(
         MusterError, match=r"cannot compile nvml.c: .*stdio.h.*; type: apt-get install -y gcc libc6-dev$"):

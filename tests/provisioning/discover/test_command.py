@@ -43,7 +43,6 @@ class Site:
         return done
 
     def json(self, *words: str) -> dict[str, Any]:
-        """What it prints as JSON."""
         done = self.discover("--json", *words)
         document: dict[str, Any] = json.loads(done.stdout)
         assert document["exit"] == done.returncode
@@ -66,7 +65,6 @@ class Site:
             f"{entries}")
 
     def delivered(self, *rows: str) -> str:
-        """A delivery list of these lines."""
         (self.home / "rack7.csv").write_text(
             "Serial Number,Hostname,Rack\n" + "".join(f"{row}\n" for row in rows))
         return "rack7.csv"

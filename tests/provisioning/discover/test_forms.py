@@ -143,31 +143,18 @@ def test_what_is_no_lease_file_is_refused_in_no_time(text: str) -> None:
     assert time.thread_time() - began < 2
 
 
-def test_of_isc_dhcpd_the_last_declaration_of_an_address_holds() -> None:
-    found = by_address(ISC)
-    assert found == {
-        "10.1.0.22": DhcpLease("10.1.0.22", "7c:c2:55:00:00:02", "bmc-02", 1795090000.0, True),
+@pytest.mark.parametrize(("text", "name", "ended", "more"), [
+    (ISC, "bmc-02", 1794988800.0, DhcpLease("10.1.0.24", "", "", None, False)),
+    (DNSMASQ, "bmc-02", 1794990000.0, DhcpLease("fd00::22", "", "bmc-02", 1795090000.0, True)),
+    (KEA, "bmc-02.example", 1794990000.0, DhcpLease("10.1.0.25", "7c:c2:55:00:00:05", "a,b", 1795090000.0, False)),
+], ids=["of ISC's the last declaration of an address holds", "dnsmasq writes a line each",
+        "Kea's log takes leases away again"])
+def test_each_server_s_leases(text: str, name: str, ended: float, more: DhcpLease) -> None:
+    assert by_address(text) == {
+        "10.1.0.22": DhcpLease("10.1.0.22", "7c:c2:55:00:00:02", name, 1795090000.0, True),
         "10.1.0.21": DhcpLease("10.1.0.21", "7c:c2:55:00:00:0a", "bmc-10", None, True),
-        "10.1.0.23": DhcpLease("10.1.0.23", "7c:c2:55:00:00:03", "", 1794988800.0, False),
-        "10.1.0.24": DhcpLease("10.1.0.24", "", "", None, False),
-    }
-
-
-def test_dnsmasq_writes_a_line_each() -> None:
-    assert by_address(DNSMASQ) == {
-        "10.1.0.22": DhcpLease("10.1.0.22", "7c:c2:55:00:00:02", "bmc-02", 1795090000.0, True),
-        "10.1.0.21": DhcpLease("10.1.0.21", "7c:c2:55:00:00:0a", "bmc-10", None, True),
-        "10.1.0.23": DhcpLease("10.1.0.23", "7c:c2:55:00:00:03", "", 1794990000.0, False),
-        "fd00::22": DhcpLease("fd00::22", "", "bmc-02", 1795090000.0, True),
-    }
-
-
-def test_keas_log_takes_leases_away_again() -> None:
-    assert by_address(KEA) == {
-        "10.1.0.22": DhcpLease("10.1.0.22", "7c:c2:55:00:00:02", "bmc-02.example", 1795090000.0, True),
-        "10.1.0.21": DhcpLease("10.1.0.21", "7c:c2:55:00:00:0a", "bmc-10", None, True),
-        "10.1.0.23": DhcpLease("10.1.0.23", "7c:c2:55:00:00:03", "", 1794990000.0, False),
-        "10.1.0.25": DhcpLease("10.1.0.25", "7c:c2:55:00:00:05", "a,b", 1795090000.0, False),
+        "10.1.0.23": DhcpLease("10.1.0.23", "7c:c2:55:00:00:03", "", ended, False),
+        more.address: more,
     }
 
 

@@ -19,6 +19,7 @@ from tests.documents import validate
 from tests.healthcheck.help.pages import FOLDER, blocks
 from tests.testbed.maas import KEY, READY, Hardware, Maas, script_set, serving
 from tests.testbed.memory import base_in_memory
+from tests.testbed.planted import executable, private
 from tests.testbed.require import require_fleet
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "lldp"
@@ -123,8 +124,7 @@ RESOURCES = {"api_extensions": ["resources"], "resources": {"network": {"total":
 
 @pytest.fixture
 def maas(home: Path) -> Iterator[Maas]:
-    (home / "maas.key").write_text(KEY + "\n")
-    (home / "maas.key").chmod(0o600)
+    private(home / "maas.key", KEY + "\n")
     with serving(Maas(), home) as bed:
         bed.enlist("abc001", "amused-cat", Hardware("SN1", power_address="10.2.0.1"), READY, tag_names=["gpu", "rack-r07"],
                    zone={"name": "room-b"}, pool={"name": "train"})
@@ -176,13 +176,11 @@ def test_over_ssh_each_node_says_which_switch_is_at_which_of_its_ports(fleet: De
     said = (RECORDINGS / "many.json0").read_text().replace("ens1f0", "eno8").replace("ens2f0", "eno9").replace('"eno1"', '"eno0"')
     for name, mine in (("gpu001", "eno8"), ("gpu002", "eno9")):
         # Either node has one of the two switches at its first interface, and the rest elsewhere.
-        tool = home / name / "tree" / "usr/bin" / "lldpctl"
-        tool.write_text(f"#!/bin/sh\n[ \"$*\" = '-f json0' ] || exit 64\ncat <<'END'\n{_only(said, mine)}\nEND\n")
-        tool.chmod(0o755)
+        executable(home / name / "tree" / "usr/bin" / "lldpctl",
+                   f"#!/bin/sh\n[ \"$*\" = '-f json0' ] || exit 64\ncat <<'END'\n{_only(said, mine)}\nEND\n")
     # Whatever this machine has installed.
-    dead = home / "gpu003" / "tree" / "usr/bin" / "lldpctl"
-    dead.write_text("#!/bin/sh\necho 'unable to connect' >&2\nexit 1\n")
-    dead.chmod(0o755)
+    executable(home / "gpu003" / "tree" / "usr/bin" / "lldpctl",
+               "#!/bin/sh\necho 'unable to connect' >&2\nexit 1\n")
     text = fleet.inventory.read_text()
     (home / "muster.yaml").write_text(text.replace("  ports:\n", f'  ports:\n    "{there["eno1"]}": {{role: storage}}\n'))
     done = labels(home, "--inventory", str(home / "muster.yaml"), "--leaf", "leaf*")

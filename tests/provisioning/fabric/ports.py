@@ -12,12 +12,9 @@ from healthcheck.store import ledger, portdisables
 from healthcheck.store.file import opened
 from healthcheck.store.portdisables import DisabledPort, open_ports
 from healthcheck.triage.policy import PortPolicy
+from tests.testbed.death import Death
 
 HALF = PortPolicy(number=2, percent=100, hours=24, uplinks=1, uplinks_percent=50)
-
-
-class Killed(BaseException):
-    """As kill -9: nothing after it is done."""
 
 
 class KeptPorts:
@@ -43,8 +40,8 @@ def killed_at(step: str) -> Iterator[None]:
     def killed(*given: object) -> object:
         if step == "begin":
             real(*given)
-        raise Killed
+        raise Death
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Death):
         patch.setattr(portdisables, step, killed)
         yield

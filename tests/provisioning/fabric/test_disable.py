@@ -20,7 +20,8 @@ from provisioning.fabric.disable import LATE_S, PortOutcome, PortTools, settle
 from provisioning.fabric.propose import PortProposal, named, proposals
 from provisioning.fabric.route import PortAnswer, PortTarget
 from tests.healthcheck.subnet.trees import Tree, leaf
-from tests.provisioning.fabric.ports import HALF, KeptPorts, Killed, killed_at
+from tests.provisioning.fabric.ports import HALF, KeptPorts, killed_at
+from tests.testbed.death import Death
 
 UPLINK, SECOND = FabricEnd(leaf(0), 3), FabricEnd(leaf(1), 3)
 
@@ -39,17 +40,17 @@ class MadeFabric:
 
     def look(self) -> tuple[Subnet, ...]:
         if self.killed == "reading back" and self.asked:
-            raise Killed
+            raise Death
         return (self.subnet,)
 
     def set(self, target: PortTarget, *, enable: bool, seen: Subnet) -> PortAnswer:
         if self.killed == "before":
-            raise Killed
+            raise Death
         self.asked.append((target.end, enable))
         if self.answer.done is not False and not self.deaf:
             self.turn(target.end, "polling" if enable else "disabled")
         if self.killed == "after":
-            raise Killed
+            raise Death
         return self.answer
 
     def turn(self, end: FabricEnd, physical: str) -> None:
@@ -124,7 +125,7 @@ def test_what_does_not_show_is_unknown_and_never_done_and_is_not_asked_twice(bed
 def test_whoever_is_killed_leaves_what_the_next_one_finds_out(bed: Bed, moment: str, asked: int, stands: str) -> None:
     proposal = bed.proposal()
     bed.fabric.killed = moment
-    with pytest.raises(Killed):
+    with pytest.raises(Death):
         acting.disable(proposal, bed.fabric.subnet, 12, bed.tools())
     bed.fabric.killed = ""
     assert len(bed.fabric.asked) == asked and len(bed.rows()) == 1
@@ -152,7 +153,7 @@ def test_killed_while_enabling_the_port_stays_ours_until_it_is_read_back(bed: Be
     (row,) = bed.rows()
     bed.fabric.asked.clear()
     bed.fabric.killed = moment
-    with pytest.raises(Killed):
+    with pytest.raises(Death):
         acting.enable(row, "mended", bed.tools())
     bed.fabric.killed = ""
     (told,) = settle(bed.tools())

@@ -31,8 +31,9 @@ from provisioning.fabric.propose import PortProposal, named, proposals
 from provisioning.fabric.route import PortAnswer, PortTarget
 from provisioning.fabric.ufm import UfmPorts
 from tests.command import muster
-from tests.provisioning.fabric.ports import HALF, KeptPorts, Killed, killed_at
+from tests.provisioning.fabric.ports import HALF, KeptPorts, killed_at
 from tests.testbed import fabricoutputs
+from tests.testbed.death import Death
 from tests.testbed.ibfabric import two_tiers
 from tests.testbed.ufm import PASSWORD, TOKEN, Ufm, serving
 
@@ -119,16 +120,16 @@ class Kills:
 
     def put(self, rest: UfmRest, *given: Any) -> Any:
         if self.moment == "before":
-            raise Killed
+            raise Death
         answer = REAL_PUT(rest, *given)
         self.done = True
         if self.moment == "after":
-            raise Killed
+            raise Death
         return answer
 
     def rows(self, rest: UfmRest, *given: Any) -> str:
         if self.moment == "reading back" and self.done:
-            raise Killed
+            raise Death
         return REAL_ROWS(rest, *given)
 
 
@@ -138,7 +139,7 @@ REAL_PUT, REAL_ROWS = UfmRest.put, UfmRest.rows
 @contextmanager
 def killing(moment: str) -> Iterator[None]:
     kills = Kills(moment)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Death):
         patch.setattr(UfmRest, "put", lambda rest, *given: kills.put(rest, *given))
         patch.setattr(UfmRest, "rows", lambda rest, *given: kills.rows(rest, *given))
         yield

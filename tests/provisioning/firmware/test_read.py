@@ -15,6 +15,7 @@ from provisioning.bmc.ask import connector
 from provisioning.bmc.base import BmcError, BmcErrorReason, FirmwareEntry
 from provisioning.firmware.read import look, read_now
 from tests.provisioning.bringup.controllers import Scripted
+from tests.testbed.planted import private
 from tests.testbed.redfish.https import served
 from tests.testbed.redfish.makers import DELIVERED, MAKERS, USER
 
@@ -26,9 +27,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def test_seven_makers_tell_of_their_bios_and_bmc_and_each_is_kept(store: Store, tmp_path: Path) -> None:
-    password = tmp_path / "password"
-    password.write_text(DELIVERED + "\n")
-    password.chmod(0o600)
+    password = private(tmp_path / "password", DELIVERED + "\n")
     services = {name: make() for name, make in MAKERS.items()}
     for one in services.values():
         one.add(USER, DELIVERED)

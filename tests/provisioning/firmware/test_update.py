@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from provisioning.firmware.decide import UpdateTimes
 from provisioning.firmware.plan import MachineUpdate, UpdatePlan
 from provisioning.firmware.update import UpdateOutcome, UpdateTools, run, target_of
 from tests.provisioning.bringup.controllers import site
+from tests.testbed.death import killed_at
 from tests.testbed.redfish.https import served
 from tests.testbed.redfish.makers import DELIVERED, USER
 from tests.testbed.redfish.updates import MANNERS, Updating, updating
@@ -45,10 +46,6 @@ def _often() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(task, "_SOONEST_S", 0.02)
         yield
-
-
-class Killed(BaseException):
-    """As kill -9: nothing after it is done."""
 
 
 class Bed:
@@ -121,20 +118,15 @@ KILLS = [("simple", 0, 1), *((manner, at, 3) for at, manner in enumerate(MANNERS
 
 @pytest.mark.parametrize(("manner", "at", "step"), KILLS)
 def test_killed_at_each_step_nothing_is_sent_twice_and_what_is_not_known_is_a_persons(
-    tmp_path: Path, manner: str, at: int, step: int, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, manner: str, at: int, step: int,
 ) -> None:
     """Before and after each record and each act; typed again until it ends."""
     while True:
         folder = tmp_path / str(at)
         folder.mkdir()
         with bed_of(folder, manner) as bed:
-            count = _kills(monkeypatch, at)
-            killed = False
-            try:
+            with killed_at(at + 1, update, "begin_step", "_make", "end_step") as events:
                 bed.run()
-            except Killed:
-                killed = True
-            monkeypatch.undo()
             outcome = bed.run()
             assert len(bed.service.pushed) <= 1, at
             resets = [one for one in bed.service.asked if one[0] == "POST" and one[1].rstrip("/").endswith("ComputerSystem.Reset")]
@@ -147,35 +139,9 @@ def test_killed_at_each_step_nothing_is_sent_twice_and_what_is_not_known_is_a_pe
                 with opened(folder / "state") as store:
                     assert begin_anew(store, [("gx01", "new")], "ops", time.time()) > 0
                 assert bed.run().done, at
-            if not killed:
-                assert count() <= at
+            if len(events) <= at:
                 return
         at += step
-
-
-def _kills(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], int]:
-    """Kills before the `at`-th event: the beginning or the end of a record or of an act."""
-    events = 0
-
-    def event() -> None:
-        nonlocal events
-        events += 1
-        if events == at + 1:
-            raise Killed
-
-    def around(name: str) -> None:
-        real = getattr(update, name)
-
-        def wrapped(*words: object) -> object:
-            event()
-            found = real(*words)
-            event()
-            return found
-        monkeypatch.setattr(update, name, wrapped)
-
-    for name in ("begin_step", "_make", "end_step"):
-        around(name)
-    return lambda: events
 
 
 def test_a_controller_that_restarts_with_its_new_firmware_is_waited_for(tmp_path: Path) -> None:

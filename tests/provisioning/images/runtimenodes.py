@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 from tests.testbed.nspawn import Machine
+from tests.testbed.planted import private
 from tests.testbed.registry import Registry
 from tests.testbed.sshd import wait_until
 
@@ -30,9 +31,9 @@ def mirrored(machine: Machine, mirror: Registry, header: str = "") -> None:
     folder = machine.root / "etc/containerd/certs.d/docker.io"
     folder.mkdir(parents=True, exist_ok=True)
     auth = f'[host."http://{mirror.host}".header]\nauthorization = "{header}"\n' if header else ""
-    (folder / "hosts.toml").write_text(
+    private(
+        folder / "hosts.toml",
         f'server = "http://{mirror.host}"\n[host."http://{mirror.host}"]\ncapabilities = ["pull", "resolve"]\n{auth}')
-    (folder / "hosts.toml").chmod(0o600)
 
 
 def with_docker(machine: Machine, mirror: Registry) -> None:
@@ -71,7 +72,6 @@ def _started(machine: Machine, unit: str, command: str, answers: tuple[str, ...]
 
 
 def site(home: Path, machines: list[Machine]) -> None:
-    """The inventory of these nodes."""
     one = machines[0]
     (home / "muster.yaml").write_text(
         "version: 1\ncordon: {hostfile: bad}\n"        # which knows nothing of jobs

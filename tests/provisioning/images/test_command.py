@@ -21,6 +21,7 @@ from provisioning.images.turns import PlaceTurns
 from tests.command import muster
 from tests.documents import validate
 from tests.provisioning.remediate.bed import SCHEDULER
+from tests.testbed.planted import executable
 from tests.testbed.sshd import Sshd, sshd
 
 DIGEST = "sha256:" + "a" * 64
@@ -40,9 +41,8 @@ esac
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """Nodes that cannot be reached, a scheduler that knows of jobs, and a wanted image."""
-    program = tmp_path / "scheduler"
-    program.write_text(SCHEDULER.format(python=sys.executable, path=str(tmp_path / "held.json")))
-    program.chmod(0o755)
+    program = executable(
+        tmp_path / "scheduler", SCHEDULER.format(python=sys.executable, path=str(tmp_path / "held.json")))
     (tmp_path / "muster.yaml").write_text(
         f"version: 1\ncordon: {{command: [{program}]}}\nnodes:\n\n"
         + "".join(f"  gpu{at:03d}: {{address: 127.0.0.1, port: {at}, rack: r1, sku: hgx-h100}}\n" for at in (1, 2, 3))
@@ -106,12 +106,9 @@ def test_a_scheduler_that_does_not_answer_is_no_proof_that_no_job_is_there(home:
 @pytest.fixture
 def node(home: Path) -> Sshd:  # type: ignore[misc]
     """n1 is this machine over a real sshd, with a runtime of its own."""
-    (home / "docker").write_text(DOCKER)
-    (home / "docker").chmod(0o755)
+    executable(home / "docker", DOCKER)
     with sshd(home / "sshd") as server:
-        python = home / "python3"
-        python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-        python.chmod(0o755)
+        python = executable(home / "python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
         (home / "muster.yaml").write_text(
             f"version: 1\ncordon: {{hostfile: bad}}\nnodes:\n  n1: {{address: 127.0.0.1, port: {server.port}, user: {server.user}, "
             f"identity_file: {server.user_key}, known_hosts_file: {server.known_hosts}, python: {python}}}\n")

@@ -7,14 +7,13 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.command import MUSTER, environment, muster
+from tests.command import muster, running
 from tests.documents import validate
 from tests.provisioning.images.runtimenodes import mirrored, site, with_containerd, with_docker
 from tests.testbed.containerd import require_containerd
@@ -95,8 +94,7 @@ def test_a_fleet_is_pulled_to_a_digest_with_the_slow_the_full_and_the_unknown_na
 def test_a_killed_head_leaves_no_pull_behind_and_the_same_command_goes_on(home: Path, machines: dict[str, Machine], source: Registry, slow: Registry) -> None:
     reference = added("killed", 9_000_000, source, slow)
     slow.started.clear()
-    with subprocess.Popen([MUSTER, "images", "pull", "n4", "--image", reference], cwd=home, env=environment(home),
-                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as head:
+    with running("images", "pull", "n4", "--image", reference, home=home) as head:
         assert slow.started.wait(60)
         assert "images pull" in machines["n4"].run("ps", "axww")
         head.send_signal(signal.SIGKILL)

@@ -10,13 +10,11 @@ from inventory.model import Bmc, Node, Secret, SecretFrom
 from provisioning.osinstall.maas.backend import MaasBackend, maas_backend
 from provisioning.osinstall.maas.options import MaasOptions
 from tests.testbed.maas import KEY, Hardware, Maas
+from tests.testbed.planted import private
 
 
 def key_file(folder: Path, key: str = KEY) -> Secret:
-    """Where the API key is."""
-    path = folder / "maas.key"
-    path.write_text(key + "\n")
-    path.chmod(0o600)
+    path = private(folder / "maas.key", key + "\n")
     return Secret(SecretFrom.FILE, (str(path),))
 
 
@@ -43,7 +41,6 @@ class Site:
         return self.bed.enlist("abc123", "gpu001", HARDWARE, status, **more)
 
     def asked(self) -> list[str]:
-        """The operations that were asked for, in order."""
         return [op for method, _, op in self.bed.seen if method == "POST"]
 
 

@@ -18,7 +18,7 @@ from provisioning.osinstall.base import OsReport
 from provisioning.osinstall.pxe.backend import PxeBackend, pxe_backend
 from provisioning.osinstall.pxe.record import InstallationStage
 from provisioning.osinstall.pxe.settings import load
-from tests.command import MUSTER, environment, muster
+from tests.command import muster, running
 from tests.testbed.sshd import make_key, public, wait_until
 from tests.testbed.vm.diskimage import installable
 from tests.testbed.vm.images import releases
@@ -100,8 +100,8 @@ def site(
     with lab(home / "lab", image, {}, uuid=uuid, serial=serial, disk_bytes=whole.disk.stat().st_size + (64 << 20), dnsmasq=configured, uefi=firmware != "bios",
              http=firmware == "uefi-http") as vm, _addresses(home, vm if mode == "proxy" else None):
         with (home / "serve.log").open("w") as log:
-            process = subprocess.Popen([str(MUSTER), "os", "serve", "--listen", f"{vm.subnet}.254:{_PORT}", "--rules", "rules"], cwd=home,
-                                       env=environment(home), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            process = running("os", "serve", "--listen", f"{vm.subnet}.254:{_PORT}", "--rules", "rules",
+                              home=home, out=log, err=log)
         try:
             node = load_inventory(home / "muster.yaml").nodes[NAME]
             yield Site(home, vm, pxe_backend(load([packaged(), home / "rules"]), home / "state"), node)

@@ -17,15 +17,14 @@ from inventory.text import clean
 from provisioning.bmc.base import BootTarget
 from provisioning.osinstall.base import OsError, OsReport, OsState
 from provisioning.osinstall.command import KEYS, MOST_BYTES, ByCommand, parsed
+from tests.testbed.planted import executable
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDL7QHzCcmlBjaLs6jqbZHNfuCp2jmuZjNszJrqTxcRH"
 NODE = Node("gpu001")
 
 
 def program(folder: Path, text: str) -> tuple[str, ...]:
-    path = folder / "os"
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
+    path = executable(folder / "os", f"#!/bin/sh\n{text}\n")
     return (str(path), "site")
 
 

@@ -71,21 +71,16 @@ def test_a_root_that_is_not_on_a_disk_is_not_taken_for_an_installed_system(root:
     assert "marker" in report.advice
 
 
-@pytest.mark.parametrize("word", ["initializing", "starting", "stopping"])
-def test_a_system_that_starts_or_goes_down_is_waited_for_though_it_has_the_sign(word: str) -> None:
-    assert found(systemd=word).state is OsState.INSTALLING
-    assert found(SITE, systemd=word, marker=text("r7")).state is OsState.INSTALLING
-
-
-def test_a_rescue_shell_is_no_installed_system() -> None:
-    assert found(systemd="maintenance").state is OsState.UNKNOWN
-    assert found(SITE, systemd="maintenance", marker=text("r7")).state is OsState.UNKNOWN
-
-
-@pytest.mark.parametrize("word", ["offline", "unknown", "", ": No such file or directory"])
-def test_where_systemd_does_not_say_that_it_has_come_up_only_the_sites_sign_counts(word: str) -> None:
-    assert found(systemd=word).state is OsState.UNKNOWN
-    assert found(SITE, systemd=word, marker=text("r7")).state is OsState.INSTALLED
+@pytest.mark.parametrize(("words", "alone", "with_the_sign"), [
+    (("initializing", "starting", "stopping"), OsState.INSTALLING, OsState.INSTALLING),
+    (("maintenance",), OsState.UNKNOWN, OsState.UNKNOWN),
+    (("offline", "unknown", "", ": No such file or directory"), OsState.UNKNOWN, OsState.INSTALLED)],
+    ids=["starts or goes down: it is waited for", "a rescue shell is no installed system",
+         "does not say: only the sign counts"])
+def test_what_systemd_says_of_itself(words: tuple[str, ...], alone: OsState, with_the_sign: OsState) -> None:
+    for word in words:
+        assert found(systemd=word).state is alone, word
+        assert found(SITE, systemd=word, marker=text("r7")).state is with_the_sign, word
 
 
 @pytest.mark.parametrize("program", INSTALLERS)

@@ -10,6 +10,7 @@ import pytest
 from inventory.model import Node
 from provisioning.osinstall.base import OsReport, OsState
 from provisioning.osinstall.command import ByCommand
+from tests.testbed.planted import executable
 
 PAGE = (Path(__file__).parents[3] / "healthcheck/help/os.md").read_text()
 EXAMPLES = dict(re.findall(r"^### (\w+)[^\n]*\n.*?^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
@@ -24,12 +25,10 @@ def asked(folder: Path, example: str, tools: dict[str, str], monkeypatch: pytest
     keys.mkdir()
     (keys / "ssh_host_ed25519_key.pub").write_text(f"{KEY} root@head\n")
     for tool, text in tools.items():
-        (bin_ / tool).write_text(f"#!/bin/sh\necho {tool} \"$@\" >>{log}\ncat <<'END'\n{text}END\n")
-        (bin_ / tool).chmod(0o755)
+        executable(bin_ / tool, f"#!/bin/sh\necho {tool} \"$@\" >>{log}\ncat <<'END'\n{text}END\n")
     monkeypatch.setenv("PATH", f"{bin_}:/usr/bin:/bin")
-    program = folder / "os"
-    program.write_text(re.sub(r"/etc/(xcat/hostkeys|warewulf/keys)", str(keys), EXAMPLES[example]))
-    program.chmod(0o755)
+    program = executable(
+        folder / "os", re.sub(r"/etc/(xcat/hostkeys|warewulf/keys)", str(keys), EXAMPLES[example]))
     back = ByCommand((str(program),), 20, drives_power=False)
     report = back.state(Node("n1"))
     log.write_text("")
@@ -42,27 +41,30 @@ def test_there_is_an_example_for_each_tool_and_it_says_that_the_real_one_was_not
     assert "were run against stand-ins, not against the real tools" in PAGE
 
 
-@pytest.mark.parametrize(("status", "state"), [
-    ("booted", OsState.INSTALLED), ("alive", OsState.INSTALLED), ("installing", OsState.INSTALLING), ("postbooting", OsState.INSTALLING),
-    ("", OsState.PLANNED), ("defined", OsState.PLANNED), ("unreachable", OsState.UNKNOWN), ("powering-off", OsState.UNKNOWN)])
-def test_xcat(tmp_path: Path, status: str, state: OsState, monkeypatch: pytest.MonkeyPatch) -> None:
-    report, installed = asked(tmp_path, "xCAT", {"lsdef": f"n1: status={status}\n", "rinstall": ""}, monkeypatch)
-    assert report.state is state
-    assert report.host_keys == ((KEY,) if state is OsState.INSTALLED else ())
-    assert installed == "rinstall n1\n"
-
-
-@pytest.mark.parametrize(("line", "state"), [
+XCAT = [("booted", OsState.INSTALLED), ("alive", OsState.INSTALLED), ("installing", OsState.INSTALLING),
+        ("postbooting", OsState.INSTALLING),
+        ("", OsState.PLANNED), ("defined", OsState.PLANNED), ("unreachable", OsState.UNKNOWN),
+        ("powering-off", OsState.UNKNOWN)]
+WAREWULF = [
     ("n1              RUNTIME OVERLAY __RUNTIME__.img.gz        16         QUERY\n", OsState.INSTALLED),
     ("n1                   RUNTIME_OVERLAY      __RUNTIME__.img.gz        16\n", OsState.INSTALLED),
     ("n1              RUNTIME OVERLAY __RUNTIME__.img.gz        700        QUERY\n", OsState.UNKNOWN),
     ("n1              IPXE            default.ipxe              3          OK\n", OsState.INSTALLING),
-    ("n1              --              --                        --         --\n", OsState.PLANNED), ("", OsState.PLANNED)])
-def test_warewulf(tmp_path: Path, line: str, state: OsState, monkeypatch: pytest.MonkeyPatch) -> None:
-    report, installed = asked(tmp_path, "Warewulf", {"wwctl": HEAD + line}, monkeypatch)
+    ("n1              --              --                        --         --\n", OsState.PLANNED), ("", OsState.PLANNED)]
+
+
+@pytest.mark.parametrize(("tool", "says", "state", "installs"), [
+    *(("xCAT", {"lsdef": f"n1: status={status}\n", "rinstall": ""}, state, "rinstall n1\n")
+      for status, state in XCAT),
+    *(("Warewulf", {"wwctl": HEAD + line}, state, "wwctl overlay build n1\n") for line, state in WAREWULF)])
+def test_xcat_and_warewulf(
+    tmp_path: Path, tool: str, says: dict[str, str], state: OsState, installs: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    report, installed = asked(tmp_path, tool, says, monkeypatch)
     assert report.state is state
     assert report.host_keys == ((KEY,) if state is OsState.INSTALLED else ())
-    assert installed == "wwctl overlay build n1\n"
+    assert installed == installs
 
 
 @pytest.mark.parametrize(("status", "state"), [
@@ -74,9 +76,9 @@ def test_bcm(tmp_path: Path, status: str, state: OsState, monkeypatch: pytest.Mo
 
 
 def test_bcm_installs_a_machine_that_is_down_only_where_it_was_set_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "cmsh").write_text("#!/bin/sh\ncase $2 in *nextinstallmode) echo FULL ;; *) echo 'n1 .. [  DOWN  ]' ;; esac\n")
-    (tmp_path / "cmsh").chmod(0o755)
-    (tmp_path / "os").write_text(EXAMPLES["BCM"])
-    (tmp_path / "os").chmod(0o755)
+    executable(
+        tmp_path / "cmsh",
+        "#!/bin/sh\ncase $2 in *nextinstallmode) echo FULL ;; *) echo 'n1 .. [  DOWN  ]' ;; esac\n")
+    executable(tmp_path / "os", EXAMPLES["BCM"])
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     assert ByCommand((str(tmp_path / "os"),), 20, drives_power=False).state(Node("n1")).state is OsState.PLANNED

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +13,7 @@ from inventory.entry import pci_address
 from provisioning.osinstall.maas.commissioning import addresses, commissioned
 from tests.provisioning.osinstall.maassite import NODE, Site
 from tests.testbed import maas
-from tests.testbed.maas import Maas, script_set, serving
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with serving(Maas(), tmp_path) as bed:
-        yield Site(bed, tmp_path)
+from tests.testbed.maas import script_set
 
 
 def lldp(site: Site, *sets: dict[str, Any]) -> str:

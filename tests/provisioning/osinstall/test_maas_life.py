@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +20,8 @@ from provisioning.osinstall.maas.options import MaasOptions
 from provisioning.osinstall.maas.statuses import LABELS, MaasOperation, MaasStatus, next_step
 from tests.provisioning.osinstall.maassite import NODE, Site
 from tests.testbed import maas
-from tests.testbed.maas import Maas, serving
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with serving(Maas(), tmp_path) as bed:
-        yield Site(bed, tmp_path)
 
 
 def test_a_new_machine_is_commissioned_then_deployed_and_reported_with_its_image(site: Site) -> None:

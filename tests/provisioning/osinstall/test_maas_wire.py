@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,6 @@ from tests.testbed.maas import KEY, POWER_PASSWORD, Maas, serving
 
 ROOT = Path(__file__).resolve().parents[3]
 SECRETS = (*KEY.split(":"), POWER_PASSWORD)
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with serving(Maas(), tmp_path) as bed:
-        yield Site(bed, tmp_path)
 
 
 def refused(ask: Callable[[], Any]) -> str:

@@ -17,7 +17,7 @@ from provisioning.osinstall.pxe.backend import pxe_backend
 from provisioning.osinstall.pxe.options import PxeOptions
 from provisioning.osinstall.pxe.record import InstallationStage
 from provisioning.osinstall.pxe.settings import load
-from tests.command import MUSTER, environment, muster
+from tests.command import muster, running
 from tests.documents import validate
 from tests.provisioning.osinstall.pxe.pxesite import fetched, mac, seed_path
 from tests.provisioning.osinstall.pxe.pxesite import home as phone_home
@@ -111,8 +111,8 @@ def test_a_served_machine_is_installed_and_the_server_ends_well_on_a_signal(home
     port = free_port("127.0.0.1")
     log = home / "log"
     with log.open("w") as file:
-        process = subprocess.Popen([str(MUSTER), "os", "serve", "--listen", f"127.0.0.1:{port}", "--rules", "site"], cwd=home, env=environment(home),
-                                   stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        process = running("os", "serve", "--listen", f"127.0.0.1:{port}", "--rules", "site",
+                          home=home, out=file, err=file)
     try:
         address = f"http://127.0.0.1:{port}"
         _up(address, process)
@@ -137,7 +137,7 @@ def test_a_served_machine_is_installed_and_the_server_ends_well_on_a_signal(home
     assert json.loads(shown.stdout)["nodes"][0]["state"] == "installed"
 
 
-def _up(address: str, process: subprocess.Popen[bytes]) -> None:
+def _up(address: str, process: subprocess.Popen[str]) -> None:
     def serves() -> bool:
         assert process.poll() is None
         try:

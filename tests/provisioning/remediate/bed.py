@@ -11,6 +11,7 @@ from healthcheck.store.file import opened
 from healthcheck.store.ledger import LedgerEntry, lines
 from tests.testbed.marks import muster
 from tests.testbed.nspawn import Machine
+from tests.testbed.planted import executable
 
 # Keeps who holds which node, and which are busy, in a file beside it.
 SCHEDULER = """#!{python}
@@ -66,9 +67,8 @@ _RACKS = {"n1": "r1", "n2": "r1", "n3": "r2"}
 
 def site(home: Path, machines: list[Machine]) -> None:
     """The inventory of these nodes, the scheduler, and the rules."""
-    program = home / "scheduler"
-    program.write_text(SCHEDULER.format(python=sys.executable, path=str(home / "held.json")))
-    program.chmod(0o755)
+    program = executable(
+        home / "scheduler", SCHEDULER.format(python=sys.executable, path=str(home / "held.json")))
     (home / "rules").mkdir()
     (home / "rules" / "units.yaml").write_text(RULES)
     (home / "rules" / "policy.yaml").write_text(POLICY)
@@ -107,7 +107,6 @@ def check(home: Path, code: int = 1) -> None:
 
 
 def remediate(home: Path, *words: str, code: int = 0) -> str:
-    """What it prints."""
     done = muster("remediate", *words, "--rules", "rules", home=home, timeout=240)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout

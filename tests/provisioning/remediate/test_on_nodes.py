@@ -14,7 +14,7 @@ from healthcheck.triage.remediation import RemediationStep
 from inventory.load import load_inventory
 from inventory.transport.remote import RemoteTransport
 from provisioning.remediate.send import StepReport, send
-from tests.command import MUSTER, environment, muster
+from tests.command import muster, running
 from tests.provisioning.remediate.bed import (
     active,
     busy,
@@ -29,6 +29,7 @@ from tests.provisioning.remediate.bed import (
 )
 from tests.testbed import fuse
 from tests.testbed.nspawn import Machine, nodes, require_nspawn
+from tests.testbed.planted import executable
 from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
 
@@ -142,9 +143,7 @@ def test_a_head_that_is_killed_at_work_is_found_out_about_and_nothing_is_done_tw
     stop(n1, "docker")
     (n1.root / "var/lib/starts").write_text("")
     check(home)
-    head = subprocess.Popen(
-        [str(MUSTER), "remediate", "--apply", "--rules", "rules"], cwd=home, env=environment(home),
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    head = running("remediate", "--apply", "--rules", "rules", home=home)
     wait_until(lambda: "activating" in n1.run("systemctl", "is-active", "docker.service", check=False), 60,
                "that the step is at work")
     head.kill()
@@ -165,9 +164,7 @@ def test_a_head_that_is_killed_before_it_sent_anything_leaves_nothing_held(
 ) -> None:
     stop(machines["n1"], "docker")
     check(home)
-    head = subprocess.Popen(
-        [str(MUSTER), "remediate", "--apply", "--rules", "rules"], cwd=home, env=environment(home),
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    head = running("remediate", "--apply", "--rules", "rules", home=home)
     wait_until(lambda: (home / "held.json").exists() and "us" in (home / "held.json").read_text(), 60,
                "that the node is held")
     head.kill()
@@ -195,9 +192,7 @@ def test_gpus_are_reset_together_while_nothing_has_them_open_and_what_was_stoppe
     home: Path, machines: dict[str, Machine], code: str, ok: bool, said: str,
 ) -> None:
     n1 = machines["n1"]
-    smi = n1.root / "usr/local/bin/nvidia-smi"
-    smi.write_text(SMI.replace("${CODE}", code))
-    smi.chmod(0o755)
+    executable(n1.root / "usr/local/bin/nvidia-smi", SMI.replace("${CODE}", code))
     n1.run("sh", "-c", ": > /dev/kmsg")
     did = step(home, "n1", RemediationStep.RESET_GPU, f"a-{code}")
     assert (did.ok, did.touched, did.message) == (ok, True, said)
@@ -214,9 +209,7 @@ def test_gpus_are_reset_together_while_nothing_has_them_open_and_what_was_stoppe
 def test_a_reset_that_the_kernel_s_log_does_not_take_is_one_and_says_so(
     home: Path, machines: dict[str, Machine],
 ) -> None:
-    smi = machines["n1"].root / "usr/local/bin/nvidia-smi"
-    smi.write_text(SMI.replace("${CODE}", "0"))
-    smi.chmod(0o755)
+    executable(machines["n1"].root / "usr/local/bin/nvidia-smi", SMI.replace("${CODE}", "0"))
     did = step(home, "n1", RemediationStep.RESET_GPU, "c")
     assert did.ok and did.message == ("all GPUs were reset; /dev/kmsg does not take it (No such file or "
                                       "directory), so that Xids before it still count")
@@ -224,9 +217,7 @@ def test_a_reset_that_the_kernel_s_log_does_not_take_is_one_and_says_so(
 
 def test_gpus_that_a_process_has_open_are_not_reset(home: Path, machines: dict[str, Machine]) -> None:
     n1 = machines["n1"]
-    smi = n1.root / "usr/local/bin/nvidia-smi"
-    smi.write_text(SMI.replace("${CODE}", "0"))
-    smi.chmod(0o755)
+    executable(n1.root / "usr/local/bin/nvidia-smi", SMI.replace("${CODE}", "0"))
     (n1.root / "var/lib/seen").unlink(missing_ok=True)
     n1.run("systemd-run", "--quiet", "--unit=holder", "sh", "-c", "exec sleep infinity 3> /dev/nvidia0")
     try:
@@ -246,9 +237,7 @@ def test_gpus_that_a_process_has_open_are_not_reset(home: Path, machines: dict[s
 def test_a_module_that_does_not_load_is_told(
     home: Path, machines: dict[str, Machine], script: str, touched: bool, said: str,
 ) -> None:
-    modprobe = machines["n1"].root / "usr/local/sbin/modprobe"
-    modprobe.write_text(f"#!/bin/sh\n{script}\n")
-    modprobe.chmod(0o755)
+    executable(machines["n1"].root / "usr/local/sbin/modprobe", f"#!/bin/sh\n{script}\n")
     did = step(home, "n1", RemediationStep.LOAD_NVIDIA, f"m-{len(said)}")
     assert (did.ok, did.touched) == (False, touched) and said in did.message
 
@@ -271,7 +260,6 @@ def test_a_masked_unit_is_left_alone_and_two_steps_do_not_go_together(
 
 
 def step(home: Path, node: str, which: RemediationStep, line: str) -> StepReport:
-    """One step, with no head around it."""
     there = load_inventory(home / "muster.yaml")
     (did,) = send({line: there.nodes[node]}, which, RemoteTransport(), 1)
     return did

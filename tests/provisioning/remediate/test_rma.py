@@ -106,6 +106,13 @@ def look(home: Path, *words: str, **more: str) -> None:
 OPEN = ("open", "gpu001", "--gpu", "3", "--reason", "rows are used up", "--reference", "00412345")
 
 
+def returned(home: Path, *words: str) -> None:
+    """RMA 1: the worn GPU of gpu001 went out, and came back as these words say."""
+    run(home, *OPEN, "--yes")
+    run(home, "ship", "1")
+    run(home, "return", "1", *words, "--yes")
+
+
 def test_a_gpu_goes_out_and_another_comes_back(home: Path) -> None:
     said = run(home, *OPEN, "--yes")
     assert f"RMA 1 is open: gpu OLD at {GPU3} of gpu001; muster#1 (hostfile) keeps jobs away\n" in said
@@ -149,19 +156,8 @@ def test_the_same_board_that_was_to_be_exchanged_is_told_loudly_until_another_rm
     assert "SAME" not in run(home, "list")
 
 
-def test_the_same_board_is_found_in_another_node_too(home: Path) -> None:
-    run(home, *OPEN, "--yes")
-    run(home, "ship", "1")
-    run(home, "return", "1", "--yes")
-    look(home, "NEW")
-    look(home, "OLD", node="gpu002", chassis="C2")
-    assert f"the SAME gpu came back in gpu002, slot {GPU3}" in run(home, "list")
-
-
 def test_a_repaired_board_may_be_the_same_and_must_be(home: Path) -> None:
-    run(home, *OPEN, "--yes")
-    run(home, "ship", "1")
-    run(home, "return", "1", "--same", "--yes")
+    returned(home, "--same")
     look(home, "OLD")
     assert run(home, "list") == "nothing is away\n"
     look(home, "STRANGE")
@@ -170,9 +166,7 @@ def test_a_repaired_board_may_be_the_same_and_must_be(home: Path) -> None:
 
 
 def test_another_board_than_was_said_is_told(home: Path) -> None:
-    run(home, *OPEN, "--yes")
-    run(home, "ship", "1")
-    run(home, "return", "1", "--serial", "NEW", "--yes")
+    returned(home, "--serial", "NEW")
     look(home, "STRANGE")
     assert "ANOTHER gpu came back: serial STRANGE, and NEW was said to come" in run(home, "list")
 
@@ -334,13 +328,6 @@ def away(home: Path) -> dict[str, str]:
     return {name: past.away for name, past in found.items() if past.away}
 
 
-def returned(home: Path, *words: str) -> None:
-    """RMA 1: the worn GPU of gpu001 went out, and came back as these words say."""
-    run(home, *OPEN, "--yes")
-    run(home, "ship", "1")
-    run(home, "return", "1", *words, "--yes")
-
-
 def test_an_old_board_accuses_the_node_where_it_sits_now_and_no_one_once_it_has_left(home: Path) -> None:
     returned(home)
     look(home, "NEW")
@@ -349,6 +336,7 @@ def test_an_old_board_accuses_the_node_where_it_sits_now_and_no_one_once_it_has_
     said = f"RMA 1: the SAME gpu came back in gpu002, slot {GPU3}: serial OLD, and it was said to be exchanged"
     assert away(home) == {"gpu002": f"{said}; see: muster rma list"}
     listed = run(home, "list")
+    assert said.removeprefix("RMA 1: ") in listed
     assert (f"it ends when that part leaves gpu002; else send it back: muster rma open gpu002 --slot {GPU3} "
             "--reason 'RMA 1 came back wrong', or keep it: muster rma close 1 --reason WHY\n") in listed
     assert json.loads(run(home, "list", "--format", "json"))["rmas"][0]["alarm_node"] == "gpu002"

@@ -42,18 +42,15 @@ class Idling(Memory):
         self.busy: set[str] = set()
 
     def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
-        """As back ends do."""
         return {node: replace(one, busy=node in self.busy) for node, one in super().held(nodes).items()}
 
     def isolate(self, node: str, reason: str) -> None:
-        """As back ends do."""
         self.point()
         assert super().held([node])[node].holder is Holder.NO_ONE
         super().isolate(node, reason)
         self.point()
 
     def release(self, node: str, shown: str = "") -> None:
-        """As back ends do."""
         self.point()
         super().release(node, shown)
         self.point()
@@ -67,7 +64,6 @@ class Restarting(Idling):
         self.machines = machines
 
     def reboot(self, nodes: Collection[str], reason: str) -> None:
-        """As back ends do."""
         for name in nodes:
             assert mark_of(self.holds[name]) is not None
             one = self.machines[name]
@@ -75,7 +71,6 @@ class Restarting(Idling):
             one.wrong.discard(RULE)
 
     def boots(self, nodes: Collection[str]) -> Mapping[str, RebootState]:
-        """As back ends do."""
         return {name: RebootState(1000.0 * self.machines[name].boots) for name in nodes}
 
 

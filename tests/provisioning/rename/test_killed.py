@@ -198,22 +198,19 @@ def ended_at(
     raise AssertionError("it never came to its end")
 
 
-@pytest.mark.parametrize(("kind", "first"), [("hostfile", 0), ("golden", 1)])
-def test_killed_before_a_write_it_is_finished_by_the_same_command(tmp_path: Path, kind: str, first: int) -> None:
-    assert ended_at(tmp_path, kind, iter(range(first, 10_000, STRIDE))) > 8
+EVERY = [pytest.param(kind, range(10_000), 45, marks=pytest.mark.slow) for kind in ("hostfile", "golden")]
 
 
-def test_on_a_full_disk_it_is_one_line_and_goes_on_later(tmp_path: Path) -> None:
-    assert ended_at(tmp_path, "hostfile", iter(range(2, 10_000, STRIDE)), fails) > 8
+@pytest.mark.parametrize(("kind", "at", "times"), [
+    ("hostfile", range(0, 10_000, STRIDE), 8), ("golden", range(1, 10_000, STRIDE), 8), *EVERY])
+def test_killed_before_a_write_it_is_finished_by_the_same_command(
+    tmp_path: Path, kind: str, at: range, times: int,
+) -> None:
+    assert ended_at(tmp_path, kind, iter(at)) > times
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["hostfile", "golden"])
-def test_killed_before_every_write_it_is_finished_by_the_same_command(tmp_path: Path, kind: str) -> None:
-    assert ended_at(tmp_path, kind, iter(range(10_000))) > 45
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["hostfile", "golden"])
-def test_on_a_disk_that_is_full_at_any_write_it_is_one_line_and_goes_on_later(tmp_path: Path, kind: str) -> None:
-    assert ended_at(tmp_path, kind, iter(range(10_000)), fails) > 45
+@pytest.mark.parametrize(("kind", "at", "times"), [("hostfile", range(2, 10_000, STRIDE), 8), *EVERY])
+def test_on_a_full_disk_it_is_one_line_and_goes_on_later(
+    tmp_path: Path, kind: str, at: range, times: int,
+) -> None:
+    assert ended_at(tmp_path, kind, iter(at), fails) > times

@@ -109,8 +109,6 @@ class World:
 
 
 class PowerOfWorld(Scripted):
-    """Its controller."""
-
     world: World
 
     def power(self) -> PowerState:

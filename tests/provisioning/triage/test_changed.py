@@ -145,7 +145,6 @@ class World:
         return self.triage()
 
     def plan(self, since: float | None = None) -> TriagePlan:
-        """What it would do."""
         with opened(self.folder) as store:
             view = doing.view(store, self.back, doing.shown(store, self.back, self.nodes))
             fleet = gather(store, self.nodes.values(), self.policy, self.now, lost=view.lost,

@@ -220,12 +220,8 @@ def walk(examples: int, steps: int) -> None:
                           suppress_health_check=list(HealthCheck)))
 
 
-@pytest.mark.timeout(300)
-def test_incidents_among_all_that_happens() -> None:
-    walk(6, 25)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_incidents_among_all_that_happens_for_longer() -> None:
-    walk(300, 50)
+@pytest.mark.parametrize(("examples", "steps"), [
+    pytest.param(6, 25, marks=pytest.mark.timeout(300)),
+    pytest.param(300, 50, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])])
+def test_incidents_among_all_that_happens(examples: int, steps: int) -> None:
+    walk(examples, steps)

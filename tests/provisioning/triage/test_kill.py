@@ -27,7 +27,7 @@ from provisioning.actions.base import number_of
 from provisioning.actions.hostfile import HostFile
 from provisioning.triage import apply as doing
 from provisioning.triage.onerun import LOCK
-from tests.command import MUSTER, environment
+from tests.command import running
 from tests.testbed.marks import files_moved
 from tests.testbed.require import require
 
@@ -136,14 +136,12 @@ def copied(source: Path, folder: Path) -> None:
     files_moved(folder / "state" / "muster.db", source, folder)
 
 
-def started(folder: Path, **more: str) -> subprocess.Popen[bytes]:
+def started(folder: Path, **more: str) -> subprocess.Popen[str]:
     """A triage that acts."""
-    return subprocess.Popen(
-        [str(MUSTER), "triage", "--apply", "--rules", "rules"], cwd=folder, env=environment(folder, **more),
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return running("triage", "--apply", "--rules", "rules", home=folder, **more)
 
 
-def locked(process: subprocess.Popen[bytes], folder: Path) -> float:
+def locked(process: subprocess.Popen[str], folder: Path) -> float:
     """When it began to act, or had ended."""
     while process.poll() is None and not (folder / "state" / LOCK).exists():
         time.sleep(0.001)

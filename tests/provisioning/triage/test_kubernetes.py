@@ -15,7 +15,7 @@ from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.sweeps import SweepRecord, record
 from provisioning.actions.kubenode import KEY, STARTUP, instant
-from tests.command import MUSTER, environment, muster
+from tests.command import muster, running
 from tests.testbed.kubernetes import Serving, relayed, serving
 from tests.testbed.marks import plain
 from tests.testbed.sshd import wait_until
@@ -251,22 +251,20 @@ def test_killed_while_it_gives_a_new_node_to_jobs_the_next_run_finds_out(tmp_pat
             swept(tmp_path, there_since(fake) + after_s, profile="bringup")
         cluster = fake.cluster
         assert cluster is not None
-        running: list[subprocess.Popen[bytes]] = []
+        begun: list[subprocess.Popen[str]] = []
 
         def fault(method: str, path: str) -> object:
             if method != "PUT" or "gpu1" not in path:
                 return None
             cluster.faults = lambda method, path: None
-            running[0].kill()
-            running[0].wait()
+            begun[0].kill()
+            begun[0].wait()
             return "drop after" if after else "drop"
 
         with cluster.lock:
             cluster.faults = fault
-            running.append(subprocess.Popen([str(MUSTER), "triage", "--rules", "rules", "--apply"],
-                                            cwd=tmp_path, env=environment(tmp_path),
-                                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        assert running[0].wait(60) == -9
+            begun.append(running("triage", "--rules", "rules", "--apply", home=tmp_path))
+        assert begun[0].wait(60) == -9
         assert (keys(fake, "gpu1") == set()) == after
         muster("triage", "--rules", "rules", "--apply", home=tmp_path)
         assert all(keys(fake, node) == set() for node in NODES)

@@ -20,7 +20,7 @@ from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.sweeps import SweepRecord, record
 from provisioning.triage.onerun import LOCK
-from tests.command import MUSTER, environment, muster
+from tests.command import muster, running
 from tests.testbed.marks import plain
 from tests.testbed.slurm import Slurm, fixture_of
 from tests.testbed.sshd import wait_until
@@ -266,10 +266,8 @@ def test_of_two_at_once_one_acts(bed: Slurm, home: Path) -> None:
     (slow / "scontrol").write_text(f"#!/bin/sh\nuntil [ -e {go} ]; do sleep 0.05; done\n"
                                    f"exec {shutil.which('scontrol', path=bed.environment['PATH'])} \"$@\"\n")
     (slow / "scontrol").chmod(0o755)
-    first = subprocess.Popen(
-        [str(MUSTER), "triage", "--apply", "--rules", "rules"], cwd=home, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, text=True,
-        env=environment(home, **{**bed.environment, "PATH": f"{slow}:{bed.environment['PATH']}"}))
+    first = running("triage", "--apply", "--rules", "rules", home=home, out=subprocess.PIPE,
+                    **{**bed.environment, "PATH": f"{slow}:{bed.environment['PATH']}"})
     try:
         wait_until(lambda: held(home / "state" / LOCK), what="the lock")
         code, said, trouble = triage(bed, home, "--apply")

@@ -482,26 +482,22 @@ def test_a_fault_that_was_seen_before_the_clock_was_wrong_for_a_while_is_acted_o
     assert held(story, "n1")
 
 
-def test_what_a_person_gives_back_once_an_rma_is_over_stays_so(story: Triage) -> None:
+@pytest.mark.parametrize("another", [False, True])
+def test_what_a_person_gives_back_once_an_rma_is_over_is_taken_only_for_another_fault(
+    story: Triage, another: bool,
+) -> None:
     story.nodes_break_and_triage_acts(["n6"], "kernel-xid", again=True)
     story.a_part_goes_to_the_vendor_or_comes_back("n6")
     story.triage(again=True)
     story.a_part_goes_to_the_vendor_or_comes_back("n6")
     story.a_person_uses_muster(["n6"], give_back=True)
-    story.triage(again=True)
-    story.sweeps(list(NODES), bringup=False, times=1, only=sorted(RULES))
-    story.triage(again=True)
-    assert not held(story, "n6")
-
-
-def test_what_a_person_gives_back_once_an_rma_is_over_is_taken_for_another_fault(story: Triage) -> None:
-    story.nodes_break_and_triage_acts(["n6"], "kernel-xid", again=True)
-    story.a_part_goes_to_the_vendor_or_comes_back("n6")
-    story.triage(again=True)
-    story.a_part_goes_to_the_vendor_or_comes_back("n6")
-    story.a_person_uses_muster(["n6"], give_back=True)
-    story.nodes_break_and_triage_acts(["n6"], "gpu-count", again=True)
-    assert held(story, "n6")
+    if another:
+        story.nodes_break_and_triage_acts(["n6"], "gpu-count", again=True)
+    else:
+        story.triage(again=True)
+        story.sweeps(list(NODES), bringup=False, times=1, only=sorted(RULES))
+        story.triage(again=True)
+    assert held(story, "n6") == another
 
 
 def test_a_fault_that_triage_has_not_told_of_is_not_what_a_person_gave_back(story: Triage) -> None:
@@ -515,21 +511,16 @@ def test_a_fault_that_triage_has_not_told_of_is_not_what_a_person_gave_back(stor
     assert held(story, "n6")
 
 
-def test_a_part_that_went_to_the_vendor_since_triage_last_told_is_not_what_a_person_gave_back(
-    story: Triage,
+@pytest.mark.parametrize("told", [False, True])
+def test_a_node_whose_part_is_away_stays_as_a_person_gave_it_back_only_where_triage_had_told_of_it(
+    story: Triage, told: bool,
 ) -> None:
     story.nodes_break_and_triage_acts(["n6"], "kernel-xid", again=True)
     story.a_part_goes_to_the_vendor_or_comes_back("n6")
+    if told:
+        story.triage(again=True)
     story.a_person_gives_back_what_triage_holds(by_muster=False, most=1)
-    assert held(story, "n6")
-
-
-def test_a_node_whose_part_is_away_as_triage_has_told_stays_as_a_person_gave_it_back(story: Triage) -> None:
-    story.nodes_break_and_triage_acts(["n6"], "kernel-xid", again=True)
-    story.a_part_goes_to_the_vendor_or_comes_back("n6")
-    story.triage(again=True)
-    story.a_person_gives_back_what_triage_holds(by_muster=False, most=1)
-    assert not held(story, "n6")
+    assert held(story, "n6") != told
 
 
 class TriageByFile(Triage):
@@ -545,14 +536,12 @@ def walk(machine: type[Triage], examples: int, steps: int) -> None:
                           suppress_health_check=list(HealthCheck)))
 
 
+LONG = [pytest.mark.slow, pytest.mark.timeout(3600)]
+
+
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("machine", "examples"), [(Triage, 12), (TriageByFile, 6)])
-def test_triage_among_all_that_happens(machine: type[Triage], examples: int) -> None:
-    walk(machine, examples, 40)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("machine", [Triage, TriageByFile])
-def test_triage_among_all_that_happens_for_longer(machine: type[Triage]) -> None:
-    walk(machine, 2000, 60)
+@pytest.mark.parametrize(("machine", "examples", "steps"), [
+    (Triage, 12, 40), (TriageByFile, 6, 40), pytest.param(Triage, 2000, 60, marks=LONG),
+    pytest.param(TriageByFile, 2000, 60, marks=LONG)])
+def test_triage_among_all_that_happens(machine: type[Triage], examples: int, steps: int) -> None:
+    walk(machine, examples, steps)

@@ -62,7 +62,6 @@ class Memory:
         self.holds: dict[str, str] = {}
 
     def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
-        """As back ends do."""
         return {node: self._held(node) for node in nodes}
 
     def _held(self, node: str) -> NodeHold:
@@ -73,11 +72,9 @@ class Memory:
         return NodeHold(Holder.OTHERS if mark is None else Holder.US, reason, mark)
 
     def isolate(self, node: str, reason: str) -> None:
-        """As back ends do."""
         self.holds[node] = reason
 
     def release(self, node: str, shown: str = "") -> None:
-        """As back ends do."""
         del self.holds[node]
 
     write = isolate
@@ -122,7 +119,6 @@ class Flaky:
         self.asked: list[tuple[str, str]] = []
 
     def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
-        """As back ends do."""
         if self.trouble.kind == "down" and self._now():
             raise ActionError("the controller does not answer")
         return self.inner.held(nodes)

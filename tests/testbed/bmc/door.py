@@ -32,8 +32,6 @@ _OPEN = ("", "/redfish", resources.ROOT)
 
 @dataclass(frozen=True)
 class Request:
-    """What came in."""
-
     method: str
     path: str
     query: str
@@ -52,8 +50,6 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What goes out."""
-
     status: int
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()

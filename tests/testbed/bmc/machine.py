@@ -77,7 +77,6 @@ class Machine:
 
     @property
     def number(self) -> str:
-        """Its serial number."""
         return self.serial or f"SN{self.uuid[:8].upper()}"
 
     def document(self) -> dict[str, Any]:

@@ -22,12 +22,10 @@ _CRITICAL = {"State": "Enabled", "Health": "Critical"}
 
 
 def system(machine: Machine) -> str:
-    """The path of its system."""
     return f"{ROOT}/Systems/{machine.uuid}"
 
 
 def manager(machine: Machine) -> str:
-    """The path of its manager."""
     return f"{ROOT}/Managers/{machine.uuid}"
 
 

@@ -63,8 +63,6 @@ class Served:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection."""
-
     protocol_version = "HTTP/1.1"
     served: Served
 

@@ -9,16 +9,16 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from tests.testbed.bmc.certificates import Authority
 from tests.testbed.ports import free_port
 from tests.testbed.redfish.service import Service
+from tests.testbed.webserver import Answers, Server
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Answers):
     protocol_version = "HTTP/1.1"
     service: Service
 
@@ -42,12 +42,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nobody reads it."""
 
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class _Server(Server):
     request_queue_size = 64
 
     def __init__(self, address: tuple[str, int], service: Service, context: ssl.SSLContext) -> None:
@@ -60,9 +56,6 @@ class _Server(ThreadingHTTPServer):
             request.settimeout(60)
             with self._context.wrap_socket(request, server_side=True) as wrapped:
                 super().finish_request(wrapped, client_address)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever is killed leaves a broken connection."""
 
 
 @contextlib.contextmanager

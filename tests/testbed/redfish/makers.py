@@ -27,7 +27,6 @@ PARTS = {"cpu": 2, "gpu": 8, "dimm": 4, "drive": 2, "nic": 2, "psu": 2, "fan": 2
 
 
 def ref(path: str) -> dict[str, str]:
-    """A link."""
     return {"@odata.id": path}
 
 

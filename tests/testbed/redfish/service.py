@@ -58,8 +58,6 @@ class Account:
 
 @dataclass(frozen=True)
 class Said:
-    """An answer."""
-
     status: int
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -7,14 +7,13 @@ can be put into a file without mounting it (syslinux(1), --offset); partitions: 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import shutil
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.testbed.kept import kept
 from tests.testbed.require import require
 from tests.testbed.vm.images import do, loaded, newc
 from tests.testbed.vm.netimage import NetImage
@@ -92,19 +91,15 @@ def require_installer() -> None:
 
 def installable(image: NetImage) -> Installable:
     """Made from a network image if they are not there (half a minute)."""
-    cache = Path(os.environ.get("MUSTER_TESTBED_CACHE") or Path("~/.cache/muster-testbed").expanduser())
     key = hashlib.sha256(repr((image.initrd.parent.name, _BOOT_MIB, _ROOT_MIB, _LOADER, _BOOTS, _INSTALLS, _LEASE, _MODULES)).encode()).hexdigest()[:8]
-    made = cache / f"disk-{image.release}-{key}"
-    with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.is_dir():
-            half = cache / f"{made.name}.tmp"
-            shutil.rmtree(half, ignore_errors=True)
-            half.mkdir()
-            (half / "initrd").write_bytes(_initrd(image, _INSTALLS))
-            (half / "initrd-system").write_bytes(_initrd(image, _BOOTS))
-            _disk(half, image)
-            half.rename(made)
+
+    def make(half: Path) -> None:
+        half.mkdir()
+        (half / "initrd").write_bytes(_initrd(image, _INSTALLS))
+        (half / "initrd-system").write_bytes(_initrd(image, _BOOTS))
+        _disk(half, image)
+
+    made = kept(f"disk-{image.release}-{key}", make)
     return Installable(image.kernel, made / "initrd", made / "disk")
 
 

@@ -5,7 +5,6 @@ Needs root, for mmdebstrap makes files of other owners. The initrd is a newc arc
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -15,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.testbed.kept import kept
 from tests.testbed.require import require
 
 TOOLS = ("qemu-system-x86_64", "mmdebstrap", "mke2fs", "busybox", "depmod", "gcc")
@@ -80,30 +80,18 @@ def releases(series: str) -> list[str]:
 
 def images(release: str, packages: Sequence[str] = ()) -> Images:
     """The images for one kernel release, with these packages on the root disk beside the usual ones; made if they are not there (a minute and a half for the first, 20 s for each other)."""
-    cache = Path(os.environ.get("MUSTER_TESTBED_CACHE") or Path("~/.cache/muster-testbed").expanduser())
     options = (*_OPTIONS[:-1], ",".join((_OPTIONS[-1], *packages)))
     key = hashlib.sha256(repr((options, _INITRD_MODULES, _INIT, _SHELL, _CRASHES, _MASKED)).encode()).hexdigest()[:8]
-    made = cache / f"vm-{release}-{key}"
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.is_dir():
-            half = cache / f"{made.name}.tmp"
-            shutil.rmtree(half, ignore_errors=True)
-            half.mkdir()
-            _make(half, release, _rootfs(cache, options))
-            half.rename(made)
-    return Images(release, made / "vmlinuz", made / "initrd", made / "root.img")
 
-
-def _rootfs(cache: Path, options: Sequence[str]) -> Path:
-    made = cache / f"vm-root-{hashlib.sha256(repr(options).encode()).hexdigest()[:8]}"
-    if not made.is_dir():
-        half = cache / f"{made.name}.tmp"
-        shutil.rmtree(half, ignore_errors=True)
+    def root(half: Path) -> None:
         do("mmdebstrap", *options, "bookworm", str(half))
-        half.rename(made)
-    return made
+
+    def make(half: Path) -> None:
+        half.mkdir()
+        _make(half, release, kept(f"vm-root-{hashlib.sha256(repr(options).encode()).hexdigest()[:8]}", root))
+
+    made = kept(f"vm-{release}-{key}", make)
+    return Images(release, made / "vmlinuz", made / "initrd", made / "root.img")
 
 
 def _make(folder: Path, release: str, rootfs: Path) -> None:

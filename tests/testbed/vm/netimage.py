@@ -5,15 +5,14 @@ Made once, kept in the testbed's cache; needs root. The tree that the initrd is 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.testbed.kept import kept
 from tests.testbed.vm.images import do, kernel, loaded, newc
 
 _PACKAGES = ("systemd", "systemd-sysv", "dbus", "udev", "kmod", "iproute2", "openssh-server", "python3", "chrony", "libnss-myhostname")
@@ -50,18 +49,8 @@ class NetImage:
 
 def netimage(release: str) -> NetImage:
     """The image for one kernel release; made if it is not there (about a minute)."""
-    cache = Path(os.environ.get("MUSTER_TESTBED_CACHE") or Path("~/.cache/muster-testbed").expanduser())
     key = hashlib.sha256(repr((_OPTIONS, _MODULES, _MASKED, _NETWORK, _KEYS, _DISKS, _TIME)).encode()).hexdigest()[:8]
-    made = cache / f"net-{release}-{key}"
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.is_dir():
-            half = cache / f"{made.name}.tmp"
-            shutil.rmtree(half, ignore_errors=True)
-            half.mkdir()
-            _make(half, release)
-            half.rename(made)
+    made = kept(f"net-{release}-{key}", lambda half: _make(half, release))
     return NetImage(release, made / "vmlinuz", made / "initrd", made / "tree")
 
 
@@ -71,6 +60,7 @@ def own(files: Mapping[str, str]) -> bytes:
 
 
 def _make(folder: Path, release: str) -> None:
+    folder.mkdir()
     tree = folder / "tree"
     do("mmdebstrap", *_OPTIONS, "bookworm", str(tree))
     modules = kernel(folder, release)

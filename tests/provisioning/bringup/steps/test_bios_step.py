@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -37,6 +39,7 @@ from tests.provisioning.bringup.controllers import (
     sku_of,
 )
 from tests.provisioning.bringup.scripted import Plan
+from tests.testbed.death import Clock
 
 OLD: dict[str, str | int | bool] = {"ProcTurboMode": "Disabled", "NumCores": 4, "Quiet": True}
 WISHED: dict[str, str | int | bool] = {"ProcTurboMode": "Enabled", "NumCores": 8}
@@ -66,50 +69,40 @@ def looked(
     return found
 
 
-@dataclass
-class Clock:
-    """Time goes on when a run has nothing to do."""
-
-    now: float = 1000.0
-
-    def time(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
 def brought(
     folder: Path, controller: Scripted, executor: BiosAsDesired | None = None, clock: Clock | None = None,
 ) -> BringupOutcome:
     clock = clock or Clock()
     executor = executor or bios(controller)
-    return run(RunContext(folder, "somebody", clock.time, clock.sleep), [NODE], {"bios": executor},
+    return run(RunContext(folder, "somebody", clock, clock.sleep), [NODE], {"bios": executor},
                Plan({"bios": executor.step}), lambda event: None)
 
 
-def test_settings_are_written_the_power_goes_off_and_on_once_and_then_they_are_current(
-    tmp_path: Path,
+WRITES = "write ProcTurboMode=Enabled,NumCores=8"
+LOST = BmcError(BmcErrorReason.UNREACHABLE, "connection dropped", done=None)
+AWAY = BmcError(BmcErrorReason.UNREACHABLE, "no route", done=False)
+
+
+def before(**more: Any) -> Callable[[], Scripted]:
+    """Makes a machine with the old settings, or with these."""
+    return lambda: Scripted(**{"settings": dict(OLD), **more})
+
+
+@pytest.mark.parametrize(("made", "operations"), [
+    (before(), [WRITES, "off", "on"]), (before(on=PowerState.OFF), [WRITES, "on"]),
+    (before(settings={**OLD, **WISHED}), []), (before(pending=dict(WISHED)), ["off", "on"]),
+    (before(fails={"written": [LOST, LOST]}), [WRITES, "off", "on"]),
+    (before(fails={"turned": [LOST, LOST]}), [WRITES, "off", "on"]),
+    (before(fails={"set_bios": [AWAY, None], "turn": [AWAY, None, AWAY, None]}), [WRITES, "off", "on"])],
+    ids=["the power goes off and on once", "one that is off is only turned on", "as wished costs no reset",
+         "what waits is not written again", "a lost answer costs no second write", "nor a second reset",
+         "what never came there is sent again"])
+def test_settings_are_written_once_and_then_they_are_current(
+    tmp_path: Path, made: Callable[[], Scripted], operations: list[str],
 ) -> None:
-    controller = Scripted(settings=dict(OLD))
+    controller = made()
     assert brought(tmp_path, controller).done == ("gx01",)
-    assert controller.operations == ["write ProcTurboMode=Enabled,NumCores=8", "off", "on"]
-    assert controller.settings == {**OLD, **WISHED}
-
-
-def test_a_machine_that_is_off_is_only_turned_on(tmp_path: Path) -> None:
-    controller = Scripted(settings=dict(OLD), on=PowerState.OFF)
-    assert brought(tmp_path, controller).done == ("gx01",) and controller.operations[1:] == ["on"]
-
-
-def test_what_is_as_wished_costs_no_reset(tmp_path: Path) -> None:
-    controller = Scripted(settings={**OLD, **WISHED})
-    assert brought(tmp_path, controller).done == ("gx01",) and controller.operations == []
-
-
-def test_what_waits_already_is_not_written_again(tmp_path: Path) -> None:
-    controller = Scripted(settings=dict(OLD), pending=dict(WISHED))
-    assert brought(tmp_path, controller).done == ("gx01",) and controller.operations == ["off", "on"]
+    assert (controller.operations, controller.settings) == (operations, {**OLD, **WISHED})
 
 
 class Dying(BiosAsDesired):
@@ -135,23 +128,7 @@ def test_a_change_whose_end_nobody_knows_is_done_again_only_where_it_does_not_sh
 ) -> None:
     controller = Scripted(settings=dict(OLD))
     assert brought(tmp_path, controller, Dying(controller, at, done)).done == ("gx01",)
-    assert controller.operations == ["write ProcTurboMode=Enabled,NumCores=8", "off", "on"]
-
-
-@pytest.mark.parametrize("method", ["written", "turned"])
-def test_an_answer_that_is_lost_after_the_change_costs_no_second_one(tmp_path: Path, method: str) -> None:
-    lost = BmcError(BmcErrorReason.UNREACHABLE, "connection dropped", done=None)
-    controller = Scripted(settings=dict(OLD), fails={method: [lost, lost]})
-    assert brought(tmp_path, controller).done == ("gx01",)
-    assert controller.operations == ["write ProcTurboMode=Enabled,NumCores=8", "off", "on"]
-
-
-def test_a_request_that_never_came_there_is_sent_again(tmp_path: Path) -> None:
-    away = BmcError(BmcErrorReason.UNREACHABLE, "no route", done=False)
-    controller = Scripted(
-        settings=dict(OLD), fails={"set_bios": [away, None], "turn": [away, None, away, None]})
-    assert brought(tmp_path, controller).done == ("gx01",)
-    assert controller.operations == ["write ProcTurboMode=Enabled,NumCores=8", "off", "on"]
+    assert controller.operations == [WRITES, "off", "on"]
 
 
 @pytest.mark.parametrize("message", [
@@ -178,7 +155,7 @@ def test_a_bios_that_takes_settings_and_does_not_apply_them_is_the_vendors_after
 ) -> None:
     controller, clock = Scripted(settings=dict(OLD), applies=False), Clock()
     assert brought(tmp_path, controller, clock=clock).trouble == ("gx01",)
-    assert controller.operations == ["write ProcTurboMode=Enabled,NumCores=8", "off", "on"]
+    assert controller.operations == [WRITES, "off", "on"]
     assert POWER.bios_s <= clock.now - 1000 < POWER.bios_s + 100
     waits = looked(controller, (WRITE, True), (OFF, True), (ON, True), after=POWER.bios_s - 1)
     assert waits.stand is StepState.WAIT

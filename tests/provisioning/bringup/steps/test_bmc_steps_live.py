@@ -30,6 +30,7 @@ from tests.provisioning.bringup.proofs import ALIVE, DEAD, others
 from tests.provisioning.bringup.scripted import Plan, Stop
 from tests.testbed import ipmisim
 from tests.testbed.bmcs import Bed, Machine, Wrong, rack, require_rack
+from tests.testbed.planted import private
 
 _NUMBERS = {
     "gpu_count": 8, "dimm_count": 4, "nvme_count": 2, "port_count": 2, "memory_gib": 256, "cpu_count": 224}
@@ -58,9 +59,7 @@ def bed(tmp_path: Path) -> Iterator[Bed]:
 
 
 def brought(folder: Path, bed: Bed) -> BringupOutcome:
-    secret = folder / "password"
-    secret.touch(mode=0o600)
-    secret.write_text(bed.password)
+    secret = private(folder / "password", bed.password)
     nodes = [Node(name, rack="r1", lifecycle=Lifecycle(LifecycleState.BRINGUP),
                   bmc=Bmc(bed.address(name), bed.user, bed.port,
                           secret=Secret(SecretFrom.FILE, (str(secret),)))) for name in _TROUBLES]
@@ -117,9 +116,7 @@ def test_a_machine_whose_controller_speaks_ipmi_goes_the_same_way_and_says_what_
     tmp_path: Path,
 ) -> None:
     ipmisim.require_ipmi()
-    secret = tmp_path / "password"
-    secret.touch(mode=0o600)
-    secret.write_text(ipmisim.PASSWORD)
+    secret = private(tmp_path / "password", ipmisim.PASSWORD)
     folder = tmp_path / "state"
     folder.mkdir()
     with ipmisim.ipmi_sim(tmp_path / "sim") as sim:

@@ -27,7 +27,7 @@ from provisioning.osinstall.base import OsReport
 from tests.provisioning.bringup.controllers import NODE, POLICY, UNSUPPORTED, Scripted, machine, past
 from tests.provisioning.bringup.proofs import ALIVE, DEAD, always, others
 from tests.provisioning.bringup.scripted import Plan
-from tests.provisioning.bringup.steps.test_bios_step import Clock
+from tests.testbed.death import Clock
 from tests.testbed.sshd import Sshd, listener, silent, sshd
 
 PXE = replace(POLICY, boot=BootTarget.PXE, power=replace(POLICY.power, answer_s=0.0))
@@ -57,7 +57,7 @@ def os(
 
 def brought(folder: Path, *executors: Executor) -> BringupOutcome:
     clock = Clock()
-    return run(RunContext(folder, "somebody", clock.time, clock.sleep), [NODE],
+    return run(RunContext(folder, "somebody", clock, clock.sleep), [NODE],
                {executor.step.name: executor for executor in executors},
                Plan({executor.step.name: executor.step for executor in executors}), lambda event: None)
 

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from healthcheck.store.file import opened
 from healthcheck.store.hardware import write_hardware
 from inventory.load import load_inventory
 from inventory.model import LifecycleState
-from provisioning.bringup.engine.model import StepEffect, StepState
+from provisioning.bringup.engine.model import Observation, OperationResult, StepEffect, StepState
 from provisioning.bringup.steps.burnin import BurnInStep
 from provisioning.bringup.steps.certificate import Certify
 from provisioning.bringup.steps.service import ServiceStep, set_lifecycle
@@ -110,42 +111,38 @@ def test_whoever_passes_goes_on_to_a_certificate_and_to_service_and_whoever_is_a
         "n1": LifecycleState.SERVICE, "n2": LifecycleState.SERVICE, "n3": LifecycleState.BRINGUP}
 
 
-def test_without_anything_that_keeps_jobs_away_there_is_no_burn_in_and_no_pass(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    bed(tmp_path, 1)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    text = json.loads((tmp_path / "muster.yaml").read_text())
-    del text["cordon"]
-    (tmp_path / "muster.yaml").write_text(json.dumps(text))
-    of = context(tmp_path)
+def refused(home: Path, cordon: dict[str, Any] | None) -> tuple[OperationResult, Observation]:
+    """What comes of a burn-in where this is to keep jobs away, and how the step looks then."""
+    bed(home, 1)
+    text = json.loads((home / "muster.yaml").read_text())
+    (home / "muster.yaml").write_text(json.dumps({**text, "cordon": cordon} if cordon else {
+        key: value for key, value in text.items() if key != "cordon"}))
+    of = context(home)
     burn = BurnInStep(step("burnin"), of, "quick", "node")
     (machine,) = machines(of, "n1")
     ((_, seen),) = burn.observe([machine])
     assert seen.operation is not None
     made = burn.make(machine, seen.operation)
+    ((_, again),) = burn.observe([after(machine, seen, made)])
+    return made, again
+
+
+def test_without_anything_that_keeps_jobs_away_there_is_no_burn_in_and_no_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    made, again = refused(tmp_path, None)
     assert made.done is False and "scontrol was not found" in made.message
     # It does not come true by trying again: someone is told, and not an operation written every few seconds
     # for a day.
-    ((_, again),) = burn.observe([after(machine, seen, made)])
     assert again.stand is StepState.TROUBLE and again.troubles[0].hand.endswith("muster bringup retry n1")
 
 
 def test_a_scheduler_that_does_not_answer_is_asked_again_in_minutes_and_its_words_are_told(
     tmp_path: Path,
 ) -> None:
-    bed(tmp_path, 1)
-    text = json.loads((tmp_path / "muster.yaml").read_text())
-    text["cordon"] = {"command": ["/bin/false"]}
-    (tmp_path / "muster.yaml").write_text(json.dumps(text))
-    of = context(tmp_path)
-    burn = BurnInStep(step("burnin"), of, "quick", "node")
-    (machine,) = machines(of, "n1")
-    ((_, seen),) = burn.observe([machine])
-    assert seen.operation is not None
-    made = burn.make(machine, seen.operation)
+    made, again = refused(tmp_path, {"command": ["/bin/false"]})
     assert made.done is False
-    ((_, again),) = burn.observe([after(machine, seen, made)])
     assert (again.stand is StepState.NOT_SO and again.again_s >= 60 and made.message in again.message
             and made.message in again.troubles[0].what)
 

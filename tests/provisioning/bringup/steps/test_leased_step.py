@@ -52,6 +52,12 @@ def tried(of: StepContext) -> tuple[Leased, Machine, Observation, OperationResul
     return run, one, first, run.make_together([one])["n1"]
 
 
+def looked_after(of: StepContext) -> tuple[OperationResult, Observation]:
+    run, one, first, made = tried(of)
+    ((_, seen),) = run.observe([after(one, first, made)])
+    return made, seen
+
+
 def test_a_machine_on_which_they_pass_or_concern_nothing_goes_on_and_was_leased_for_it(of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client(tmp_path, monkeypatch, "echo 0123abcd")
     run, one, seen, made = tried(of)
@@ -68,8 +74,7 @@ def test_a_machine_on_which_they_pass_or_concern_nothing_goes_on_and_was_leased_
 
 def test_a_machine_without_the_image_is_trouble_that_names_the_command_and_how_to_leave_the_step_out(of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client(tmp_path, monkeypatch, "true")
-    run, one, first, made = tried(of)
-    ((_, seen),) = run.observe([after(one, first, made)])
+    _, seen = looked_after(of)
     (trouble,) = seen.troubles
     assert seen.stand is StepState.TROUBLE and "docker tag IMAGE muster/gpu-check" in trouble.what
     assert "muster bringup retry n1" in trouble.hand and "without" in trouble.hand
@@ -78,9 +83,8 @@ def test_a_machine_without_the_image_is_trouble_that_names_the_command_and_how_t
 def test_a_machine_that_someone_else_holds_is_asked_again_and_nothing_runs_on_it(of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client(tmp_path, monkeypatch, "echo 0123abcd")
     (tmp_path / "held.json").write_text('{"n1": "a person: bad fan"}')
-    run, one, first, made = tried(of)
+    made, seen = looked_after(of)
     assert made.done is False and "bad fan" in made.message
-    ((_, seen),) = run.observe([after(one, first, made)])
     assert seen.stand is StepState.NOT_SO and seen.operation is not None and seen.again_s == 300.0
     assert "bad fan" in seen.troubles[0].what and not (tmp_path / "ran").exists()
 
@@ -101,6 +105,5 @@ def test_a_client_that_refuses_prints_nothing_half_or_rubbish_lets_no_machine_pa
     of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: str, runs: str,
 ) -> None:
     client(tmp_path, monkeypatch, images, runs)
-    run, one, first, made = tried(of)
-    ((_, seen),) = run.observe([after(one, first, made)])
+    _, seen = looked_after(of)
     assert seen.stand is StepState.TROUBLE and "muster bringup retry n1" in seen.troubles[0].hand, seen

@@ -32,7 +32,7 @@ from tests.provisioning.bringup.proofs import (
     others,
 )
 from tests.provisioning.bringup.scripted import Plan
-from tests.provisioning.bringup.steps.test_bios_step import Clock
+from tests.testbed.death import Clock
 
 INSTALL = install_key(("deploy gx01",))
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDL7QHzCcmlBjaLs6jqbZHNfuCp2jmuZjNszJrqTxcRH"
@@ -65,7 +65,7 @@ def brought(
     executors = {
         "boot": BootFrom(POLICY.steps["boot"], controller, policy, back, proof),  # type: ignore[arg-type]
         "os": OsInstalled(POLICY.steps["os"], controller, policy, back, proof)}  # type: ignore[arg-type]
-    return run(RunContext(folder, "somebody", clock.time, clock.sleep), [NODE], executors,
+    return run(RunContext(folder, "somebody", clock, clock.sleep), [NODE], executors,
                Plan({name: one.step for name, one in executors.items()}), on_event)
 
 
@@ -203,7 +203,7 @@ def test_killed_while_it_asked_the_installer_is_asked_again_only_where_it_does_n
             back.report = DONE
 
     executor = Dying(POLICY.steps["os"], Scripted(), POLICY, back, back.state)
-    outcome = run(RunContext(tmp_path, "somebody", clock.time, sleep), [NODE], {"os": executor},
+    outcome = run(RunContext(tmp_path, "somebody", clock, sleep), [NODE], {"os": executor},
                   Plan({"os": executor.step}), lambda event: None)
     assert outcome.done == ("gx01",)
     assert back.asked == ["gx01"]
@@ -246,25 +246,23 @@ def test_a_failed_installation_is_trouble_and_a_retry_has_it_installed_again(tmp
 
     clock = Clock(1e10)
     executor = OsInstalled(POLICY.steps["os"], controller, POLICY, back, back.state)
-    outcome = run(RunContext(tmp_path, "somebody", clock.time, sleep), [NODE], {"os": executor},
+    outcome = run(RunContext(tmp_path, "somebody", clock, sleep), [NODE], {"os": executor},
                   Plan({"os": executor.step}), lambda event: None)
     assert outcome.done == ("gx01",)
     assert back.asked == ["gx01"]
 
 
-def test_to_be_installed_again_it_is_sent_there_again_and_turned_off_first() -> None:
-    back, controller = Installer(report=FAILED, target=BootTarget.PXE), Scripted()
-    kept = {"os.failed": "900.000"}
-    keys = []
+@pytest.mark.parametrize("report", [FAILED, None], ids=["it failed", "its failure was forgotten"])
+def test_to_be_installed_again_it_is_sent_there_again_and_turned_off_first(report: OsReport | None) -> None:
+    back, controller = Installer(**({"report": report} if report else {}), target=BootTarget.PXE), Scripted()
     operations: list[tuple[str, bool | None]] = []
     for _ in range(3):
-        found = os(back, controller, *operations, kept=kept)
+        found = os(back, controller, *operations, kept={"os.failed": "900.000"})
         assert found.operation is not None
-        keys.append(found.operation.key)
         operations.append((found.operation.key, True))
         executor = OsInstalled(POLICY.steps["os"], controller, POLICY, back, back.state)
         assert executor.make(machine(), found.operation).done
-    assert keys == ["boot:pxe", "off:boot:pxe", INSTALL]
+    assert [key for key, _ in operations] == ["boot:pxe", "off:boot:pxe", INSTALL]
     assert controller.operations == ["boot pxe", "off"]
 
 
@@ -346,19 +344,6 @@ def test_a_failure_that_nobody_was_told_of_is_told_first_though_one_before_it_wa
     # Its time in the step was over, and somebody had it begun anew; meanwhile its installer gave up.
     found = os(back, kept={"os.failed": "900.000", **asked.keep})
     assert (found.stand, found.operation) == (StepState.TROUBLE, None)
-
-
-def test_one_that_is_to_be_installed_again_boots_there_again_also_where_its_failure_was_forgotten() -> None:
-    back, keys = Installer(target=BootTarget.PXE), []
-    operations: list[tuple[str, bool | None]] = []
-    controller = Scripted()
-    for _ in range(3):
-        found = os(back, controller, *operations, kept={"os.failed": "900.000"})
-        assert found.operation is not None
-        keys.append(found.operation.key)
-        operations.append((found.operation.key, True))
-        assert OsInstalled(POLICY.steps["os"], controller, POLICY, back, back.state).make(machine(), found.operation).done
-    assert keys == ["boot:pxe", "off:boot:pxe", INSTALL]
 
 
 def test_what_an_installation_leaves_behind_is_taken_away_also_after_the_step_was_begun_anew() -> None:

@@ -36,14 +36,11 @@ from provisioning.firmware.update import UpdateOutcome, UpdateTools, run, target
 from provisioning.remediate.send import StepReport
 from tests.provisioning.bringup.controllers import site
 from tests.testbed.bandtools import AdapterMachine
+from tests.testbed.death import Death, killed_at
 from tests.testbed.fwupd import CABINETS, Fwupd, fwupd
 
 CARDS = ("0000:18:00.0", "0000:29:00.0")
 DATA = b"CX7 28.43.1014"
-
-
-class Killed(BaseException):
-    """As kill -9: nothing after it is done."""
 
 
 class BandBed:
@@ -141,38 +138,18 @@ def test_what_waits_for_a_restart_already_is_not_written_again(bed: BandBed) -> 
 
 @pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.slow)])      # 2: before each, which is after the one before
 def test_killed_at_every_recorded_operation_nothing_is_written_or_restarted_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int,
+    tmp_path: Path, step: int,
 ) -> None:
-    real = {name: getattr(band, name) for name in ("begin_step", "end_step", "install")}
     for at in range(1, 12, step):
         (tmp_path / str(at)).mkdir()
         bed = BandBed(tmp_path / str(at), AdapterMachine(tmp_path / str(at) / "root", *CARDS))
-        count: list[int] = []
-
-        def counted(name: str, *given: object, count: list[int] = count, at: int = at, **more: object) -> object:
-            count.append(1)
-            if len(count) == at:
-                raise Killed
-            done = real[name](*given, **more)
-            count.append(1)
-            if len(count) == at:
-                raise Killed
-            return done
-
-        for name in real:
-            monkeypatch.setattr(band, name, lambda *given, name=name, **more: counted(name, *given, **more))
-        killed = False
-        try:
+        with killed_at(at, band, "begin_step", "end_step", "install") as events:
             bed.run()
-        except Killed:
-            killed = True
-        for name, function in real.items():
-            monkeypatch.setattr(band, name, function)
         bed.held.clear()
         outcome = bed.run()
         assert outcome.done, (at, outcome)
         assert len(bed.machine.written) == 2 and len(bed.restarts) == 1, at
-        if not killed:
+        if len(events) < at:
             assert at > 10
             return
 
@@ -235,12 +212,12 @@ def test_a_restart_of_which_the_machine_lost_its_note_is_not_made_again(bed: Ban
     def end_step(*given: object) -> None:
         ends.append(1)
         if len(ends) == 2:      # the first is that of the payload
-            raise Killed
+            raise Death
         real(*given)  # type: ignore[arg-type]
 
     real = band.end_step
     monkeypatch.setattr(band, "end_step", end_step)
-    with pytest.raises(Killed):
+    with pytest.raises(Death):
         bed.run()
     monkeypatch.setattr(band, "end_step", real)
     bed.held.clear()

@@ -38,6 +38,7 @@ from provisioning.firmware.inband.send import (
 from provisioning.firmware.onnode import operations
 from tests.testbed.bandtools import AdapterMachine
 from tests.testbed.fwupd import CABINETS, WEBCAM, Fwupd, fwupd
+from tests.testbed.planted import executable
 from tests.testbed.sshd import wait_until
 
 FIRST, SECOND = "0000:18:00.0", "0000:29:00.0"
@@ -132,9 +133,7 @@ def test_a_tool_that_wrote_nothing_has_not_taken_it(machine: AdapterMachine) -> 
 
 @pytest.mark.parametrize(("name", "wrote"), [("mlxfwmanager-done.txt", True), ("mlxfwmanager-up-to-date.txt", False)])
 def test_that_something_was_written_is_read_from_what_real_ones_print(tmp_path: Path, name: str, wrote: bool) -> None:
-    tool = tmp_path / "tool"
-    tool.write_text(f"#!/bin/sh\ncat {RECORDED / name}\n")
-    tool.chmod(0o755)
+    tool = executable(tmp_path / "tool", f"#!/bin/sh\ncat {RECORDED / name}\n")
     assert operations.written("mlxfwmanager", str(tool), "image", FIRST)[0] is wrote
 
 

@@ -22,6 +22,7 @@ from provisioning.osinstall.pxe.record import Installation
 from provisioning.osinstall.pxe.records import InstallationRecords
 from provisioning.osinstall.pxe.server import Log, PxeServer
 from provisioning.osinstall.pxe.site import PxeAnswer, PxeRequest, PxeSite
+from tests.testbed.death import Clock
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBaHiiXw6Zb1p1yAfoDVm8hKY2F8vJ0Zk0ZUuU9eFjS0"
 OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKJr7vE0bqv0CwT0J8F3f7xkUu8G0b9m0o3Cz4m1X2aB"
@@ -51,23 +52,11 @@ def dhcp(mode: DhcpMode = DhcpMode.PROXY, **more: Any) -> DhcpOptions:
 
 
 def mac(number: int) -> str:
-    """The hardware address of a machine."""
     return f"52:54:00:00:{number >> 8:02x}:{number & 255:02x}"
 
 
 def node(number: int = 1, **more: Any) -> Node:
-    """A machine of the inventory."""
     return Node(f"gpu{number:03d}", boot_mac=(mac(number),), **more)
-
-
-@dataclass
-class Clock:
-    """Time as a test sets it."""
-
-    now: float = 1_700_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @dataclass
@@ -76,7 +65,7 @@ class Place:
 
     state: Path
     options: PxeOptions = field(default_factory=options)
-    clock: Clock = field(default_factory=Clock)
+    clock: Clock = field(default_factory=lambda: Clock(1_700_000_000.0))
 
     def __post_init__(self) -> None:
         self.records = InstallationRecords(self.state)
@@ -95,12 +84,10 @@ class Place:
         return found
 
     def ask(self, path: str, method: str = "GET", body: bytes = b"", peer: str = "10.1.0.7", **headers: str) -> PxeAnswer:
-        """An answer."""
         bare, _, query = path.partition("?")
         return self.site.answer(PxeRequest(method, bare, query, body, headers, peer))
 
     def done(self, body: bytes, signature: str, number: int = 1) -> PxeAnswer:
-        """A phone-home."""
         return self.ask(f"/done/{node(number).name}", "POST", body, **{phonehome.HEADER.lower(): signature})
 
 
@@ -131,7 +118,6 @@ def serving(place: Place, port: int = 0, log: Log | None = None, **more: Any) ->
 
 
 def fetched(address: str, body: bytes | None = None, **headers: str) -> tuple[int, str]:
-    """Status and text."""
     request = urllib.request.Request(address, body, headers)     # noqa: S310  (the test's own server)
     try:
         with urllib.request.urlopen(request, timeout=20) as answer:     # noqa: S310
