@@ -138,7 +138,7 @@ def answered(reply: Reply) -> BandAnswer:
     said = found.get("said")
     done = found.get("ok")
     return BandAnswer(done if isinstance(done, bool) else None,
-                      clean(said, 300) if isinstance(said, str) else "its answer cannot be read",
+                      _why(said),
                       found.get("running") is True, found.get("never") is True and done is False)
 
 
@@ -149,9 +149,7 @@ def _looked(reply: Reply, tools: Collection[UpdateRoute]) -> NodeReading:
     found = _document(reply)
     up, said = found.get("up"), found.get("tools")
     if not isinstance(up, float) or not 0 <= up < math.inf or not isinstance(said, dict):
-        why = found.get("said")
-        return NodeReading(reply.node, {}, {}, None,
-                        clean(why, 300) if isinstance(why, str) else "its answer cannot be read")
+        return NodeReading(reply.node, {}, {}, None, _why(found.get("said")))
     devices: dict[UpdateRoute, tuple[BandDevice, ...]] = {}
     lost: dict[UpdateRoute, str] = {}
     for tool in tools:
@@ -160,6 +158,10 @@ def _looked(reply: Reply, tools: Collection[UpdateRoute]) -> NodeReading:
         except ToolOutputError as error:
             lost[tool] = clean(str(error), 300)
     return NodeReading(reply.node, devices, lost, up)
+
+
+def _why(said: Any) -> str:
+    return clean(said, 300) if isinstance(said, str) and said.strip() else "its answer cannot be read"
 
 
 def _devices(tool: UpdateRoute, said: Any) -> tuple[BandDevice, ...]:

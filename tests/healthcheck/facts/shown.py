@@ -36,11 +36,11 @@ def shown(value: Any) -> Any:
 
 
 def unlike(expected: Any, found: Any, where: str = "") -> Iterator[str]:
-    """Where the shown value is not as expected. A mapping expects its own keys alone; for a list it expects
-    the members of these names; a list expects each of its members and no others."""
+    """Where the shown value is not as expected. A mapping expects its own keys alone, an empty one no keys;
+    for a list it expects the members of these names. A list expects each of its members and no others."""
     if isinstance(expected, dict) and isinstance(found, list):
         found = {one["name"]: one for one in found if isinstance(one, dict) and "name" in one}
-    if isinstance(expected, dict) and isinstance(found, dict):
+    if isinstance(expected, dict) and isinstance(found, dict) and expected:
         for key, one in expected.items():
             if key in found:
                 yield from unlike(one, found[key], f"{where}.{key}")
