@@ -160,8 +160,8 @@ def _spot(
     owner = report[0].trouble.owner if report else owners.get(
         one.step) if one.stand in (WAITING, TROUBLE) else None
     return Spot(one.node, clean(one.step, 40), one.stand, one.since, clean(one.message, _MOST), owner,
-                one.began, clean(one.who, 80), one.looked, one.again, one.ended, clean(one.kept.get(SERIAL, ""), 80),
-                tuple(report), tuple(passed_over))
+                one.began, clean(one.who, 80), one.looked, one.again, one.ended,
+                clean(one.kept.get(SERIAL, ""), 80), tuple(report), tuple(passed_over))
 
 
 def document(progress: BringupStatus) -> dict[str, Any]:
