@@ -16,7 +16,7 @@ from tests.healthcheck.subnet.faulty import PLAN, FaultyFabric
 WIDE = CablingPlan(PLAN.devices, tuple(replace(cable, width=4, speed="NDR") for cable in PLAN.cables))
 
 
-def looks(fabric: FaultyFabric, subnet: Subnet) -> dict[int, CableState]:
+def not_as_planned(fabric: FaultyFabric, subnet: Subnet) -> dict[int, CableState]:
     """By the number of the plan's cable, without those that are as planned."""
     seen = cabled(fabric.plan, [(subnet, names_of(fabric.plan, subnet, fabric.joined()))])
     states = link_states(fabric.plan, seen)
@@ -35,24 +35,24 @@ def at_upper_end(fabric: FaultyFabric, number: int, **changes: object) -> Subnet
 @pytest.mark.parametrize("changes", [{"state": LinkState.INITIALIZE}, {"state": LinkState.ARMED}, {"width": 1}, {"speed": "HDR"}])
 def test_a_link_that_either_end_shows_to_be_less_than_planned_is_degraded_and_no_other_is(changes: dict[str, object]) -> None:
     fabric = FaultyFabric(WIDE)
-    assert looks(fabric, at_upper_end(fabric, 5, **changes)) == {5: CableState.DEGRADED}
+    assert not_as_planned(fabric, at_upper_end(fabric, 5, **changes)) == {5: CableState.DEGRADED}
 
 
 @pytest.mark.parametrize("changes", [{}, {"state": None}, {"width": None}, {"speed": None}])
 def test_what_no_tool_shows_of_a_link_says_nothing_against_it(changes: dict[str, object]) -> None:
     fabric = FaultyFabric(WIDE)
-    assert looks(fabric, at_upper_end(fabric, 5, **changes)) == {}
+    assert not_as_planned(fabric, at_upper_end(fabric, 5, **changes)) == {}
 
 
 def test_a_link_that_the_subnet_manager_leaves_out_is_degraded() -> None:
     fabric = FaultyFabric(WIDE)
     subnet = replace(fabric.subnet(), unhealthy={fabric.end(fabric.planned(5).b): frozenset({"MANUAL"})})
-    assert looks(fabric, subnet) == {5: CableState.DEGRADED}
+    assert not_as_planned(fabric, subnet) == {5: CableState.DEGRADED}
 
 
 def test_a_plan_without_rates_accuses_no_link_of_its_rate_and_a_missing_one_stays_missing() -> None:
     fabric = FaultyFabric()
     fabric.narrow = {3}
-    assert looks(fabric, fabric.subnet()) == {}
+    assert not_as_planned(fabric, fabric.subnet()) == {}
     fabric.down = {3}
-    assert looks(fabric, fabric.subnet()) == {3: CableState.MISSING}
+    assert not_as_planned(fabric, fabric.subnet()) == {3: CableState.MISSING}
