@@ -20,7 +20,7 @@
     proposed: [...]                 the same, with flags, and without by and why
 
 Text of logs stands in single quotes, in which YAML changes nothing. A backslash is doubled; what a terminal
-or YAML would act on is written as \\xNN or \\uNNNN.
+or YAML would act on, or what has no shape, is written as \\xNN, \\uNNNN or \\UNNNNNNNN.
 """
 
 from __future__ import annotations

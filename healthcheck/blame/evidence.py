@@ -46,9 +46,9 @@ class JobWindow:
 class Evidence:
     """One thing that was seen of a node (empty: of the job), after `after` and not later than `by` (epoch
     seconds): the same where the time is exact, None where nothing is known. `what` says it in our words,
-    `said` is what was said, foreign and not yet escaped, `source` where. `sure`: who says so saw it itself,
-    and the words can mean nothing else. `group` names the kind, so that the same of several nodes is known as
-    such. `place`: which of what the job's logs say it is, the likeliest first (0: of something else)."""
+    `said` is what was said, foreign and not yet escaped, `source` where from. `sure`: who says so saw it
+    itself, and the words can mean nothing else. `group` names the kind, so that the same of several nodes is
+    known as such. `place`: which of what the job's logs say it is, likeliest first (0: of something else)."""
 
     node: str
     weight: Weight

@@ -61,7 +61,8 @@ def packed(message: dict[str, Any]) -> bytes:
 
 
 class Frames:
-    """Takes what arrives, in pieces of any size, and gives whole messages; `most` bounds a frame."""
+    """Takes what arrives, in pieces of any size, and gives whole messages; `most` bounds a frame, and is more
+    for a peer that proved who it is."""
 
     def __init__(self, most: int = MOST_FRAME) -> None:
         self.most = most

@@ -15,7 +15,7 @@ SCHEMA = "muster.certificate/1"
 NAMESPACE = "muster-certificate"
 STAGES = ("quick", "standard", "soak")      # lengths of burn-in; each includes those before it
 NONE = "none"       # a policy's word for no stage
-_NONE: Mapping[str, Any] = MappingProxyType({})
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Passed:
     stage: str
     at: int
     what: tuple[Mapping[str, Any], ...] = ()
-    figures: Mapping[str, float] = field(default_factory=lambda: _NONE)
-    versions: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    figures: Mapping[str, float] = field(default_factory=lambda: _EMPTY)
+    versions: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     boot: str | None = None
     result: str = ""
 
@@ -72,7 +72,7 @@ class CertificateManifest:
     cluster: str
     serial: int = 0
     made: int = 0
-    nodes: Mapping[str, Certificate] = field(default_factory=lambda: _NONE)
+    nodes: Mapping[str, Certificate] = field(default_factory=lambda: _EMPTY)
     revoked: tuple[Revoked, ...] = ()
 
     def revocation(self, node: str) -> Revoked | None:
@@ -85,7 +85,7 @@ class CertificateManifest:
 class CertificatePolicy:
     """Required stages: after `days` (minus a per-node part of `jitter_days`), after a reboot, for a new
     component, and for new firmware on the same one; `none` requires nothing. At most `at_once` nodes are due
-    by age."""
+    by age at a time."""
 
     days: float
     jitter_days: float

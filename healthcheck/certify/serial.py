@@ -31,7 +31,8 @@ def written_serial(folder: Path, serial: int) -> None:
 
 
 def newest_written(folder: Path) -> int:
-    """The highest number written to the folder, 0 for none; raises CertificateError."""
+    """The highest number written to the folder, 0 for none: a document there with a lower one was restored.
+    Raises CertificateError."""
     return _read(folder)[1]
 
 

@@ -32,7 +32,7 @@ def t_inside(t: float, free: int) -> float:
 
 @cache
 def t_bound(beyond: float, free: int) -> float:
-    """The t that chance exceeds on one side with this probability, for `free` degrees of freedom."""
+    """The t that chance exceeds on one side with this probability, for `free` (>= 1) degrees of freedom."""
     free = min(free, _MOST_FREE)
     low, high = 0.0, 1.0
     while (1 - t_inside(high, free)) / 2 > beyond:

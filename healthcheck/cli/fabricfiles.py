@@ -106,8 +106,8 @@ def asked(name: str, known: Inventory | None, devices: Sequence[str],
     if len(chosen) != 1:
         raise UsageError(f"{clean(name, 60)}: names {len(chosen)} nodes, expected one that sees the fabric")
     through = tuple(devices) or ("",)
-    looks = tuple(fabricoutput.ask(chosen[0], RemoteTransport(), through))
-    return fabricoutput.ask_tables(looks, chosen[0], RemoteTransport(), through) if tables else looks
+    outputs = tuple(fabricoutput.ask(chosen[0], RemoteTransport(), through))
+    return fabricoutput.ask_tables(outputs, chosen[0], RemoteTransport(), through) if tables else outputs
 
 
 def _neighbours(names: str, known: Inventory | None, *, beside: bool) -> FabricOutput:
@@ -127,12 +127,12 @@ def _chosen(names: str, known: Inventory | None) -> list[Node]:
     return list(select(known if known is not None else from_names(names), names))
 
 
-def seen_cabling(plan: CablingPlan, looks: Sequence[FabricOutput], state: str | None) -> CabledFabric:
+def seen_cabling(plan: CablingPlan, outputs: Sequence[FabricOutput], state: str | None) -> CabledFabric:
     """What outputs show, by the names of the plan: adapters by the node GUIDs that nodes in the store state,
     else by what they call themselves."""
     from healthcheck.subnet.seencabling import cabled
 
-    subnets = [look.subnet() for look in looks]
+    subnets = [output.subnet() for output in outputs]
     hardware = {name: seen.hardware for name, seen in stored_hardware(state_dir(state), None).items()}
     joined = join(subnets, known_adapters(hardware))
     return cabled(plan, [(subnet, names_of(plan, subnet, joined)) for subnet in subnets])

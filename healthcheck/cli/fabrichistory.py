@@ -78,9 +78,10 @@ def history(
     rests = ufm.rests() if ufm else ()
     asked = tuple(_asked(one, source is None, not files, several=len(rests) > 1) for one in rests)
     if save is not None:
-        fabricoutput.save([look for look, _ in asked], Path(save))
-    looks = fabricoutput.saved(Path(source)) if source is not None else [look for look, _ in asked]
-    subnets = [subnet for look in looks if not (subnet := look.subnet()).ethernet]
+        fabricoutput.save([output for output, _ in asked], Path(save))
+    outputs = (fabricoutput.saved(Path(source)) if source is not None
+               else tuple(output for output, _ in asked))
+    subnets = [subnet for output in outputs if not (subnet := output.subnet()).ethernet]
     if not subnets:
         raise UsageError(f"{clean(source)}: UFM sees InfiniBand, and only Ethernet is there")
     read = [_events(name) for name in files] or [
@@ -116,15 +117,15 @@ def history(
 
 
 def _asked(ufm: UfmRest, ports: bool, events: bool, *, several: bool) -> tuple[FabricOutput, ToolOutput]:
-    """What UFM is asked for, as one look, and its events. Raises UfmError."""
+    """What UFM is asked for, as one output, and its events. Raises UfmError."""
     from healthcheck.sweep import ufmoutput
     from healthcheck.sweep.fabricoutput import FabricOutput, ToolOutput
 
     name = ufmoutput.name_of(ufm) if several else ""
-    look = replace(ufmoutput.ask([ufm])[0], name=name) if ports else FabricOutput(name, {}, time.time())
+    output = replace(ufmoutput.ask([ufm])[0], name=name) if ports else FabricOutput(name, {}, time.time())
     found = ufmoutput.events(ufm) if events else ToolOutput("[]")
     more = {ufmoutput.EVENTS: found} if events else {}
-    return replace(look, outputs={**look.outputs, **more}), found
+    return replace(output, outputs={**output.outputs, **more}), found
 
 
 def _events(name: str) -> UfmEvents:

@@ -50,7 +50,7 @@ def read(
     nodes: Collection[str] = (),
 ) -> JobLog:
     """What the files, each a name and its content, say together; `caveats` say what could not be read, and of
-    which. The job's `nodes` are known as such before a line."""
+    which. A name of the job's `nodes` that stands before a line is known as one."""
     return merged(read_one(name, data, clock, messages, nodes) for name, data in files)
 
 

@@ -87,7 +87,8 @@ class CatalogueEntry:
     (the stem of its file). `examples` are lines that it matches. `xid` names the table (`xid` or `sxid`) that
     judges the line by its number instead. Of each group in `needs` one word (in lower case) stands in every
     matching line. `disabled` names the file that switched it off. `ordinary`: healthy machines write it, too;
-    a saved log's report mentions it, a sweep does not. `yields` are the ids of more specific entries.
+    a saved log's report mentions it, a sweep does not. `ending`: how it is over. `yields` are the ids of more
+    specific entries for the same lines.
     """
 
     id: str

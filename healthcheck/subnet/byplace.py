@@ -1,8 +1,9 @@
 """Which planned device stands where, of those that do not say so; pure.
 
-A new switch calls itself as it was delivered, an adapter without rdma-ndd what its firmware says; and a plan
-that names adapters by PCI address says nothing of "gpu001 mlx5_0" where no snapshot states both. What such a
-device is joined to still tells whose place it stands in. That is no proof of who it is, and users say so.
+A new switch calls itself as it was delivered, an adapter without rdma-ndd what its firmware says, a renamed
+host something else; and a plan that names adapters by PCI address says nothing of "gpu001 mlx5_0" where no
+snapshot states both. What such a device is joined to still tells whose place it stands in. That is no proof
+of who it is: whoever shows such a name says so.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ class SeenCable:
 @dataclass(frozen=True)
 class CabledFabric:
     """What is there. `devices` are those of which anything was seen: a port of theirs without a cable has no
-    link. In the planes of `partial` nothing is known to be absent (None: in every plane). `assumed` are ports
-    of hosts that only their place names, with why nothing else does."""
+    link; of other devices nothing is known. In the planes of `partial` nothing is known to be absent (None:
+    in every plane). `assumed` are ports of hosts that only their place names, with why nothing else does."""
 
     cables: tuple[SeenCable, ...]
     devices: frozenset[str]

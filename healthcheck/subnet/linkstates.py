@@ -24,7 +24,7 @@ class CableState(Enum):
 # The order in which states are listed: what needs a person first.
 SHOWN_STATES = (CableState.MISSING, CableState.WRONG, CableState.DEGRADED, CableState.UNKNOWN,
                 CableState.AS_PLANNED, CableState.PLANNED)
-_LOOKS = {DifferenceKind.MISSING: CableState.MISSING, DifferenceKind.UNKNOWN: CableState.UNKNOWN}
+_BY_DIFFERENCE = {DifferenceKind.MISSING: CableState.MISSING, DifferenceKind.UNKNOWN: CableState.UNKNOWN}
 
 
 def link_states(plan: CablingPlan, seen: CabledFabric | None) -> Mapping[PlannedCable, CableState]:
@@ -35,5 +35,5 @@ def link_states(plan: CablingPlan, seen: CabledFabric | None) -> Mapping[Planned
     states = {cable: CableState.DEGRADED if frozenset((cable.a, cable.b)) in degraded
               else CableState.AS_PLANNED for cable in plan.cables}
     for one in compare(plan, seen).differences:
-        states.update(dict.fromkeys(one.planned, _LOOKS.get(one.kind, CableState.WRONG)))
+        states.update(dict.fromkeys(one.planned, _BY_DIFFERENCE.get(one.kind, CableState.WRONG)))
     return states

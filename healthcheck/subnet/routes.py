@@ -15,7 +15,7 @@ from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricLink, FabricPo
 
 # Switches on one way, at most: a fat tree of three tiers has five, a dragonfly's longest way six.
 MOST_HOPS = 16
-_MOST_DIRECT_HOPS = 63      # of a directed route, by the same specification
+_MOST_DIRECT_HOPS = 63      # of a directed route (see `direct_route`)
 
 Shares = Mapping[FabricEnd, float]
 

@@ -118,7 +118,7 @@ def _nameless(subnet: Subnet, end: FabricEnd) -> PlannedEnd:
 
 
 def _is_degraded(subnet: Subnet, link: FabricLink, wanted: PlannedCable) -> bool:
-    """Whether either end shows that the link is not as good as planned; what is not shown says nothing."""
+    """Whether either end shows that the link is not as planned; what is not shown says nothing."""
     for port in filter(None, map(subnet.port, (link.a, link.b))):
         if port.state not in (None, LinkState.ACTIVE) or port.end in (subnet.unhealthy or {}):
             return True

@@ -1,4 +1,4 @@
-"""A look at a fabric: what its tools print, from a node that sees it or from a folder of saved outputs."""
+"""What a fabric's tools print, from a node that sees it or from a folder of saved outputs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from inventory.model import Node
 from inventory.text import clean
 from inventory.transport.base import RETURN_S, Limits, Transport
 
-LOOK = "look.json"
+_TAKEN = "look.json"
 ETHERNET = "ethernet"       # a fabric of this name, where another lies in the same folder
 SCHEMA = "muster.fabric.look/1"
 _MOST_MISSING = 1000
 _PROGRAM_S, _TOOL_S, _LLDP_S = 300.0, 120.0, 30.0
-# By the name of its file, what a look runs. ibqueryerrors is given an empty file of thresholds: with the
+# By the name of its file, what is run. ibqueryerrors is given an empty file of thresholds: with the
 # site's own, counters that it does not show would not be known.
 COMMANDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "iblinkinfo": ("iblinkinfo", "--line"),
@@ -79,13 +79,13 @@ class FabricOutput:
         """The outputs as one picture; an output that could not be had is noted in it."""
         order = {source.name: at for at, source in enumerate(SOURCES)}
         readings: list[tuple[int, SubnetReading]] = []
-        if beside := {name: output.text for name, output in self.outputs.items() if lldp.file_of(name)}:
+        if beside := {name: printed.text for name, printed in self.outputs.items() if lldp.file_of(name)}:
             readings.append((len(order), lldp.read(beside)))
-        for name, output in sorted(self.outputs.items()):
+        for name, printed in sorted(self.outputs.items()):
             source = source_of(name)
             if source is not None:
-                cut = output.cut or not output.text.strip()     # every tool prints something
-                readings.append((order[source.name], source.read(output.text, cut)))
+                cut = printed.cut or not printed.text.strip()     # every tool prints something
+                readings.append((order[source.name], source.read(printed.text, cut)))
         readings.sort(key=lambda one: one[0])
         made = merge(self.name, [reading for _, reading in readings])
         # Where no tool shows what is there, nothing is known to be absent.
@@ -93,8 +93,7 @@ class FabricOutput:
 
 
 def probes(device: str = "", tools: Collection[str] = tuple(COMMANDS)) -> Mapping[str, Probe]:
-    """The probes of a look by the name of their file; through this device of the node, or the tools'
-    choice."""
+    """The probes by the name of their file; through this device of the node, or the tools' choice."""
     return {name: Probe(f"fabric.{name}{'.' + device if device else ''}", ProbeKind.COMMAND,
                         argv=(*argv, *(("-C", device) if device else ())), seconds=_TOOL_S,
                         limit=_LIMITS.get(name, 12 * MIB), root=True)
@@ -106,10 +105,10 @@ def counters(node: Node, transport: Transport,
     """What all ports counted, by the name of the subnet as `ask` has it. Raises UsageError where they could
     not be read."""
     found: dict[str, PortCounters | None] = {}
-    for look in ask(node, transport, devices, _DATA):
-        if look.missing:
-            raise UsageError(f"{node.name}: {'; '.join(look.missing)}")
-        found[look.name] = look.subnet().counters
+    for output in ask(node, transport, devices, _DATA):
+        if output.missing:
+            raise UsageError(f"{node.name}: {'; '.join(output.missing)}")
+        found[output.name] = output.subnet().counters
     return found
 
 
@@ -129,13 +128,13 @@ def ask(node: Node, transport: Transport, devices: Sequence[str] = ("",),
             yield of_recording(recording, device, those)
 
 
-def ask_tables(looks: Sequence[FabricOutput], node: Node, transport: Transport,
+def ask_tables(outputs: Sequence[FabricOutput], node: Node, transport: Transport,
                devices: Sequence[str] = ("",)) -> tuple[FabricOutput, ...]:
-    """Looks that `ask` gave, with the forwarding tables of their subnets' switches. Raises UsageError where
+    """What `ask` gave, with the forwarding tables of their subnets' switches. Raises UsageError where
     the node is not reached."""
     tables = {one.name: one for one in ask(node, transport, devices, TABLES)}
-    return tuple(replace(look, outputs={**look.outputs, **tables[look.name].outputs},
-                         missing=(*look.missing, *tables[look.name].missing)) for look in looks)
+    return tuple(replace(one, outputs={**one.outputs, **tables[one.name].outputs},
+                         missing=(*one.missing, *tables[one.name].missing)) for one in outputs)
 
 
 def ask_neighbours(nodes: Sequence[Node], transport: Transport) -> FabricOutput:
@@ -173,7 +172,7 @@ def _interfaces(captures: Captures) -> Mapping[str, Mapping[str, object]]:
 
 
 def of_recording(recording: Recording, device: str, those: Mapping[str, Probe]) -> FabricOutput:
-    """The look in the captures of these probes; what could not be captured is missing."""
+    """What is in the captures of these probes; what could not be captured is missing."""
     outputs: dict[str, ToolOutput] = {}
     missing: list[str] = []
     for name, probe in those.items():
@@ -187,13 +186,14 @@ def of_recording(recording: Recording, device: str, those: Mapping[str, Probe]) 
 
 
 def saved(folder: Path) -> tuple[FabricOutput, ...]:
-    """The looks in a folder: its own files, or those of each folder in it, which is then a plane of that
+    """The outputs in a folder: its own files, or those of each folder in it, which is then a plane of that
     name. Raises UsageError where there is none."""
     if not folder.is_dir():
         raise UsageError(f"{clean(folder)}: is no folder of saved outputs")
     places = [folder, *sorted(path for path in folder.iterdir() if path.is_dir())]
-    found = [part for place in places if (look := _from_folder(place, "" if place == folder else place.name))
-             for part in _apart(look)]
+    found = [part for place in places
+             if (output := _from_folder(place, "" if place == folder else place.name)) is not None
+             for part in _apart(output)]
     if not found:
         names = ", ".join([*(source.name for source in SOURCES), "lldp-NODE"])
         raise UsageError(f"{clean(folder)}: no file in it is called as an output of a fabric tool: {names}")
@@ -220,22 +220,22 @@ def _from_folder(folder: Path, name: str) -> FabricOutput | None:
     return FabricOutput(name, outputs, at or max(times, default=None), (*missing, *lacked))
 
 
-def _apart(look: FabricOutput) -> Iterator[FabricOutput]:
+def _apart(output: FabricOutput) -> Iterator[FabricOutput]:
     """InfiniBand and Ethernet that lie in one folder are two fabrics."""
-    ethernet = {name: output for name, output in look.outputs.items() if lldp.file_of(name) is not None}
-    others = {name: output for name, output in look.outputs.items() if name not in ethernet}
+    ethernet = {name: text for name, text in output.outputs.items() if lldp.file_of(name) is not None}
+    others = {name: text for name, text in output.outputs.items() if name not in ethernet}
     if ethernet and others:
-        yield replace(look, outputs=others)
-        yield replace(look, name=f"{look.name} {ETHERNET}".strip(), outputs=ethernet, missing=())
+        yield replace(output, outputs=others)
+        yield replace(output, name=f"{output.name} {ETHERNET}".strip(), outputs=ethernet, missing=())
     else:
-        yield look
+        yield output
 
 
 def _kept(folder: Path) -> tuple[float | None, tuple[str, ...]]:
-    """When a look that was saved by us was taken, and what could not be had; otherwise the newest file's time
+    """When what `save` wrote was taken, and what could not be had; otherwise the newest file's time
     counts."""
     try:
-        document = json.loads((folder / LOOK).read_bytes())
+        document = json.loads((folder / _TAKEN).read_bytes())
         if document.get("schema") != SCHEMA:
             return None, ()
         lacked = document.get("missing", [])
@@ -244,15 +244,15 @@ def _kept(folder: Path) -> tuple[float | None, tuple[str, ...]]:
         return None, ()
 
 
-def save(looks: Sequence[FabricOutput], folder: Path) -> None:
-    """Writes looks as `saved` reads them. Raises UsageError where the folder holds anything, OSError."""
+def save(outputs: Sequence[FabricOutput], folder: Path) -> None:
+    """Writes them as `saved` reads them. Raises UsageError where the folder holds anything, OSError."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"--save {clean(folder)}: exists and is not an empty folder")
-    for look in looks:
-        place = folder / look.name if look.name else folder
+    for output in outputs:
+        place = folder / output.name if output.name else folder
         make_folder(place, "--save")
-        for name, output in look.outputs.items():
+        for name, printed in output.outputs.items():
             file = name if "." in name else f"{name}.txt"
-            write_whole(place / file, output.text.encode(errors="surrogateescape"))
-        document = {"schema": SCHEMA, "time": look.time, "missing": look.missing}
-        write_whole(place / LOOK, json.dumps(document).encode() + b"\n")
+            write_whole(place / file, printed.text.encode(errors="surrogateescape"))
+        document = {"schema": SCHEMA, "time": output.time, "missing": output.missing}
+        write_whole(place / _TAKEN, json.dumps(document).encode() + b"\n")

@@ -1,5 +1,4 @@
-"""A look at a fabric through UFM: what its REST interface answers, as the files that `fabricoutput.saved`
-reads."""
+"""What UFM knows of a fabric: its REST interface's answers, as the files that `fabricoutput.saved` reads."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from healthcheck.watch.model import WatchLevel
 from healthcheck.watch.robust import measured, median_of, spread
 
 _MOST_OF = 2 / 3        # of a host's ranks, or a place's hosts
-_LEAST_HOSTS = 3        # of which a place is one
+_LEAST_HOSTS = 3        # of a place: with fewer, nothing tells the place from its hosts
 PLACE_EFFECT = 0.03     # of the job's step, by which a place is slower
 _PLACE_SIGMAS, _PLACE_FLOOR = 6.0, 0.003
 _LEAST_PLACES = 4

@@ -9,8 +9,9 @@
     [rank0]:[titan] 2025-06-04 08:51:58,557 - root - INFO - step: 10  loss: 10.7  ...            torchtitan
     iter 10: loss 3.4512, time 250.12ms                                                     plain logs
 
-Where a line has a step and no duration, the times of two lines tell it. A step that comes again tells a
-restart; one that was only printed again, or by another rank that the log does not name, does not. Formats:
+What launchers put before a line is taken off first (`healthcheck.joblog.prefix`). Where a line has a step and
+no duration, the times of two lines tell it. A step that comes again tells a restart; one that was only
+printed again, or by another rank that the log does not name, does not. Formats:
 github.com/NVIDIA/Megatron-LM megatron/training/training.py (training_log) and megatron/core/timers.py;
 github.com/NVIDIA/NeMo nemo/lightning/pytorch/callbacks/progress_printer.py; github.com/pytorch/torchtitan
 torchtitan/components/metrics.py.

@@ -79,7 +79,7 @@ def test_links_of_one_lot_by_the_delivery_list_are_a_finding_of_the_vendor(tmp_p
     hosts = [cable for cable in plan.cables if cable.a.device.startswith("gpu")]
     bad = {(cable.b, "LinkDownedCounter"): 2 for cable in hosts[:24:4]}
     first, second = saved(tmp_path / "a", plan, 1000), saved(tmp_path / "b", plan, 4600, bad)
-    (adapters,) = (look.subnet().devices.values() for look in fabricoutput.saved(second))
+    (adapters,) = (output.subnet().devices.values() for output in fabricoutput.saved(second))
     rows = [f"0x{one.guid},MCX75310,{'W12' if int(one.description[3:6]) % 4 == 1 else 'W20'}\n" for one in adapters if one.description.startswith("gpu")]
     (tmp_path / "parts.csv").write_text("guid,part,lot\n" + "".join(rows))
     words = ("--from", second, "--since", first, "--plan", tmp_path / "plan.csv")
@@ -122,14 +122,14 @@ def test_what_the_tools_of_a_node_print_is_taken_as_the_collector_sends_it(tmp_p
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
     recording = collect(list(fabricoutput.probes().values()), env={"PATH": f"{tools}:/bin"}, nvml=False)
 
-    look = fabricoutput.of_recording(recording, "", fabricoutput.probes())
-    subnet = look.subnet()
+    output = fabricoutput.of_recording(recording, "", fabricoutput.probes())
+    subnet = output.subnet()
     assert (len(subnet.devices), len(subnet.links), subnet.partial) == (7, 6, False)
     assert subnet.counters is not None and subnet.counters.zeros
     assert len(subnet.unread) == 1 and subnet.unread[0].startswith("sminfo ")     # not there, or there and without any fabric
-    fabricoutput.save([look], tmp_path / "kept")
+    fabricoutput.save([output], tmp_path / "kept")
     (again,) = fabricoutput.saved(tmp_path / "kept")
-    assert again.time == look.time and again.subnet().links == subnet.links
+    assert again.time == output.time and again.subnet().links == subnet.links
 
 
 def test_the_root_owned_helper_knows_the_probes() -> None:

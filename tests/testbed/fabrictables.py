@@ -10,7 +10,8 @@ from healthcheck.sweep.fabricoutput import saved
 
 
 def write(folder: Path) -> Path:
-    (subnet,) = (look.subnet() for look in saved(folder))
+    """Adds the file to the folder."""
+    (subnet,) = (output.subnet() for output in saved(folder))
     rows: dict[str, list[str]] = {guid: [] for guid, device in subnet.devices.items() if device.kind is DeviceKind.SWITCH}
     for turn, device in enumerate(one for one in subnet.devices.values() if one.kind is DeviceKind.ADAPTER):
         for port in device.ports.values():

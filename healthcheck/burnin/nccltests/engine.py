@@ -1,6 +1,7 @@
 """How to start nccl-tests in a node, or across nodes by srun: argv and environment, no shell.
 
-The process gets only the variables that it needs. Newer options (-T, -I) are used where --help names them.
+The process gets only the variables that it needs, so that muster alone sets NCCL_* and NCCL_TESTS_*. Newer
+options (-T, -I) are used where --help names them.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _LEAST_EQUALS, _SHARE = 4, 0.8
 
 def missing(seen: SeenSubnet) -> Iterator[FabricFinding]:
     """Planned switches and hosts of which nothing is there, and uplinks of each leaf; adapters of nodes that
-    no subnet shows are `absent_adapters`'."""
+    no subnet shows are `whole.check_fabric`'s."""
     if seen.plan is None:
         return
     partial = seen.subnet.partial

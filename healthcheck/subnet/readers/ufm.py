@@ -4,7 +4,8 @@ ufm-systems.json of GET /ufmRest/resources/ports, links and systems, ufm-unhealt
 
 Fields are those of the UFM Enterprise REST API guide ("Ports", "Links" and "Unhealthy Ports REST API"); a
 system's, and a port's `type`, `peer` and states of a port that is up, are as NVIDIA's plugins read them
-(Mellanox/ufm_sdk_3.0, plugins/pdr_deterministic_plugin), as no example of the guide shows a port that is up:
+(Mellanox/ufm_sdk_3.0, plugins/pdr_deterministic_plugin), as no example of the guide that was read shows one
+that is up:
 
 - a port's `name` is GUID_NUMBER; `guid`, `dname` (what is printed beside it), `lid`, `physical_state`
   ("Polling", "Link Up"), `logical_state` ("Down", "Active"), `active_width`, `active_speed`, `peer` (the

@@ -79,4 +79,5 @@ def test_a_host_whose_description_was_lost_is_not_missing_but_gave_no_name() -> 
     unknown = replace(fabric.joined(), adapters={known: place for known, place in fabric.joined().adapters.items() if known != guid})
     report = check_fabric([(nameless, 1000.0)], unknown, fabric.plan, FabricWanted(4, "NDR"), {"": fabric.before(400.0)})
     (one,) = (found for found in report.findings if not found.unknown)
-    assert (one.rule, one.place.nodes) == (FabricRule.IDENTITY, ("gpu02",)) and one.observed == "gives no name, or its answer was lost"
+    assert (one.rule, one.place.name, one.place.nodes) == (FabricRule.IDENTITY, "in the place of gpu02 mlx5_0", ("gpu02",))
+    assert one.observed == "gives no name, or its answer was lost"

@@ -163,8 +163,8 @@ def test_whoever_does_not_say_its_name_where_the_cables_are_right_nothing_is_to_
 
 
 def test_a_whole_folder_of_outputs_is_as_planned(tmp_path: Path) -> None:
-    (look,) = fabricoutput.saved(write(PLAN, tmp_path / "outputs"))
-    found = diff(PLAN, look.subnet())
+    (output,) = fabricoutput.saved(write(PLAN, tmp_path / "outputs"))
+    found = diff(PLAN, output.subnet())
     assert found.differences == () and found.same == len(PLAN.cables)
 
 
@@ -186,8 +186,8 @@ def test_a_plan_of_hosts_cables_alone_has_no_uplink_pulled() -> None:
 
 
 def test_a_node_on_which_a_manager_may_run_is_known_by_its_description_where_nothing_else_is(tmp_path: Path) -> None:
-    (look,) = fabricoutput.saved(write(PLAN, tmp_path / "outputs"))
-    subnet = look.subnet()
+    (output,) = fabricoutput.saved(write(PLAN, tmp_path / "outputs"))
+    subnet = output.subnet()
     for names, strange in (({"gpu001"}, 0), ({"gpu001 mlx5_0", "gpu001 mlx5_1"}, 0), ({"gpu002"}, 2)):
         found = check_fabric([(subnet, 1.0)], join([subnet], ()), wanted=FabricWanted(managers=frozenset(names))).findings
         assert sum(one.rule is FabricRule.STRANGE_MANAGER for one in found) == strange, (names, found)

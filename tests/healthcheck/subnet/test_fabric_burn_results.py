@@ -78,10 +78,10 @@ def test_of_adaptive_routing_only_counters_prove_coverage(home: Path) -> None:
 
 def counted(folder: Path, sent: dict[str, int], host: int) -> None:
     """Adds what each port of a switch counted, and each host's port."""
-    (look,) = saved(folder)
+    (output,) = saved(folder)
     found = []
-    for port in look.subnet().ports():
-        kind = look.subnet().devices[port.end.guid].kind
+    for port in output.subnet().ports():
+        kind = output.subnet().devices[port.end.guid].kind
         value = sent.get(port.end.guid, host if kind is DeviceKind.ADAPTER else sent[""])
         found.append(f"   GUID 0x{port.end.guid} port {port.end.number}:  [PortXmitData == {value} (1.0 GB)]\n")
     (folder / "ibqueryerrors-data.txt").write_text("".join(found) + "## Summary: 1 nodes checked, 0 bad nodes found\n"

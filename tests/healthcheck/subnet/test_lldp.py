@@ -154,7 +154,7 @@ def test_infiniband_and_ethernet_in_one_folder_are_two_fabrics(tmp_path: Path) -
     fabricoutputs.write(two_tiers(4, 2, 1), tmp_path / "a")
     for name, text in written(rails()).items():
         (tmp_path / "a" / name).write_text(text)
-    one, other = (look.subnet() for look in saved(tmp_path / "a"))
+    one, other = (output.subnet() for output in saved(tmp_path / "a"))
     assert (one.name, one.ethernet, one.partial, other.name, other.ethernet) == ("", False, False, "ethernet", True)
 
 
@@ -191,8 +191,8 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LldpFabric]:
 def test_real_lldpd_on_hosts_shows_a_swap(bed: LldpFabric, tmp_path: Path, form: str) -> None:
     """The cables of gpu003 and gpu004 on rail 1 are swapped."""
     bed.look(tmp_path / "out", form=form)
-    (look,) = saved(tmp_path / "out")
-    subnet = look.subnet()
+    (output,) = saved(tmp_path / "out")
+    subnet = output.subnet()
     assert len([one for one in subnet.devices.values() if one.kind is DeviceKind.SWITCH]) == 2 and len(subnet.links) == 8
     found = [one for one in checked(subnet, rails()).findings if not one.unknown]
     assert [(one.rule, one.place.name, one.observed) for one in found] == [
@@ -201,8 +201,8 @@ def test_real_lldpd_on_hosts_shows_a_swap(bed: LldpFabric, tmp_path: Path, form:
 
 def test_real_lldpd_on_hosts_and_switches_shows_every_link_once(bed: LldpFabric, tmp_path: Path) -> None:
     bed.look(tmp_path / "out", devices=list(bed.plan.devices))
-    (look,) = saved(tmp_path / "out")
-    subnet = look.subnet()
+    (output,) = saved(tmp_path / "out")
+    subnet = output.subnet()
     assert (len(subnet.devices), len(subnet.links)) == (3 + 8, 10)
     assert {one.rule for one in checked(subnet, rails()).findings if not one.unknown} == {FabricRule.CABLE}
 

@@ -69,8 +69,8 @@ def test_counters_of_switches_only_are_no_zeros_of_adapters(tmp_path: Path) -> N
     folder = fabricoutputs.write(PLAN, tmp_path / "a")
     path = folder / "ibqueryerrors.txt"
     path.write_text(path.read_text().replace("12 nodes checked", "4 nodes checked"))
-    (look,) = saved(folder)
-    found = unknown(look.subnet())
+    (output,) = saved(folder)
+    found = unknown(output.subnet())
     assert any("counters were asked of 4 of 12 devices" in one.observed for one in found)
     assert any(one.observed.startswith("counters were not read at both samples: 24 ports") for one in found)
 
@@ -82,8 +82,8 @@ def test_an_output_that_ends_early_is_named(tmp_path: Path, name: str, share: fl
     path = folder / f"{name}.txt"
     text = path.read_text()
     path.write_text(text[:int(len(text) * share)].rstrip("\n"))
-    (look,) = saved(folder)
-    assert [one.observed for one in unknown(look.subnet()) if "ends early" in one.observed]
+    (output,) = saved(folder)
+    assert [one.observed for one in unknown(output.subnet()) if "ends early" in one.observed]
 
 
 def test_without_any_device_nothing_is_missing_for_certain(tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ def test_without_any_device_nothing_is_missing_for_certain(tmp_path: Path) -> No
 def test_switches_without_a_table_beside_others_that_have_one_are_named(tmp_path: Path) -> None:
     folder = fabricoutputs.write(PLAN, tmp_path / "a")
     write_tables(folder)
-    (look,) = saved(folder)
-    subnet = look.subnet()
+    (output,) = saved(folder)
+    subnet = output.subnet()
     whole = [one for one in unknown(subnet) if one.rule is FabricRule.ROUTE]
     gone = next(iter(subnet.routes))
     short = Subnet(subnet.name, subnet.devices, subnet.managers, counters=subnet.counters,
@@ -110,8 +110,8 @@ def test_a_power_supply_that_states_nothing_is_unknown_and_a_chip_without_a_limi
              f"START_TEMP_SENSING\nNodeGuid,CurrentTemperature\n0x{switch},120\nEND_TEMP_SENSING\n")
     folder = fabricoutputs.write(PLAN, tmp_path / "b")
     (folder / "ibdiagnet2.db_csv").write_text(table)
-    (look,) = saved(folder)
-    found = {one.rule: one.observed for one in unknown(look.subnet())}
+    (output,) = saved(folder)
+    found = {one.rule: one.observed for one in unknown(output.subnet())}
     assert found == {FabricRule.SUPPLY: "power supply 1 states nothing that is understood",
                      FabricRule.TEMPERATURE: "no source states the limit of 1 temperature of switches"}
 
@@ -164,6 +164,6 @@ def test_a_link_is_as_wanted_only_where_both_of_its_ends_say_so(tmp_path: Path, 
     at = next(number for number, line in enumerate(lines) if line.partition('==(')[0].count("gpu003 mlx5_0") != at_switch and "gpu003 mlx5_0" in line)
     lines[at] = lines[at].replace(was, now)
     (folder / "iblinkinfo.txt").write_text("".join(lines))
-    (look,) = saved(folder)
-    subnet = look.subnet()
+    (output,) = saved(folder)
+    subnet = output.subnet()
     assert {one.rule for one in check_fabric([(subnet, 4600.0)], join([subnet], ()), PLAN).findings if not one.unknown} == {rule}

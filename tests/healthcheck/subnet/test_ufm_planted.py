@@ -36,10 +36,10 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ufm]:
 
 def found(bed: Ufm, page_rows: int) -> list[FabricFinding]:
     rest = UfmRest(place_of(bed.url), HttpTrust(pins=(bed.fingerprint,)), UfmLogin(TOKEN), page_rows=page_rows)
-    (look,) = ufmoutput.ask([rest])
-    subnet = look.subnet()
-    assert not look.missing and not subnet.partial
-    report = check_fabric([(subnet, look.time)], join([subnet], ()), PLAN, None, {}, None)
+    (output,) = ufmoutput.ask([rest])
+    subnet = output.subnet()
+    assert not output.missing and not subnet.partial
+    report = check_fabric([(subnet, output.time)], join([subnet], ()), PLAN, None, {}, None)
     return [one for one in report.findings if not one.unknown]
 
 
@@ -81,8 +81,8 @@ def test_planted_faults_are_found_where_they_are_and_nothing_else(bed: Ufm, plan
 
 def test_ufm_shows_the_subnet_that_infiniband_diags_show(bed: Ufm, tmp_path: Path) -> None:
     rest = UfmRest(place_of(bed.url), HttpTrust(pins=(bed.fingerprint,)), UfmLogin(TOKEN))
-    (by_ufm,) = (look.subnet() for look in ufmoutput.ask([rest]))
-    (by_tools,) = (look.subnet() for look in saved(fabricoutputs.write(PLAN, tmp_path / "outputs")))
+    (by_ufm,) = (output.subnet() for output in ufmoutput.ask([rest]))
+    (by_tools,) = (output.subnet() for output in saved(fabricoutputs.write(PLAN, tmp_path / "outputs")))
     assert by_ufm.links == by_tools.links
     assert {guid: (one.kind, one.description) for guid, one in by_ufm.devices.items()} == {
         guid: (one.kind, one.description) for guid, one in by_tools.devices.items()}

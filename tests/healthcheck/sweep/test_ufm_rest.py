@@ -42,7 +42,7 @@ def rest(bed: Ufm, secret: str = f"{USER}:{PASSWORD}", **more: Any) -> UfmRest:
 
 
 def message_of(bed: Ufm, **more: Any) -> str:
-    """Why a look was refused."""
+    """Why nothing was read of UFM."""
     with pytest.raises(UfmError) as error:
         ufmoutput.ask([rest(bed, **more)])
     line = str(error.value)
@@ -147,9 +147,9 @@ def test_an_answer_beyond_the_limit_is_refused(bed: Ufm, monkeypatch: pytest.Mon
 
 def test_what_else_it_does_not_give_is_missing_and_the_rest_is_read(bed: Ufm) -> None:
     bed.faults = lambda method, path: 404 if path in ("/resources/links", "/app/unhealthy_ports") else None
-    (look,) = ufmoutput.ask([rest(bed)])
-    assert set(look.outputs) == {"ufm-ports.json", "ufm-systems.json"} and len(look.missing) == 2 and all("(404)" in line for line in look.missing)
-    assert look.subnet().unhealthy is None and set(look.missing) <= set(look.subnet().unread)
+    (output,) = ufmoutput.ask([rest(bed)])
+    assert set(output.outputs) == {"ufm-ports.json", "ufm-systems.json"} and len(output.missing) == 2 and all("(404)" in line for line in output.missing)
+    assert output.subnet().unhealthy is None and set(output.missing) <= set(output.subnet().unread)
 
 
 def test_where_nobody_listens_or_no_tls_is_spoken_is_said(tmp_path: Path) -> None:
@@ -181,8 +181,8 @@ def test_a_certificate_that_is_not_believed_gets_no_password(bed: Ufm, trust: Ht
 def test_a_fingerprint_is_believed_as_openssl_prints_it(bed: Ufm) -> None:
     colons = ":".join(bed.fingerprint[at:at + 2] for at in range(0, 64, 2)).upper()
     assert trust_of(f"SHA256:{colons},sha256:{'0' * 64}").pins == (bed.fingerprint, "0" * 64)
-    (look,) = ufmoutput.ask([rest(bed, trust=trust_of(f"sha256:{colons}"))])
-    assert not look.missing
+    (output,) = ufmoutput.ask([rest(bed, trust=trust_of(f"sha256:{colons}"))])
+    assert not output.missing
     with pytest.raises(UsageError, match="expected verify, a file, or sha256:"):
         trust_of("sha256:12")
 

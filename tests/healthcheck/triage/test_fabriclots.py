@@ -23,14 +23,14 @@ OLD, NEW = PartLot("NVIDIA", "MFP7E10", "2306"), PartLot("NVIDIA", "MFP7E10", "2
 def subnet(folder: Path, one_piece: bool = True) -> Subnet:
     """64 hosts, of which every fourth cable is of the new lot; each end states its serial number, one for both of a cable in one piece."""
     fabricoutputs.write(two_tiers(64, 16, 2, 8), folder)
-    (plain,) = (look.subnet() for look in saved(folder))
+    (plain,) = (output.subnet() for output in saved(folder))
     rows = []
     for at, link in enumerate(sorted(plain.links)):
         for end, side in ((link.a, ""), (link.b, "" if one_piece else "B")):
             lot = NEW if at % 4 == 0 else OLD
             rows.append(f"0x{end.guid},{end.number},{lot.vendor},{lot.part},MT{at:04d}{side},{lot.date}")
     (folder / "ibdiagnet2.db_csv").write_text("START_CABLE_INFO\nNodeGuid,PortNum,Vendor,PN,SN,ManufacturingDate\n" + "\n".join(rows) + "\nEND_CABLE_INFO\n")
-    (whole,) = (look.subnet() for look in saved(folder))
+    (whole,) = (output.subnet() for output in saved(folder))
     return whole
 
 

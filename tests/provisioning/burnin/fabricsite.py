@@ -43,8 +43,8 @@ def cabled(per_leaf: int = 2, leaves: int = 2, spines: int = 2, width: int = 1) 
 def outputs(folder: Path, plan: CablingPlan) -> Subnet:
     """Saves the outputs of its tools with forwarding tables, and gives what they show."""
     fabrictables.write(fabricoutputs.write(plan, folder))
-    (look,) = saved(folder)
-    return look.subnet()
+    (output,) = saved(folder)
+    return output.subnet()
 
 
 class FabricSite(Site):
