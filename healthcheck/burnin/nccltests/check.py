@@ -52,7 +52,7 @@ def ranks(run: NcclRun) -> tuple[int, int] | None:
         low = (half.busbw - half.blur[2]) / (half.algbw + half.blur[1])
         high = (half.busbw + half.blur[2]) / (half.algbw - half.blur[1])
         found = True
-        least = max(least, math.ceil(factor[1](max(low, 0.0)) - 1e-6))
+        least = max(least, math.ceil(min(factor[1](max(low, 0.0)), _MOST_RANKS + 1) - 1e-6))
         most = min(most, math.floor(min(factor[1](high), _MOST_RANKS) + 1e-6))
     return (least, most) if found else None
 

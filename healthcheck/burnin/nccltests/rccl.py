@@ -84,7 +84,10 @@ def _of_csv(text: str) -> Iterator[Mapping[str, Any]]:
     places = ("gpusPerRank", "ranksPerNode", "ranks") if "ranks" in head else ("gpus",)
     # The last line counts only if its end was written.
     for line in lines[at + 1:-1]:
-        words = [word.strip() for word in next(csv.reader([line[:1000]], skipinitialspace=True), [])]
+        try:
+            words = [word.strip() for word in next(csv.reader([line[:1000]], skipinitialspace=True), [])]
+        except csv.Error:       # a carriage return in its middle: it is no row
+            continue
         if len(words) in (len(head), len(head) + 1):
             before = dict(zip(places, reversed(words[1:-len(_FROM_RIGHT)]), strict=False))
             yield {"name": words[0], **before,

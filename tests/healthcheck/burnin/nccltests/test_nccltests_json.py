@@ -128,3 +128,9 @@ def test_a_csv_whose_rows_are_as_long_as_its_heading_is_read_too() -> None:
     text = (RECORDINGS / "rccl-16.csv").read_text().replace('"AllReduce", 2,', '"AllReduce",')
     (run,) = read(text)
     assert (run.ranks, len(run.rows)) == (16, 2)
+
+
+def test_a_line_of_a_csv_with_a_carriage_return_in_its_middle_is_no_row_and_spoils_no_other() -> None:
+    head, *rows = (RECORDINGS / "rccl-16.csv").read_text().splitlines(keepends=True)
+    (run,) = read("".join((head, rows[0].replace("2,", "2\r,", 1), *rows)))
+    assert (run.ranks, len(run.rows)) == (16, 2)
