@@ -90,6 +90,6 @@ def handle_error(line: Line, source: str = "NVML") -> Unmeasured | None:
         return None
     code = "" if error[0] == -1 else f" (error {error[0]})"     # ours, as a limit, has no number
     silent = error[0] == -1 and error[1].startswith(("no answer within ", "wedged since "))
-    index = line.get("index")
-    by = (f"GPU {index}", DRIVER) if silent else asked(error[0], *([index] if type(index) is int else []))
+    index = index_of(line)
+    by = (f"GPU {index}", DRIVER) if silent else asked(error[0], index)
     return Unmeasured(f"{source}: {error[1]}{code}", asked=by)
