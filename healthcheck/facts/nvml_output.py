@@ -38,10 +38,10 @@ def reading(document: Line, key: str, kind: type, source: str = "NVML") -> Any:
     value = document.get(key)
     if not isinstance(value, dict):
         return Unmeasured(f"{source}: {key} was not read")
+    if type(value.get("ok")) is kind:
+        return value["ok"]
     if value.get("na") is True:
         return UNSUPPORTED
-    if "ok" in value and type(value["ok"]) is kind:
-        return value["ok"]
     error = error_of(value)
     if error is not None:
         code, words = error
