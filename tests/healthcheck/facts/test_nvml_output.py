@@ -119,3 +119,11 @@ def test_who_was_asked_and_did_not_answer_is_known_of_each_error(line: Any, aske
 def test_an_answer_that_is_not_in_the_readers_format_is_unread(text: str) -> None:
     with pytest.raises((Unread, ValueError)):
         nvml_output.read(text)
+
+
+@pytest.mark.parametrize(("error", "asked"), [
+    ([9, "Driver Not Loaded"], ("driver",)), ([4, "Insufficient Permissions"], ()), ("damaged", ())])
+def test_a_driver_is_said_to_have_refused_only_where_it_did(error: Any, asked: tuple[str, ...]) -> None:
+    refused = Capture(Outcome.DONE, text=json.dumps({"error": error}) + "\n")
+    found = build_fact(FACTS["gpus"], Captures(machine.recording(gpu_nvml=refused)))
+    assert isinstance(found, Unmeasured) and found.asked == asked
