@@ -125,5 +125,6 @@ def test_an_answer_that_is_not_in_the_readers_format_is_unread(text: str) -> Non
     ([9, "Driver Not Loaded"], ("driver",)), ([4, "Insufficient Permissions"], ()), ("damaged", ())])
 def test_a_driver_is_said_to_have_refused_only_where_it_did(error: Any, asked: tuple[str, ...]) -> None:
     refused = Capture(Outcome.DONE, text=json.dumps({"error": error}) + "\n")
-    found = build_fact(FACTS["gpus"], Captures(machine.recording(gpu_nvml=refused)))
-    assert isinstance(found, Unmeasured) and found.asked == asked
+    captures = Captures(machine.recording(gpu_nvml=refused))
+    for found in (build_fact(FACTS["gpus"], captures), reading(build_fact(FACTS["driver"], captures), "cuda")):
+        assert isinstance(found, Unmeasured) and found.asked == asked
