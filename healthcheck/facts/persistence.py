@@ -55,7 +55,7 @@ def _by_unit(captures: Captures, reason: str) -> PersistenceMode:
     if (not isinstance(unit, Service)
             or any(isinstance(reading(unit, word), Unmeasured) for word in ("load", "active", "sub"))
             or unit.active in ("active", "activating", "reloading")):
-        return PersistenceMode("GPUs", on=Unmeasured(reason), observed="", caveat="")
-    return PersistenceMode(
-        "GPUs", on=False, caveat="",
-        observed=f"nvidia-persistenced is {unit.description}, and no GPU says its mode ({reason})")
+        unknown: Any = Unmeasured(reason)
+        return PersistenceMode("GPUs", unknown, "", "")
+    observed = f"nvidia-persistenced is {unit.description}, and no GPU says its mode ({reason})"
+    return PersistenceMode("GPUs", on=False, observed=observed, caveat="")

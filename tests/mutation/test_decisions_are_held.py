@@ -26,7 +26,7 @@ MODULES = {
     "cordon": ("cordon",),
     "judge": ("fleetjudge", "gpuless", "headclock", "judge", "leftout", "nodefacts", "nodereport", "peers", "samplejudge", "switchblame", "view",
               "whereabouts"),
-    "facts": ("divided", "driver", "firmware", "firmwareversions", "gpu", "gpu_answers", "gpu_process", "gpureadings", "gpuservers", "gpusigns",
+    "facts": ("dcgm", "divided", "driver", "firmware", "firmwareversions", "gpu", "gpu_answers", "gpu_process", "gpureadings", "gpuservers", "gpusigns",
               "imex", "nvlink", "nvlink_fabric", "nvlink_place", "nvml_output", "persistence", "product", "smi", "smi_fabric", "smi_values",
               "smi_words", "unanswered", "xid"),
     "ruleset": ("plugins", "portplan", "profile", "profileload", "rule", "ruleentries", "rulenames", "ruleplain", "ruleset", "rulesetcache",
