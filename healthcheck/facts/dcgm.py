@@ -9,7 +9,8 @@ and a summary for each test. Both leave out results of tests that did not run.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -38,12 +39,15 @@ DIAGNOSTICS: Mapping[str, Probe] = MappingProxyType({
     )
     for name, (level, seconds) in LEVELS.items()
 })
+# The first object, and those at the start of a line: a truncated document holds many smaller ones.
+_OBJECT = re.compile(r"(?:\A[^{]*|^)(?=\{)", re.MULTILINE)
 ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 # dcgmErrorSeverity_t of dcgm_errors.h, the same from v3.3.8 to v4.6.0.
 SEVERITIES: Mapping[int, str] = MappingProxyType(
     {0: "none", 1: "monitor", 2: "isolate", 3: "unknown", 4: "triage", 5: "config", 6: "reset"})
 STATUSES: Mapping[str, str] = MappingProxyType({"pass": "pass", "fail": "fail", "warn": "warn",
                                                 "skip": "skip", "skipped": "skip"})
+_BY_WEIGHT = ("pass", "skip", None, "warn", "fail")     # None: not measured
 # The tests that run on every GPU, in the spellings of DCGM 4 and 3.
 PER_GPU = frozenset({"memory", "gpu_memory", "pcie", "diagnostic", "sm_stress", "targeted_stress",
                      "targeted_power", "memory_bandwidth", "memtest", "pulse_test"})
@@ -89,17 +93,13 @@ class DcgmRun(Fact):
 
 def document(text: str) -> dict[str, Any] | None:
     """The JSON object of a diagnostic in dcgmi's output, wherever it begins; None where none is complete."""
-    at = text.find("{")
-    while at >= 0:
+    for start in _OBJECT.finditer(text):
         try:
-            value, _ = json.JSONDecoder().raw_decode(text, at)
+            value, _ = json.JSONDecoder().raw_decode(text, start.end())
         except (ValueError, RecursionError):
             value = None
         if isinstance(value, dict) and any(isinstance(value.get(root), dict) for root in ROOTS):
             return value
-        # Only objects at the start of a line: a truncated document holds many smaller ones.
-        line = text.find("\n{", at)
-        at = line + 1 if line >= 0 else -1
     return None
 
 
@@ -146,7 +146,7 @@ def _names(captures: Captures, listed: Mapping[int, str]) -> dict[int, str]:
         known, _ = parted(gpu.gpus(captures))
     except Unread:
         known = ()
-    indices = {each.serial: each.index for each in known if isinstance(each.serial, str)}
+    indices = {reading(each, "serial"): each.index for each in known}
     certain = (len(set(listed.values())) == len(listed)
                and all(serial in indices for serial in listed.values()))
     return {number: f"GPU {indices[serial] if certain else number}" for number, serial in listed.items()}
@@ -204,7 +204,7 @@ def _devices(result: Mapping[str, Any], names: Mapping[int, str], errors: int) -
     ids = result.get("gpu_id", result.get("gpu_ids"))
     numbers = [_number(part.strip()) for part in ids.split(",")] if isinstance(ids, str) else [_number(ids)]
     known = [names.get(number, f"GPU {number}") for number in numbers if number is not None]
-    return known if known and (len(known) > 1 or errors < 2 or isinstance(ids, str)) else ["node"]
+    return known if known and (errors < 2 or isinstance(ids, str)) else ["node"]
 
 
 def _results(test: Mapping[str, Any], names: Mapping[int, str], *, each_gpu: bool) -> Iterator[DcgmTest]:
@@ -236,19 +236,26 @@ def _results(test: Mapping[str, Any], names: Mapping[int, str], *, each_gpu: boo
         yield whole
 
 
+def _entries(
+    whole: Mapping[str, Any], root: Mapping[str, Any], names: Mapping[int, str],
+) -> Iterator[DcgmTest]:
+    """Every result of every test."""
+    for category in _dicts(root.get("test_categories")):
+        # A deployment test of DCGM 3 covers all GPUs with one result.
+        together = ROOTS[1] in whole and category.get("category") == "Deployment"
+        for test in _dicts(category.get("tests")):
+            yield from _results(test, names, each_gpu=not together)
+
+
 def _tests(captures: Captures, probe: Probe) -> Any:
     whole, root = _diagnostic(captures, probe)
     listed = _listed(whole)
     names = _names(captures, listed)
     found: dict[str, DcgmTest] = {}
-    for category in _dicts(root.get("test_categories")):
-        # A deployment test of DCGM 3 covers all GPUs with one result.
-        together = ROOTS[1] in whole and category.get("category") == "Deployment"
-        for test in _dicts(category.get("tests")):
-            for entry in _results(test, names, each_gpu=not together):
-                # Of two results of one test on one device, the worse.
-                if entry.name not in found or _rank(entry) > _rank(found[entry.name]):
-                    found[entry.name] = entry
+    for entry in _entries(whole, root, names):
+        # Of two results of one test on one device, the worse.
+        if entry.name not in found or _rank(entry) > _rank(found[entry.name]):
+            found[entry.name] = entry
     if not found:
         raise Unread("dcgmi diag lists no test")
     tests = tuple(found.values())
@@ -267,7 +274,7 @@ def _tests(captures: Captures, probe: Probe) -> Any:
 
 def _rank(entry: DcgmTest) -> int:
     status = reading(entry, "status")
-    return {"pass": 0, "skip": 1, "warn": 3, "fail": 4}.get(status, 2) if isinstance(status, str) else 2
+    return _BY_WEIGHT.index(status if isinstance(status, str) else None)
 
 
 def _run(captures: Captures, probe: Probe) -> DcgmRun:
@@ -278,12 +285,10 @@ def _run(captures: Captures, probe: Probe) -> DcgmRun:
     skipped: dict[str, list[str]] = {}
     ran: dict[str, None] = {}
     names = _names(captures, _listed(whole))
-    for category in _dicts(root.get("test_categories")):
-        for test in _dicts(category.get("tests")):
-            for entry in _results(test, names, each_gpu=False):
-                ran[entry.test] = None
-                if reading(entry, "status") == "skip":
-                    skipped.setdefault(entry.test, []).append(entry.device)
+    for entry in _entries(whole, root, names):
+        ran[entry.test] = None
+        if reading(entry, "status") == "skip":
+            skipped.setdefault(entry.test, []).append(entry.device)
     caveat = ("DCGM skipped " + ", ".join(f"{test} ({len(on)}x)" for test, on in skipped.items())
               if skipped else "")
     unsaid: Any = Unmeasured("DCGM does not report it")
@@ -294,11 +299,10 @@ def _run(captures: Captures, probe: Probe) -> DcgmRun:
     )
 
 
-def _register(name: str, probe: Probe) -> None:
-    fact(f"dcgm_tests_{name}", probe, gpu.NVML, gpu.PCI,
-         each=f"dcgm_test_{name}")(lambda captures: _tests(captures, probe))
-    fact(f"dcgm_run_{name}", probe, gpu.NVML, gpu.PCI)(lambda captures: _run(captures, probe))
+def _of(build: Callable[[Captures, Probe], Any], probe: Probe) -> Callable[[Captures], Any]:
+    return lambda captures: build(captures, probe)
 
 
 for _name, _probe in DIAGNOSTICS.items():
-    _register(_name, _probe)
+    fact(f"dcgm_tests_{_name}", _probe, gpu.NVML, gpu.PCI, each=f"dcgm_test_{_name}")(_of(_tests, _probe))
+    fact(f"dcgm_run_{_name}", _probe, gpu.NVML, gpu.PCI)(_of(_run, _probe))

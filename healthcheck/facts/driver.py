@@ -16,7 +16,7 @@ from healthcheck.facts import smi
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import NVML, PCI, on_pci, silence
-from healthcheck.facts.nvml_output import DRIVER, reading
+from healthcheck.facts.nvml_output import DRIVER, error_of, reading
 from healthcheck.facts.parsing import matching, searched
 from healthcheck.facts.smi import SMI
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
@@ -74,6 +74,7 @@ class Driver(Fact):
 
 
 _version = matching(r"[0-9]{1,4}(\.[0-9]{1,4}){1,4}")
+_NVRM_VERSION = re.compile(r"\A[^\n]*? ([0-9]{3,4}\.[0-9.]{1,12})(?:\s|\Z)")
 _GSP = re.compile(r"^EnableGpuFirmware: (\d{1,10})$", re.MULTILINE)
 
 
@@ -86,7 +87,7 @@ def _open(text: str) -> bool:
 
 
 def _proc_version(text: str) -> str:
-    return _version(re.findall(r" ([0-9]{3,4}\.[0-9.]{1,12}) ", text.splitlines()[0] + " ")[0])
+    return _version(searched(_NVRM_VERSION, text)[1])
 
 
 def _gsp(text: str) -> Any:
@@ -135,10 +136,10 @@ def _by_nvml(captures: Captures) -> _DriverReport:
     head = json.loads(capture.text[:capture.text.find("\n")])
     if not isinstance(head, dict):
         return _DriverReport(None, "the NVML reader's answer is not in our format")
-    error = head.get("error")
-    if error is None and not _OF_HEAD.isdisjoint(head):
+    if head.get("error") is None and not _OF_HEAD.isdisjoint(head):
         return _DriverReport(True, head=head)
-    if not isinstance(error, list) or len(error) != 2 or type(error[0]) is not int:
+    error = error_of(head)
+    if error is None:
         return _DriverReport(None, "NVML failed to start")
     return _refusal(error[0], f"NVML: {clean(error[1], 100)}")
 

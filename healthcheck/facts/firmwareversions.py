@@ -18,7 +18,7 @@ from inventory.text import clean
 _PARTS: tuple[tuple[str, Callable[..., Any], str, str, str], ...] = (
     ("vbios", gpus, "gpu", "pci", "vbios"), ("hca", hcas, "hca", "pci", "firmware"),
     ("nvme", nvmes, "nvme", "device", "firmware"))
-_MOST = 80
+_MOST, _LONGEST = 80, 200
 
 
 def firmware_reading(captures: Captures) -> FirmwareReading:
@@ -56,5 +56,5 @@ def _of_kind(
 def _version(name: str, kind: str, value: Any) -> ComponentVersion:
     if isinstance(value, str) and value.strip():
         return ComponentVersion(name, kind, clean(value.strip(), _MOST), 0.0, SWEEP)
-    why = clean(value.reason, 200) if isinstance(value, Unmeasured) else "the machine does not say it"
+    why = clean(value.reason, _LONGEST) if isinstance(value, Unmeasured) else "the machine does not say it"
     return ComponentVersion(name, kind, None, 0.0, SWEEP, why)

@@ -6,12 +6,11 @@ NVML semantics (what NOT_SUPPORTED, GPU_IS_LOST and the volatile counters mean) 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 from healthcheck.facts import smi
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.divided import undivided
-from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu_answers import GpuAnswer, answers, none_answers
 from healthcheck.facts.gpureadings import READINGS, gpu_fields
 from healthcheck.facts.gpureadings import Gpu as Gpu
@@ -50,13 +49,6 @@ class GpuPresence(Fact):
     on_pci: int
 
 
-def pci_gpus(files: CapturedFiles) -> list[str]:
-    """The PCI addresses of NVIDIA display controllers, from the uevent files of the bus; raises Unread if any
-    cannot be read."""
-    return [found.get("PCI_SLOT_NAME", path.split("/")[-2]).lower() for path in files
-            if is_gpu(found := uevent(files.text(path)))]
-
-
 def uevent(text: str) -> dict[str, str]:
     """The fields of a PCI device's uevent file."""
     return dict([line.partition("=")[::2] for line in text.splitlines()])
@@ -71,12 +63,10 @@ def is_gpu(fields: Mapping[str, str]) -> bool:
 def _lines(captures: Captures) -> NvmlAnswer:
     """The reader's lines, parsed once; only complete lines where it did not end."""
     capture = captures.capture(NVML)
-    if _is_cut(capture) and capture is not None:
-        return read(capture.text[: capture.text.rfind("\n")])
-    return read(captures.text(NVML))
+    return read(capture.text[: capture.text.rfind("\n")] if _is_cut(capture) else captures.text(NVML))
 
 
-def _is_cut(capture: Capture | None) -> bool:
+def _is_cut(capture: Capture | None) -> TypeGuard[Capture]:
     return (capture is not None and capture.outcome in (Outcome.TIMEOUT, Outcome.TRUNCATED)
             and "\n" in capture.text)
 
@@ -84,7 +74,6 @@ def _is_cut(capture: Capture | None) -> bool:
 def _nvml(captures: Captures) -> NvmlAnswer:
     """The lines of a reader that ended; raises Unread with NVML's message when the library did not come
     up."""
-    captures.text(NVML)
     answer = captures.once(_lines)
     if answer.head.get("error") is not None:
         code, words = error_of(answer.head) or (-1, "it failed to start")
@@ -96,7 +85,7 @@ def on_pci(captures: Captures) -> Any:
     """How many NVIDIA GPUs are on the PCI bus; Unmeasured unless all of it was read."""
     try:
         files = captures.files(PCI)
-        count = len(pci_gpus(files))
+        count = sum(is_gpu(uevent(files.text(path))) for path in files)
     except Unread as error:
         return Unmeasured(str(error))
     if files.unreadable() or not list(files) or captures.outcome(PCI) is not Outcome.DONE:
@@ -168,8 +157,6 @@ def _sourced(captures: Captures) -> tuple[_Sourced, ...] | Partial:
         log = _smi_log(captures, error)
         by_smi = tuple([_by_smi(line, str(error)) for line in log.gpus])
         return Partial(by_smi, log.cut) if log.cut else _counted(log.head, by_smi, len(by_smi), "nvidia-smi")
-    if captures.outcome(SMI) in (None, Outcome.MISSING):
-        return found
     lines, lacking = parted(found)
     try:
         count = reading(captures.once(_lines).head, "count", int)
@@ -184,8 +171,8 @@ _OURS = -1
 
 
 def _code(line: Line) -> Any:
-    error = line.get("error")
-    return error[0] if isinstance(error, list) and error else None
+    error = error_of(line)
+    return error[0] if error is not None else None
 
 
 def _has_readings(line: Line) -> bool:
@@ -284,7 +271,8 @@ def gpu_presence(captures: Captures) -> GpuPresence:
     except Unread as error:
         listed = Unmeasured(str(error), asked=error.asked)
         none = captures.outcome(NVML) is Outcome.MISSING and _no_gpu_on_pci(captures)
-        if none or (smi.trouble(captures) or (0, ""))[0] == smi.NO_DEVICES:
+        refusal = smi.trouble(captures)
+        if none or (refusal is not None and refusal[0] == smi.NO_DEVICES):
             listed = 0
         else:
             try:

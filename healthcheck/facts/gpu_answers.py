@@ -58,7 +58,8 @@ class _Readings:
     @property
     def words(self) -> str:
         """The commonest of its errors."""
-        code, words = Counter(self.errors).most_common(1)[0][0]
+        counted = Counter(self.errors)
+        code, words = max(counted, key=counted.__getitem__)
         return f"{words} (NVML {code})"
 
 
@@ -89,7 +90,7 @@ def none_answers(lines: Sequence[Line]) -> str:
             return ""
     if not read or (len(read) == 1 and read[0].lost is not None):
         return ""
-    return read[0].words if all(of.errors and not of.own for of in read) else ""
+    return read[0].words if all(of.errors for of in read) else ""
 
 
 def _answer(line: Line, of: _Readings, given: frozenset[str], source: str) -> GpuAnswer:
@@ -97,14 +98,14 @@ def _answer(line: Line, of: _Readings, given: frozenset[str], source: str) -> Gp
         return GpuAnswer(False, f"{of.lost[1]} (NVML {of.lost[0]})")
     if of.own and (ours := handle_error(line, source)) is not None:
         return GpuAnswer(ours)
-    no_handle = bool(of.errors) and not (of.good or of.failed or of.lacking)
+    no_handle = bool(of.errors) and not of.failed
     if given and (no_handle or _most_fail(of.good & given, of.failed & given)):
         return GpuAnswer(False, f"GPU does not answer: {of.words}")
     if given and not of.good and not of.failed and len(of.lacking & given) >= _FEWEST:
         return GpuAnswer(False, "GPU does not answer: it has none of the readings that other GPUs have")
-    if of.good and (given or not of.errors):
+    if of.good and given:
         return _ANSWERS
-    if of.errors:
+    if of.errors and not given:
         return GpuAnswer(Unmeasured(
             f"{source}: {of.words}, and no other GPU of this node answers, so it may be the driver's fault "
             "(driver-loads)", asked=(DRIVER,)))

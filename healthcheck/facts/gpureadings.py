@@ -194,7 +194,7 @@ def gpu_fields(line: Line, source: str) -> dict[str, Any]:
     for field, (key, kind, convert) in READINGS.items():
         answer = line.get(key)
         # The fast path: nearly all are measured.
-        if type(answer) is dict and len(answer) == 1 and type(value := answer.get("ok")) is kind:
+        if type(answer) is dict and type(value := answer.get("ok")) is kind:
             values[field] = convert(value) if convert else value
         else:
             values[field] = _field(line, key, kind, convert, source)

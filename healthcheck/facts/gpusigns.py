@@ -151,7 +151,7 @@ def _devices(captures: Captures) -> Sequence[_Device]:
         fields = uevent(files.text(path))
         slot = fields.get("PCI_SLOT_NAME", path).lower()
         try:
-            found.append(_Device(slot.rpartition(":")[0], fields["PCI_ID"].lower()[:9],
+            found.append(_Device(slot.rpartition(":")[0], fields["PCI_ID"].lower(),
                                  int(fields["PCI_CLASS"], 16) >> 8))
         except (KeyError, ValueError):
             raise Unread(f"{path} is not in the kernel's format") from None

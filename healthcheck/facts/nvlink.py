@@ -19,6 +19,7 @@ from healthcheck.facts.nvml_output import DRIVER, Line, asked, handle_error, ind
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, changed, first_unread, parted, partial_if
 from healthcheck.facts.values import reading as value_of
 
+_NO_REFERENCES = 2      # marshal's version in which equal values always give equal bytes
 T = TypeVar("T")
 OfLink = TypeVar("OfLink", bound=Fact)
 
@@ -160,9 +161,8 @@ def _by_gpu(captures: Captures, name: str, read: Sequence[str], make: Callable[[
     alone: GPUs with equal ones share it."""
 
     def of_gpu(line: Line) -> T:
-        # Unlike a tuple of the values, it tells 1, 1.0 and True apart; without references (version 2) equal
-        # values always give equal bytes.
-        content = marshal.dumps([line.get(key) for key in ("index", "error", *read)], 2)
+        # Unlike a tuple of the values, it tells 1, 1.0 and True apart.
+        content = marshal.dumps([line.get(key) for key in ("index", "error", *read)], _NO_REFERENCES)
         return captures.part(name, content, lambda: make(line))
 
     return each(captures, lambda lines: tuple(map(of_gpu, lines)))
@@ -243,8 +243,7 @@ def _links(line: Line) -> list[NvLink]:
     state: Any
     kind: Any
     for link, (*numbers, remote) in enumerate(row[:_BEFORE] for row in rows):
-        state, version, speed, kind = [value if type(value) is int and value >= 0 else _number(value, index)
-                                       for value in numbers]
+        state, version, speed, kind = [_number(value, index) for value in numbers]
         found.append(
             NvLink(
                 name=f"GPU {index} NVLink {link}",
@@ -273,8 +272,7 @@ def _errors(line: Line, kind: type[OfLink], names: tuple[str, ...], start: int) 
         return [_for_all_links(index, kind, UNSUPPORTED)]
     found = []
     for link, values in enumerate(counted):
-        numbers = [value if type(value) is int and value >= 0 else _number(value, index)
-                   for value in values or [-3] * len(names)]
+        numbers = [_number(value, index) for value in values or [-3] * len(names)]
         read: dict[str, Any] = dict(zip(fields, (f"GPU {index} NVLink {link}", index, link, *numbers),
                                         strict=True))
         for name in _BER if fifth else ():
@@ -297,7 +295,7 @@ def _fifth(row: Sequence[Any]) -> list[Any]:
     if lost or all(count == -3 for count in bins):
         return [*row[_SHORT:-1], *[lost[0] if lost else -3] * 2]
     worst = max((at for at, count in enumerate(bins) if count > 0), default=0)
-    return [*row[_SHORT:-1], sum(count for count in bins[1:] if count > 0), worst]
+    return [*row[_SHORT:-1], sum(max(count, 0) for count in bins[1:]), worst]
 
 
 def bit_error_ratio(value: int) -> float:
@@ -314,7 +312,7 @@ def gpu_pairs(captures: Captures) -> Any:
         return each(captures, _alone)
     pairs, lacking = parted(found)
     divided, _ = parted(each(captures, lambda lines: frozenset(map(index_of, filter(is_divided, lines)))))
-    return partial_if(_of_whole(pairs, divided), lacking) if divided else found
+    return partial_if(_of_whole(pairs, divided), lacking)
 
 
 def _of_whole(pairs: tuple[GpuPair, ...], divided: frozenset[int]) -> tuple[GpuPair, ...]:

@@ -38,7 +38,7 @@ class NvlinkPlace(Fact):
 def place_of(node: Node, gpus: Any) -> NvlinkPlace:
     """The place of a node with these GPUs, which may be the reason why there are none."""
     clusters = Counter(filter(None, map(cluster_of, _members(gpus))))
-    cluster = clusters.most_common(1)[0][0] if clusters else ""
+    cluster = max(clusters, key=clusters.__getitem__, default="")
     return NvlinkPlace(NVLINK_PLACE, domain=node.nvlink_domain or "",
                        partition=node.labels.get(PARTITION_LABEL, ""), rack=node.rack or "", cluster=cluster)
 

@@ -38,10 +38,10 @@ def reading(document: Line, key: str, kind: type, source: str = "NVML") -> Any:
     value = document.get(key)
     if not isinstance(value, dict):
         return Unmeasured(f"{source}: {key} was not read")
+    if type(value.get("ok")) is kind:
+        return value["ok"]
     if value.get("na") is True:
         return UNSUPPORTED
-    if "ok" in value and type(value["ok"]) is kind:
-        return value["ok"]
     error = error_of(value)
     if error is not None:
         code, words = error
@@ -90,6 +90,6 @@ def handle_error(line: Line, source: str = "NVML") -> Unmeasured | None:
         return None
     code = "" if error[0] == -1 else f" (error {error[0]})"     # ours, as a limit, has no number
     silent = error[0] == -1 and error[1].startswith(("no answer within ", "wedged since "))
-    index = line.get("index")
-    by = (f"GPU {index}", DRIVER) if silent else asked(error[0], *([index] if type(index) is int else []))
+    index = index_of(line)
+    by = (f"GPU {index}", DRIVER) if silent else asked(error[0], index)
     return Unmeasured(f"{source}: {error[1]}{code}", asked=by)

@@ -52,9 +52,10 @@ def persistence_modes(captures: Captures) -> Any:
 def _by_unit(captures: Captures, reason: str) -> PersistenceMode:
     """A unit that does not run keeps no GPU initialised; one that runs may do so without the mode."""
     unit = reading(captures.once(services), "persistenced")
-    off = isinstance(unit, Service) and not any(isinstance(reading(unit, word), Unmeasured)
-                                                for word in ("load", "active", "sub"))
-    off = off and unit.active not in ("active", "activating", "reloading")
-    on: Any = False if off else Unmeasured(reason)
+    if (not isinstance(unit, Service)
+            or any(isinstance(reading(unit, word), Unmeasured) for word in ("load", "active", "sub"))
+            or unit.active in ("active", "activating", "reloading")):
+        unknown: Any = Unmeasured(reason)
+        return PersistenceMode("GPUs", unknown, "", "")
     observed = f"nvidia-persistenced is {unit.description}, and no GPU says its mode ({reason})"
-    return PersistenceMode("GPUs", on, observed if off else "", "")
+    return PersistenceMode("GPUs", on=False, observed=observed, caveat="")

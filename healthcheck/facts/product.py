@@ -23,15 +23,13 @@ def is_model(product: str, model: str) -> bool:
     memory and form ("NVIDIA H100 80GB HBM3" is an "NVIDIA H100"), but "NVIDIA H200 NVL" is another. Any other
     model is a part ("H100"). A last word in letters takes a number after it: "A100-SXM" is "A100-SXM4-80GB".
     """
-    if product == model:
-        return True
     wanted, found = words(model), words(product)
     if not wanted:
         return model.casefold() in product.casefold()
     whole = len(_WORD.findall(model.casefold())) > len(wanted)
     for start in range(1 if whole else len(found)):
         held = found[start:start + len(wanted)]
-        if held[:-1] == wanted[:-1] and held[-1:] and _same(held[-1], wanted[-1]):
+        if held and held[:-1] == wanted[:-1] and _same(held[-1], wanted[-1]):
             return not whole or all(map(_MORE.fullmatch, found[len(wanted):]))
     return False
 

@@ -62,9 +62,9 @@ class _Reader:
         self.head: dict[str, str] = {}
         self.gpus: list[dict[str, str]] = []
         self.gpu: dict[str, str] = {}
-        self.text = ""
+        self.texts: list[str] = []
         self.elements = 0
-        self.instances = 0
+        self.instance = ""
         self.ended = False
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
@@ -74,33 +74,31 @@ class _Reader:
         if not self.path and name != "nvidia_smi_log":
             raise _Refused("it is not nvidia-smi's log")
         self.path.append(name)
-        self.text = ""
+        self.texts = []
         if self.path == ["nvidia_smi_log", "gpu"]:
             if len(self.gpus) == SMI_GPUS:
                 raise _Refused(f"it lists more than {SMI_GPUS} GPUs")
             self.gpu = {"@id": attributes.get("id", "")[:SMI_TEXT]}
-            self.instances = 0
         if self.path[2:] == INSTANCE.split("/"):
-            self.instances += 1
+            self.instance = f"{INSTANCE}[{self.elements}]"
 
     def data(self, text: str) -> None:
-        if len(self.text) <= SMI_TEXT:
-            self.text += text
+        self.texts.append(text)
 
     def end(self, name: str) -> None:
         depth, at = len(self.path), "/".join(self.path[2:])
         # A divided GPU (MIG) has many of them.
         if at.startswith(INSTANCE):
-            at = f"{INSTANCE}[{self.instances}]{at[len(INSTANCE):]}"
-        text = self.text.strip()[:SMI_TEXT]
+            at = f"{self.instance}{at[len(INSTANCE):]}"
+        text = "".join(self.texts).strip()[:SMI_TEXT]
         if depth == 2 and name == "gpu":
             self.gpus.append(_once(self.gpu) | {RELEASE: release_of(self.head.get("driver_version", ""))})
         elif depth == 2:
             self.head[name] = TWICE if name in self.head else text
-        elif depth > 2 and self.path[1] == "gpu":
+        elif self.path[1:2] == ["gpu"]:
             self.gpu[at] = TWICE if at in self.gpu else text
         self.path.pop()
-        self.text = ""
+        self.texts = []
         self.ended = not self.path
 
     def entity(self, *_: object) -> None:
@@ -113,10 +111,7 @@ class _Reader:
 
 def _once(texts: dict[str, str]) -> dict[str, str]:
     """The texts; each element of a block that the log holds twice counts as held twice."""
-    twice = {path for path, text in texts.items() if text == TWICE}
-    if not twice:
-        return texts
-    blocks = tuple(f"{path}/" for path in twice)
+    blocks = tuple(f"{path}/" for path, text in texts.items() if text == TWICE)
     return {path: TWICE if path.startswith(blocks) else text for path, text in texts.items()}
 
 
@@ -126,11 +121,9 @@ def parse(text: str) -> SmiLog:
     start = text.find("<nvidia_smi_log") if start < 0 else start
     if start < 0:
         raise Unread(f"nvidia-smi printed no XML: {_first_line(text)}")
-    end = text.find("</nvidia_smi_log>", start)
-    body = text[start:] if end < 0 else text[start:end] + "</nvidia_smi_log>"
+    body, end, _ = text[start:].partition("</nvidia_smi_log>")
     reader = _Reader()
     parser = expat.ParserCreate("utf-8")
-    parser.buffer_text = True
     parser.StartElementHandler = reader.start
     parser.EndElementHandler = reader.end
     parser.CharacterDataHandler = reader.data
@@ -138,7 +131,7 @@ def parse(text: str) -> SmiLog:
     parser.StartDoctypeDeclHandler = reader.doctype
     cut = ""
     try:
-        parser.Parse(body.encode("utf-8", "replace"), True)
+        parser.Parse(f"{body}{end}".encode("utf-8", "replace"), True)
     except _Refused as error:
         cut = str(error)
     except expat.ExpatError as error:
@@ -183,7 +176,7 @@ def unreachable(text: str) -> list[Unreachable]:
 def _in_order(listed: list[dict[str, str]], lost: list[Unreachable]) -> list[dict[str, Any]]:
     """The lines of all GPUs by their numbers. nvidia-smi numbers GPUs by PCI address, those that it could not
     open included; where it broke off at one, that is the last."""
-    places = sorted(lost, key=lambda one: (one.index is None, one.index or 0, one.pci))
+    places = sorted(lost, key=lambda one: (SMI_GPUS if one.index is None else one.index, one.pci))
     read: list[dict[str, str] | Unreachable] = list(listed)
     for one in places:
         at = one.index
@@ -197,12 +190,11 @@ def _in_order(listed: list[dict[str, str]], lost: list[Unreachable]) -> list[dic
 
 def _address(text: str) -> str:
     """A PCI address with eight digits of domain, so that addresses sort."""
-    return text.lower().rjust(16, "0")
+    return text.lower().rjust(len("00000000:00:00.0"), "0")
 
 
 def _first_line(text: str) -> str:
-    lines = [line.strip() for line in text[:4000].splitlines() if line.strip()]
-    return clean(lines[0], 200) if lines else "no output"
+    return clean(text.strip().partition("\n")[0], 200) or "no output"
 
 
 def trouble(captures: Captures) -> tuple[int, str] | None:
@@ -211,7 +203,8 @@ def trouble(captures: Captures) -> tuple[int, str] | None:
     capture = captures.capture(SMI)
     if capture is None or capture.outcome is not Outcome.DONE or not capture.exit:
         return None
-    message = " ".join((capture.text[:2000] + "\n" + capture.stderr[-2000:]).split())
+    # A log, which has names of users' processes, begins with "<".
+    message = " ".join(f"{capture.text.partition('<')[0]}\n{capture.stderr}".split())
     if "Driver/library version mismatch" in message:
         return 18, clean(message[message.index("Driver/library version mismatch"):], 200)
     if capture.exit == NO_DEVICES or "No devices were found" in message:

@@ -75,7 +75,7 @@ HEALTH_PARTS = tuple(name for name, *_ in _HEALTH)
 
 def _fabric_health(gpu: Texts) -> Reading:
     """The mask that NVML would have returned. Parts that this version does not print are not supported."""
-    mask, printed = 0, False
+    mask = 0
     release = release_in(gpu)
     for name, since, shift, words in _HEALTH:
         found = value_at(gpu, (f"fabric/health/{name}",), lambda text: words[text.lower()])  # noqa: B023  (called at once)
@@ -83,9 +83,8 @@ def _fabric_health(gpu: Texts) -> Reading:
             return found
         if "absent" in found and since is not None and (release is None or release >= since):
             return found
-        printed = printed or "absent" not in found
         mask |= int(found.get("ok", 0)) << shift
-    return {"ok": mask} if mask else {"na": True} if printed else {"absent": "fabric/health/bandwidth"}
+    return {"ok": mask} if mask else {"na": True}
 
 
 def _in_rack(name: str) -> Read:

@@ -323,7 +323,8 @@ def _unprinted(found: Reading) -> Reading:
 
 def _older(key: str, release: int | None) -> bool:
     """Whether a driver of this release has no such reading."""
-    return release is not None and (release < _SINCE.get(key, 0) or (key, release) in _LEFT_OUT)
+    return release is not None and (
+        (key in _SINCE and release < _SINCE[key]) or (key, release) in _LEFT_OUT)
 
 
 def gpu_line(index: int, gpu: Texts) -> dict[str, Any]:

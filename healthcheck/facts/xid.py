@@ -59,7 +59,7 @@ _SXID = re.compile(
 _FATAL = re.compile(r"\b(?:(?P<non>non-?)?fatal|(?P<corrected>correctable))\b", re.IGNORECASE)
 _LINK = re.compile(r"\b[Ll]ink\s{1,4}(-?\d{1,3})")
 _TPC = re.compile(r"\bGPC (\d{1,3}), TPC (\d{1,3})\b")
-_REGISTERS = re.compile(r"\blink\s{1,4}(\d{1,3})\s?\(((?:0x[0-9a-fA-F]{1,8}(?:, ?)?){7})\)")
+_REGISTERS = re.compile(r"\blink\s{1,4}(\d{1,3})\s?\((0x[0-9a-fA-F]{1,8}(?:, ?0x[0-9a-fA-F]{1,8}){6})\)")
 _NVLINK5 = re.compile(
     r": 1(?:4[4-9]|50)(?:, pid=[^,\n]{0,24}, name=[^,\n]{0,64})?, "
     r"(?P<unit>[A-Z][A-Z0-9_]{1,40}(?:/[A-Z0-9_]{1,40})?)"
@@ -133,8 +133,7 @@ class Xid:
     def registers(self) -> tuple[int, tuple[int, ...]] | None:
         """Of Xid 74: the link, and the seven registers."""
         match = _REGISTERS.search(blanked(self.text))
-        return ((int(match[1]), tuple(int(word.strip(), 16) for word in match[2].split(",") if word.strip()))
-                if match else None)
+        return (int(match[1]), tuple(int(word, 16) for word in match[2].split(","))) if match else None
 
     @property
     def nvlink5(self) -> NvLinkWords | None:

@@ -72,7 +72,7 @@ Change = tuple[int, str, Callable[[], None]]
 
 
 def _changes(function: ast.AST, members: Mapping[str, tuple[str, ...]]) -> Iterator[Change]:
-    """What can be changed of a function, in the order of its nodes; nothing of messages, annotations and errors that are raised."""
+    """What can be changed of a function, in the order of its nodes; nothing of messages, annotations, and what fails for errors of ours."""
     for node in _nodes(function):
         yield from _of_node(node, members)
 
@@ -83,7 +83,7 @@ def _nodes(function: ast.AST) -> Iterator[ast.AST]:
 
 
 def _below(node: ast.AST) -> Iterator[ast.AST]:
-    if isinstance(node, (ast.Raise, ast.JoinedStr, ast.Assert)):
+    if isinstance(node, (ast.Raise, ast.JoinedStr, ast.Assert)) or (isinstance(node, ast.keyword) and node.arg == "strict"):
         return
     yield node
     for name, value in ast.iter_fields(node):

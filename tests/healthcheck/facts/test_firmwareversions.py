@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from healthcheck.facts.base import Captures
+from healthcheck.facts.firmware import MACHINE_ID, installation
 from healthcheck.facts.firmwareversions import firmware_reading
 from healthcheck.model.firmware import ComponentVersion, FirmwareReading
 from healthcheck.model.recording import Capture, Outcome
@@ -35,3 +36,24 @@ def test_a_gpu_that_refuses_its_version_is_named_with_the_reason() -> None:
     look = of(gpu_nvml=machine.nvml(8, gpu3={"vbios": {"error": "GPU is lost"}}))
     lost = [one for one in named(look, "vbios") if one.version is None]
     assert len(named(look, "vbios")) == 8 and "vbios" in look.whole and len(lost) == 1 and lost[0].why
+
+
+def test_a_gpu_without_a_version_has_none_to_tell_and_one_whose_place_is_unknown_leaves_its_kind_in_part() -> None:
+    look = of(gpu_nvml=machine.nvml(8, gpu3={"vbios": {"na": True}}))
+    assert len(named(look, "vbios")) == 7 and "vbios" in look.whole
+    look = of(gpu_nvml=machine.nvml(8, gpu3={"pci": {"error": [999, "Unknown Error"]}}))
+    assert len(named(look, "vbios")) == 7 and None not in look.versions and "vbios" not in look.whole
+
+
+def test_a_version_is_told_with_its_time_and_what_is_none_with_its_reason() -> None:
+    first, second, third = named(of(gpu_nvml=machine.nvml(3, gpu1={"vbios": {"ok": " "}}, gpu2={"vbios": {"error": [999, "x"]}})), "vbios")
+    assert first == ComponentVersion("gpu 0000:18:00.0", "vbios", "96.00.74.00.01", 0.0, "sweep")
+    assert second == ComponentVersion("gpu 0000:19:00.0", "vbios", None, 0.0, "sweep", "the machine does not say it")
+    assert third == ComponentVersion("gpu 0000:1a:00.0", "vbios", None, 0.0, "sweep", "NVML: vbios: x (error 999)")
+
+
+def test_an_installation_is_told_by_a_hash_of_its_number_and_one_without_has_none() -> None:
+    of_this = Captures(machine.recording(host_firmware=machine.done(**{MACHINE_ID: "0123456789abcdef" * 2 + "\n"})))
+    assert installation(of_this) == "b5de8925ea26df56"
+    for text in ("", "0123456789ABCDEF" * 2, "0123456789abcdef" * 2 + "0", "uninitialized"):
+        assert installation(Captures(machine.recording(host_firmware=machine.done(**{MACHINE_ID: text})))) == ""

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from healthcheck.facts import imex
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.imex import ADDRESSES, DOMAIN, NODES, PATH, ImexDomain, ImexMember, domain, node_list
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured, reading
@@ -103,6 +104,14 @@ def test_a_list_of_nodes_is_one_a_line_without_comments_and_in_one_spelling() ->
 def test_both_questions_are_asked_only_where_imex_has_a_list_of_nodes_and_change_nothing() -> None:
     assert DOMAIN.each == ADDRESSES.each == (PATH,)
     assert not {"-s", "-d", "-m", "-n"} & set(DOMAIN.argv)      # they end, dump or go on for ever
+
+
+def test_a_domain_of_more_nodes_than_there_can_be_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(imex, "MOST_NODES", 2)
+    assert len(domain(UP)[1]) == 2
+    monkeypatch.setattr(imex, "MOST_NODES", 1)
+    with pytest.raises(ValueError, match="not the document"):
+        domain(UP)
 
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8),

@@ -26,7 +26,7 @@ def gpus(**fields: Any) -> tuple[Gpu, ...]:
 
 
 def test_a_place_is_the_inventorys_words_and_the_cluster_of_most_gpus() -> None:
-    place = place_of(TRAY, (*GPUS[:3], changed(GPUS[3], fabric_cluster="5cd30dc8-4cb0-4f8a-9c5e-0000000000ff")))
+    place = place_of(TRAY, (changed(GPUS[3], fabric_cluster="5cd30dc8-4cb0-4f8a-9c5e-0000000000ff"), *GPUS[:3]))
     assert (place.domain, place.partition, place.rack, place.cluster) == ("d3", "a", "r3", CLUSTER)
     assert place_of(Node("n"), GPUS) == changed(place, domain="", partition="", rack="")
     assert place_of(TRAY, Partial(GPUS[:1], "cut")).cluster == CLUSTER

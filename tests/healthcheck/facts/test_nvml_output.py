@@ -12,7 +12,7 @@ import pytest
 from healthcheck.facts import gpu, gpu_process, gpureadings, nvlink, nvml_output
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.gpureadings import READINGS
-from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, Unread, reading
 from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
 
@@ -99,3 +99,32 @@ def test_a_recording_of_an_older_reader_is_judged_as_it_was_and_one_reading_that
     mixed = gpureadings.gpu_fields({**line, "fabric_summary": {"ok": "healthy"}}, "NVML")
     assert {fields[field] for field, value in mixed.items() if isinstance(value, Unmeasured)} == newer - {
         "fabric_summary"}
+
+
+@pytest.mark.parametrize(("line", "asked"), [
+    ({"index": 3, "x": {"error": [999, "Unknown Error"]}}, ("GPU 3", "driver")),
+    ({"index": 3, "x": {"error": [4, "Insufficient Permissions"]}}, ()),
+    ({"index": 3, "error": [999, "Unknown Error"]}, ("GPU 3", "driver")),
+    ({"index": 3, "error": [-1, "no answer within 5 s"]}, ("GPU 3", "driver")),
+    ({"index": 3, "error": [-1, "wedged since 12:00"]}, ("GPU 3", "driver")),
+    ({"index": 3, "error": [-1, "the reader failed"]}, ()),
+    ({"index": 3, "error": [4, "no answer within 5 s"]}, ()),
+    ({"x": {"error": [999, "Unknown Error"]}}, ()),
+])
+def test_who_was_asked_and_did_not_answer_is_known_of_each_error(line: Any, asked: tuple[str, ...]) -> None:
+    assert (nvml_output.handle_error(line) or nvml_output.reading(line, "x", int)).asked == asked
+
+
+@pytest.mark.parametrize("text", ["", "\n", "[]\n", "{}\n7\n", '{}\n{"index": 1}\n{"index": 1}\n'])
+def test_an_answer_that_is_not_in_the_readers_format_is_unread(text: str) -> None:
+    with pytest.raises((Unread, ValueError)):
+        nvml_output.read(text)
+
+
+@pytest.mark.parametrize(("error", "asked"), [
+    ([9, "Driver Not Loaded"], ("driver",)), ([4, "Insufficient Permissions"], ()), ("damaged", ())])
+def test_a_driver_is_said_to_have_refused_only_where_it_did(error: Any, asked: tuple[str, ...]) -> None:
+    refused = Capture(Outcome.DONE, text=json.dumps({"error": error}) + "\n")
+    captures = Captures(machine.recording(gpu_nvml=refused))
+    for found in (build_fact(FACTS["gpus"], captures), reading(build_fact(FACTS["driver"], captures), "cuda")):
+        assert isinstance(found, Unmeasured) and found.asked == asked

@@ -473,3 +473,14 @@ def test_the_real_nvidia_smi_without_a_driver_says_so(tmp_path: Path) -> None:
     captures = Captures(machine.recording(gpu_nvml=NO_NVML,
                                           gpu_smi=printed(done.stdout, done.returncode, stderr=done.stderr)))
     assert smi.trouble(captures) in ((9, "Driver Not Loaded"), (12, "NVML Shared Library Not Found"))
+
+
+@pytest.mark.parametrize(("limit", "most"), [("SMI_DEPTH", 4), ("SMI_ELEMENTS", 5)])
+def test_a_log_as_deep_and_as_long_as_may_be_is_read_and_one_element_more_is_not(
+    monkeypatch: pytest.MonkeyPatch, limit: str, most: int,
+) -> None:
+    text = '<nvidia_smi_log><gpu id="1"></gpu><gpu id="2"><a><b>x</b></a></gpu></nvidia_smi_log>'
+    monkeypatch.setattr(smi, limit, most)
+    assert smi.parse(text).cut == ""
+    monkeypatch.setattr(smi, limit, most - 1)
+    assert "deeper or longer" in smi.parse(text).cut

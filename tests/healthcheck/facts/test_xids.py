@@ -65,7 +65,7 @@ def test_what_stands_in_the_text_is_read_when_it_is_asked_for() -> None:
         "NVRM: Xid (PCI:0000:1b:00): 74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on "
         "link 14(0x0, 0x0, 0x10000, 0x0, 0x1, 0x0, 0x0)",
         NVLINK5,
-        "NVRM: Xid (PCI:0000:1b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (OS Reboot)",
+        "NVRM: Xid (PCI:0000:1b:00): 154, GPU recovery action changed from 0x0 (None) to 0x12 (OS Reboot)",
         "NVRM: Xid (PCI:0000:1b:00): 45, pid=1, name=x, Ch 8, errorString CTX SWITCH TIMEOUT, caused by "
         "previous Xid 149",
         "NVRM: Xid (PCI:0000:1b:00): 48, pid=1, name=x, DBE",
@@ -73,7 +73,7 @@ def test_what_stands_in_the_text_is_read_when_it_is_asked_for() -> None:
     assert tpc.tpc == (2, 6) and registers.registers == (14, (0, 0, 0x10000, 0, 1, 0, 0))
     assert (nvlink5.nvlink5 == NvLinkWords("NETIR_LINK_EVT", True, 9, 0x025525C6, 1)
             and nvlink5.nvlink5.subcode == 0b100101)
-    assert recovery.recovery == (2, "OS Reboot") and cause.cause == 149
+    assert recovery.recovery == (0x12, "OS Reboot") and cause.cause == 149
     assert (plain.tpc, plain.registers, plain.nvlink5, plain.recovery,
             plain.cause) == (None, None, None, None, None)
 

@@ -59,7 +59,8 @@ def look(tree: Path) -> dict[str, Any]:
     facts = {
         name: build_fact(FACTS[name], seen) for name in FACTS
             if name not in ("gpus", "gpu_presence", "clock")}
-    return {**facts, "pci_gpus": gpu.pci_gpus(seen.files(gpu.PCI))}
+    bus = seen.files(gpu.PCI)
+    return {**facts, "pci_gpus": [path.split("/")[-2] for path in bus if gpu.is_gpu(gpu.uevent(bus.text(path)))]}
 
 
 @pytest.fixture(scope="module")
