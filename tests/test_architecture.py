@@ -183,3 +183,12 @@ def test_the_collector_is_python_3_8() -> None:
 
 def test_files_of_tests_that_are_begun_early_are_there() -> None:
     assert not [name for name in LONGEST if not (ROOT / name).is_file()]
+
+
+@pytest.mark.parametrize("part", ["healthcheck/facts", "healthcheck/subnet"])
+def test_no_pattern_takes_the_digits_of_another_script_for_a_number(part: str) -> None:
+    """What a node or a switch prints has ASCII digits: `\\d` would read others, and `int` would count them."""
+    found = [f"{path.relative_to(ROOT)}:{node.lineno}" for path in sorted((ROOT / part).rglob("*.py")) for node in ast.walk(parsed(path))
+             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "re"
+             and r"\\d" in (text := ast.unparse(node)) and "re.ASCII" not in text]
+    assert found == [], "write [0-9]"

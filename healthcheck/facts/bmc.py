@@ -33,7 +33,7 @@ _ABSENT = re.compile(r"Could not open device at /dev/ipmi\S*( or /dev/ipmi\S*)*.
 _DATE = re.compile(r"(?P<m>\d\d)/(?P<d>\d\d)/(?P<y>\d{4}|\d\d)|(?P<y2>\d{4})-(?P<m2>\d\d)-(?P<d2>\d\d)",
                    re.ASCII)
 _CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d):([0-5]\d)\b.*", re.ASCII)
-_PERCENT = re.compile(r"^Percent Used\s*: (\d{1,3})%$", re.MULTILINE)
+_PERCENT = re.compile(r"^Percent Used\s*: ([0-9]{1,3})%$", re.MULTILINE)
 _ROW = re.compile(r"[0-9a-fA-F]{1,4}")
 _STATUS = re.compile(r"ok|ns|us|na|[lu]?(?:nc|cr|nr)|disabled", re.IGNORECASE)
 

@@ -96,9 +96,9 @@ class Pyxis(Fact):
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400, "month": 30 * 86400,
           "year": 365 * 86400}
 _UP = re.compile(
-    r"Up (?:(\d{1,6}) (second|minute|hour|day|week|month|year)s?|(Less than a second)"
+    r"Up (?:([0-9]{1,6}) (second|minute|hour|day|week|month|year)s?|(Less than a second)"
     r"|(?:About )?an? (minute|hour))(?: \(.*\))?")
-_EXIT = re.compile(r"(?:Exited|Restarting) \((\d{1,3})\)(?: .*)?")
+_EXIT = re.compile(r"(?:Exited|Restarting) \(([0-9]{1,3})\)(?: .*)?")
 _HEALTH = re.compile(r"\((?:health: )?(healthy|unhealthy|starting)\)$")
 STATES = ("created", "running", "paused", "restarting", "removing", "exited", "dead")
 
@@ -148,8 +148,8 @@ def containers(captures: Captures) -> Any:
 
 _KIND = re.compile(r"""(?m)^\s*"?kind"?\s*:\s*["']?nvidia\.com/gpu["']?\s*,?\s*$""")
 _COMPACT_KIND = re.compile(r'"kind":\s?"nvidia\.com/gpu"')
-_NODE = re.compile(r"(?<![\w/.])/dev/nvidia(\d{1,3})(?!\w)")
-LIBRARY = re.compile(r"/lib(?:cuda|nvidia-ml)\.so\.(\d{1,4}(?:\.\d{1,4}){1,3})(?![\w.])")
+_NODE = re.compile(r"(?<![\w/.])/dev/nvidia([0-9]{1,3})(?!\w)")
+LIBRARY = re.compile(r"/lib(?:cuda|nvidia-ml)\.so\.([0-9]{1,4}(?:\.[0-9]{1,4}){1,3})(?![\w.])")
 
 
 def parse_cdi(text: str) -> tuple[int, str] | None:

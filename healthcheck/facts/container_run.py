@@ -90,10 +90,10 @@ class ContainerRun(Fact):
 
 
 _LINE = re.compile(r"(?m)^(node|inside) (opens|rdma) (/?[A-Za-z0-9_./-]{1,64})$")
-_UUID = re.compile(r"(?m)^GPU \d{1,3}: .{1,100} \(UUID: (GPU-[0-9a-fA-F-]{8,64})\)\s*$")
+_UUID = re.compile(r"(?m)^GPU [0-9]{1,3}: .{1,100} \(UUID: (GPU-[0-9a-fA-F-]{8,64})\)\s*$")
 _RUNS = re.compile(r"(?m)^runs ((docker|nerdctl|podman) --[a-z]+ [a-z./=]+)$")
-_ENDED = re.compile(r"(?m)^inside ended (\d{1,3})$")
-_EXIT = re.compile(r"(?m)^exit (\d{1,3})$")
+_ENDED = re.compile(r"(?m)^inside ended ([0-9]{1,3})$")
+_EXIT = re.compile(r"(?m)^exit ([0-9]{1,3})$")
 _CLIENT = re.compile(r"(?m)^(lacks|fails) (docker|nerdctl|podman)$")
 # In a client's message these begin what is said of the way to GPUs; other messages are of the client itself.
 _OF_GPUS = re.compile(r"(?i)(?:nvidia|could not select device driver|unresolvable cdi|cdi device).*")

@@ -157,7 +157,7 @@ def cri_ready(captures: Captures) -> CriReady:
                     network=_condition(found, "NetworkReady"), words=words[:4])
 
 
-_TASK = re.compile(r"(\S{1,128})[ \t]+\d{1,10}[ \t]+([A-Z_]{1,20})")
+_TASK = re.compile(r"(\S{1,128})[ \t]+[0-9]{1,10}[ \t]+([A-Z_]{1,20})")
 
 
 @fact("task_namespaces", TASKS, each="task_namespace")

@@ -55,14 +55,14 @@ CORES = Probe("cpu.cores", ProbeKind.FILES, paths=(
     f"{CPU}/cpu[0-9]*/topology/physical_package_id"))
 MICROCODE = Probe("cpu.microcode", ProbeKind.FILES, paths=(f"{CPU}/online", f"{CPU}/cpu0/microcode/version"))
 
-_RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
-_PACKAGE = re.compile(re.escape(CPU) + r"/cpu(\d{1,5})/topology/physical_package_id")
+_RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
+_PACKAGE = re.compile(re.escape(CPU) + r"/cpu([0-9]{1,5})/topology/physical_package_id")
 _SENSOR = re.compile(
-    r"/(?:k10temp/[0-9a-f]{4,8}:[0-9a-f]{2}:(?P<amd>[0-9a-f]{2})\.\d|coretemp/coretemp\.(?P<intel>\d{1,4}))"
-    r"/hwmon/hwmon\d{1,6}/temp1_input$")
-_CORE = re.compile(re.escape(CPU) + r"/cpu(\d{1,5})/thermal_throttle/core_throttle_count")
-_LIMIT = re.compile(re.escape(CPU) + r"/cpufreq/policy(\d{1,5})/(scaling_max_freq|bios_limit)")
-_HIGHEST = re.compile(re.escape(CPU) + r"/cpufreq/policy(\d{1,5})/cpuinfo_max_freq")
+    r"/(?:k10temp/[0-9a-f]{4,8}:[0-9a-f]{2}:(?P<amd>[0-9a-f]{2})\.[0-9]|coretemp/coretemp\.(?P<intel>[0-9]{1,4}))"
+    r"/hwmon/hwmon[0-9]{1,6}/temp1_input$")
+_CORE = re.compile(re.escape(CPU) + r"/cpu([0-9]{1,5})/thermal_throttle/core_throttle_count")
+_LIMIT = re.compile(re.escape(CPU) + r"/cpufreq/policy([0-9]{1,5})/(scaling_max_freq|bios_limit)")
+_HIGHEST = re.compile(re.escape(CPU) + r"/cpufreq/policy([0-9]{1,5})/cpuinfo_max_freq")
 # The data fabric of AMD's first package is PCI device 18h, that of the second 19h (its function 3: k10temp).
 _FIRST_AMD = 0x18
 

@@ -28,7 +28,7 @@ QUOTA = Probe("cpu.quota", ProbeKind.FILES, paths=(
 
 # cgroup v1 has the groups of this controller in a folder of their own, often under the second name.
 _NAME = re.compile(re.escape(GROUPS) + r"/(?:cpu/|cpu,cpuacct/)?(.+)/cpu\.stat")
-_LINE = re.compile(r"([a-z_.]{1,40}) (\d{1,19})")
+_LINE = re.compile(r"([a-z_.]{1,40}) ([0-9]{1,19})")
 
 
 class CpuQuota(Fact):

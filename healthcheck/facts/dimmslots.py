@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from healthcheck.facts.firmware import Dimm
 
-_LABEL = re.compile(r"CPU_SrcID#(\d{1,2})_(?:MC|Ha)#(\d{1,2})_Chan#(\d{1,2})_DIMM#(\d{1,2})")
-_BANK = re.compile(r"(?:P|CPU|NODE|SOCKET)[ _]?(\d{1,2})[ _](?:(?:Node|MC)[ _]?(\d{1,2})[ _])?"
-                   r"CHANNEL[ _]?(\d{1,2})[ _]DIMM[ _]?(\d{1,2})", re.IGNORECASE)
+_LABEL = re.compile(r"CPU_SrcID#([0-9]{1,2})_(?:MC|Ha)#([0-9]{1,2})_Chan#([0-9]{1,2})_DIMM#([0-9]{1,2})")
+_BANK = re.compile(r"(?:P|CPU|NODE|SOCKET)[ _]?([0-9]{1,2})[ _](?:(?:Node|MC)[ _]?([0-9]{1,2})[ _])?"
+                   r"CHANNEL[ _]?([0-9]{1,2})[ _]DIMM[ _]?([0-9]{1,2})", re.IGNORECASE)
 _NOT_ITS_NAME = re.compile(r"[^a-z0-9]+")
 
 

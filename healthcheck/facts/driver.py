@@ -75,7 +75,7 @@ class Driver(Fact):
 
 _version = matching(r"[0-9]{1,4}(\.[0-9]{1,4}){1,4}")
 _NVRM_VERSION = re.compile(r"\A[^\n]*? ([0-9]{3,4}\.[0-9.]{1,12})(?:\s|\Z)")
-_GSP = re.compile(r"^EnableGpuFirmware: (\d{1,10})$", re.MULTILINE)
+_GSP = re.compile(r"^EnableGpuFirmware: ([0-9]{1,10})$", re.MULTILINE)
 
 
 def _open(text: str) -> bool:
@@ -102,7 +102,7 @@ def _gsp(text: str) -> Any:
 
 def _kernel(text: str) -> tuple[int, int]:
     major, minor = text.split(".")[:2]
-    return int(major), int(re.match(r"\d{1,6}", minor)[0])  # type: ignore[index]
+    return int(major), int(re.match(r"[0-9]{1,6}", minor)[0])  # type: ignore[index]
 
 
 def _loaded(files: CapturedFiles, *paths: str) -> Any:

@@ -33,8 +33,9 @@ EDAC = Probe("memory.edac", ProbeKind.FILES, limit=1 * MIB, paths=(
     f"{BASE}/mc*/csrow*/[cu]*_*",    # ce_count, ue_count, chN_ce_count, chN_dimm_label; one pass over folders
 ))
 
-_FILE = re.compile(re.escape(BASE) + r"/(mc\d{1,4})/(?:((?:dimm|rank|csrow)\d{1,4})/)?([a-z0-9_]{1,24})")
-_CHANNEL = re.compile(r"(ch\d{1,2})_(?:ce_count|dimm_label)")
+_FILE = re.compile(re.escape(BASE) + r"/(mc[0-9]{1,4})/"
+                   r"(?:((?:dimm|rank|csrow)[0-9]{1,4})/)?([a-z0-9_]{1,24})")
+_CHANNEL = re.compile(r"(ch[0-9]{1,2})_(?:ce_count|dimm_label)")
 
 
 class MemoryPart(Fact):

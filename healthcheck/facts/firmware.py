@@ -26,8 +26,8 @@ DIMMS = Probe("host.dimms", ProbeKind.COMMAND, argv=("dmidecode", "-q", "-t", "1
 
 _ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _UNITS = {"kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
-_SIZE = re.compile(r"(\d{1,9}) (kB|MB|GB|TB)")
-_SPEED = re.compile(r"(\d{1,6}) (?:MT/s|MHz)")
+_SIZE = re.compile(r"([0-9]{1,9}) (kB|MB|GB|TB)")
+_SPEED = re.compile(r"([0-9]{1,6}) (?:MT/s|MHz)")
 
 
 class Firmware(Fact):

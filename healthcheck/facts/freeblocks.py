@@ -15,8 +15,8 @@ from healthcheck.facts.values import UNSUPPORTED, Fact, first_unread
 from healthcheck.model.probes import KIB, MIB
 
 LARGE = 2 * MIB     # a huge page of x86 and of Arm with pages of 4 KiB, and what RDMA likes to pin as one
-_ZONE = re.compile(r"Node (\d{1,4}), zone +(\w{1,16})((?: +\d{1,12})+)")
-_FREE = re.compile(r"^MemFree:\s+(\d{1,15}) kB$", re.MULTILINE)
+_ZONE = re.compile(r"Node ([0-9]{1,4}), zone +(\w{1,16})((?: +[0-9]{1,12})+)")
+_FREE = re.compile(r"^MemFree:\s+([0-9]{1,15}) kB$", re.MULTILINE)
 _PAGES = (4 * KIB, 16 * KIB, 64 * KIB)
 
 

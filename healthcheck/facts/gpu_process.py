@@ -14,7 +14,7 @@ from healthcheck.facts.gpu import NVML, PCI, each
 from healthcheck.facts.nvml_output import Line, handle_error, index_of, reading
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 
-_SUPERCHIP = re.compile(r"\bG[HB]\d{3}\b")     # GH200, GB200, GB300
+_SUPERCHIP = re.compile(r"\bG[HB][0-9]{3}\b")     # GH200, GB200, GB300
 
 
 class GpuLoad(Fact):

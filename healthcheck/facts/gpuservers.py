@@ -14,13 +14,13 @@ import re
 
 _SERVERS = re.compile(
     r"\b(?:"
-    r"(?:[DHM]GX|GPU|NVL\d{0,3}|[ABHV]100|[AH]800|G?[BH][23]00|MI\d{3}[AX]?|HLS-\w+)\b"
-    r"|XE\d{4}L?|C41[34]0|DSS ?8440|XL(?:645|675|270)d|XD6\d{2}|DL38\da"
-    r"|SR6(?:50a|7\d|8\da?)\w*|SR780a"
+    r"(?:[DHM]GX|GPU|NVL[0-9]{0,3}|[ABHV]100|[AH]800|G?[BH][23]00|MI[0-9]{3}[AX]?|HLS-\w+)\b"
+    r"|XE[0-9]{4}L?|C41[34]0|DSS ?8440|XL(?:645|675|270)d|XD6[0-9]{2}|DL38[0-9]a"
+    r"|SR6(?:50a|7[0-9]|8[0-9]a?)\w*|SR780a"
     r"|(?:SYS|AS|ARS|SSG|R?SC)[ -]{1,3}\w{3,4}G[A-Z]"
-    r"|ESC ?[N\d]\w*|G[1-9]\d{2}-\w+|NF5(?:[246]88|468)\w*|D(?:43N|52G|54U|74[HFA]|75[EHT])\b"
-    r"|UCSC?-?C?8(?:85|45)A|C480 ML|GX2[45]\d{2}"
-    r")|^(?:p|g|gr)\d\w{0,4}\.|^(?:trn|inf|dl|vt)\d\w{0,3}\.|^DGX",
+    r"|ESC ?[N0-9]\w*|G[1-9][0-9]{2}-\w+|NF5(?:[246]88|468)\w*|D(?:43N|52G|54U|74[HFA]|75[EHT])\b"
+    r"|UCSC?-?C?8(?:85|45)A|C480 ML|GX2[45][0-9]{2}"
+    r")|^(?:p|g|gr)[0-9]\w{0,4}\.|^(?:trn|inf|dl|vt)[0-9]\w{0,3}\.|^DGX",
     re.IGNORECASE)
 # What makers leave where the product's name should be.
 _PLACEHOLDERS = frozenset((

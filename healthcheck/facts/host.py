@@ -80,7 +80,7 @@ class Uptime(Fact):
     hours: float
 
 
-_MEMTOTAL = re.compile(r"^MemTotal:\s+(\d{1,15}) kB$", re.MULTILINE)
+_MEMTOTAL = re.compile(r"^MemTotal:\s+([0-9]{1,15}) kB$", re.MULTILINE)
 
 
 @fact("memory", MEMORY)

@@ -14,10 +14,10 @@ from healthcheck.facts.parsing import whole
 from healthcheck.facts.system import CMDLINE, SYSTEM
 from healthcheck.facts.values import Fact, Unmeasured, first_unread
 
-_FOLDER = re.compile(re.escape(HUGE_PAGES) + r"-(\d{1,10})kB/(?:nr|free|resv)_hugepages")
-_DEFAULT = re.compile(r"^Hugepagesize:\s+(\d{1,10}) kB$", re.MULTILINE)
-_SIZE = re.compile(r"(\d{1,7})([KMGkmg])")
-_COUNT = re.compile(r"\d{1,10}|\d{1,4}:\d{1,10}(?:,\d{1,4}:\d{1,10})*")
+_FOLDER = re.compile(re.escape(HUGE_PAGES) + r"-([0-9]{1,10})kB/(?:nr|free|resv)_hugepages")
+_DEFAULT = re.compile(r"^Hugepagesize:\s+([0-9]{1,10}) kB$", re.MULTILINE)
+_SIZE = re.compile(r"([0-9]{1,7})([KMGkmg])")
+_COUNT = re.compile(r"[0-9]{1,10}|[0-9]{1,4}:[0-9]{1,10}(?:,[0-9]{1,4}:[0-9]{1,10})*")
 _KIB = {"k": 1, "m": 1024, "g": 1024 * 1024}
 
 

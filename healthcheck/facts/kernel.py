@@ -26,15 +26,15 @@ KMSG = "/dev/kmsg"
 LOG = Probe("kernel.log", ProbeKind.FILES, paths=(KMSG,), seconds=8.0, each_s=5.0, limit=4 * MIB, tail=True,
             root=True)
 
-_RECORD = re.compile(r"^(\d{1,6}),(\d{1,20}),(\d{1,20}),([^;\n]{0,200});(.*)$", re.MULTILINE)
+_RECORD = re.compile(r"^([0-9]{1,6}),([0-9]{1,20}),([0-9]{1,20}),([^;\n]{0,200});(.*)$", re.MULTILINE)
 # The part of a record before its text, and its text.
-_HEAD = re.compile(r"^(\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200});", re.MULTILINE)
-_TEXT = re.compile(r"^\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200};(.*)$", re.MULTILINE)
+_HEAD = re.compile(r"^([0-9]{1,6},[0-9]{1,20},[0-9]{1,20},[^;\n]{0,200});", re.MULTILINE)
+_TEXT = re.compile(r"^[0-9]{1,6},[0-9]{1,20},[0-9]{1,20},[^;\n]{0,200};(.*)$", re.MULTILINE)
 # The kernel writes the device's properties below a record. A text cannot hold a line end, so none can imitate
 # them.
-_SUBSYSTEM = re.compile(r"^\d{1,6},(\d{1,20}),.*\n SUBSYSTEM=(.{0,64}).*\n", re.MULTILINE)
-_NEWEST = re.compile(r"(?s:.*)^\d{1,6},\d{1,20},(\d{1,20}),[^;\n]{0,200};", re.MULTILINE)
-_CALLER = re.compile(r"\bcaller=([TC]\d{1,10})")
+_SUBSYSTEM = re.compile(r"^[0-9]{1,6},([0-9]{1,20}),.*\n SUBSYSTEM=(.{0,64}).*\n", re.MULTILINE)
+_NEWEST = re.compile(r"(?s:.*)^[0-9]{1,6},[0-9]{1,20},([0-9]{1,20}),[^;\n]{0,200};", re.MULTILINE)
+_CALLER = re.compile(r"\bcaller=([TC][0-9]{1,10})")
 TORN = "overwritten"        # in the note of a capture: records were overwritten while they were read
 # Our own flags for lines of a saved log without time or priority; the kernel's records always have both.
 NO_TIME = "muster-notime"

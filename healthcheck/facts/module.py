@@ -13,7 +13,7 @@ PATH = "/proc/modules"
 MODULES = Probe("module.loaded", ProbeKind.FILES, paths=(PATH,))
 
 # name, size, users, used by, state, address (fs/proc, kernel/module/procfs.c m_show).
-_LINE = re.compile(r"([A-Za-z0-9_]{1,64}) \d{1,12} (?:\d{1,9}|-) \S+ (Live|Loading|Unloading)\b.*")
+_LINE = re.compile(r"([A-Za-z0-9_]{1,64}) [0-9]{1,12} (?:[0-9]{1,9}|-) \S+ (Live|Loading|Unloading)\b.*")
 
 
 class Modules(Fact):

@@ -21,7 +21,7 @@ _BASE = "/sys/block"
 MULTIPATH = Probe("disk.multipath", ProbeKind.FILES, paths=(
     f"{_BASE}/dm-*/dm/name", f"{_BASE}/dm-*/dm/uuid", f"{_BASE}/dm-*/slaves/*/device/state"))
 NO_MULTIPATH = "multipath disks (none here)"
-_UUID = re.compile(rf"{_BASE}/(dm-\d{{1,5}})/dm/uuid")
+_UUID = re.compile(rf"{_BASE}/(dm-[0-9]{{1,5}})/dm/uuid")
 _USED = ("running", "live")
 
 

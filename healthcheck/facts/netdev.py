@@ -89,18 +89,18 @@ def _duplex(text: str) -> Any:
     return UNSUPPORTED if text == "unknown" else one_of(("full", "half"), text)
 
 
-def parse_counts(text: str) -> Mapping[str, list[str]]:
+def parse_counts(text: str) -> Mapping[str, list[int]]:
     """/proc/net/dev by interface: received bytes, packets, errs, drop, fifo, frame, compressed, multicast,
     and eight of sent ones."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[int]] = {}
     for line in text.splitlines():
         name, colon, rest = line.rpartition(":")
         if not colon:
             continue
         words = rest.split()
-        if len(words) != 16 or not "".join(words).isdecimal() or max(map(len, words)) > 20:
+        if len(words) != 16:
             raise ValueError(line)
-        found[name.strip()] = words
+        found[name.strip()] = list(map(whole, words))
     return found
 
 
@@ -141,7 +141,7 @@ def _netdev(name: str, known: Mapping[str, Any], members: Mapping[str, str] | Un
     bond: Any = members if isinstance(members, Unmeasured) else members.get(name, "")
     return NetDev(**{
         **known, "bond": bond,
-        **{field: row if isinstance(row, Unmeasured) else int(row[place]) for field, place in _COLUMNS},
+        **{field: row if isinstance(row, Unmeasured) else row[place] for field, place in _COLUMNS},
     })
 
 

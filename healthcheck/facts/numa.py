@@ -21,7 +21,7 @@ DEVICES = Probe("numa.devices", ProbeKind.FILES, paths=(
 ))
 
 _DEVICE = re.compile(r"/sys/bus/pci/drivers/(\w+)/([0-9a-f:.]{1,20})/numa_node")
-_LINE = re.compile(r"^Node \d{1,5} ([A-Za-z()]{1,40}):\s+(\d{1,15}) kB$", re.MULTILINE)
+_LINE = re.compile(r"^Node [0-9]{1,5} ([A-Za-z()]{1,40}):\s+([0-9]{1,15}) kB$", re.MULTILINE)
 _AVAILABLE = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
 
 
@@ -62,7 +62,7 @@ def _available(text: str) -> Any:
     return sum(found[name] for name in _AVAILABLE) if found.keys() & set(_AVAILABLE) else UNSUPPORTED
 
 
-_NODE = re.compile(r"-1|\d{1,5}")
+_NODE = re.compile(r"-1|[0-9]{1,5}")
 
 
 def _node(text: str) -> int:

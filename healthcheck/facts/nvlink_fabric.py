@@ -26,10 +26,11 @@ JOURNAL = Probe(
 
 # The name of each kind of error and its pattern; the first match counts.
 ERRORS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("NVSwitch fatal error", re.compile(r"detected NVSwitch fatal error (\d{1,6})", re.IGNORECASE)),
-    ("NVSwitch non-fatal error", re.compile(r"detected NVSwitch non-fatal error (\d{1,6})", re.IGNORECASE)),
+    ("NVSwitch fatal error", re.compile(r"detected NVSwitch fatal error ([0-9]{1,6})", re.IGNORECASE)),
+    ("NVSwitch non-fatal error",
+     re.compile(r"detected NVSwitch non-fatal error ([0-9]{1,6})", re.IGNORECASE)),
     ("GPU without a place in its multicast team",
-     re.compile(r"failed to find the GPU handle \d{1,20} in the multicast team")),
+     re.compile(r"failed to find the GPU handle [0-9]{1,20} in the multicast team")),
     ("NVSwitches do not fit the system",
      re.compile(r"detected number of NVSwitches don't match with any supported system topology")),
     ("no NVSwitch", re.compile(r"NV_WARN_NOTHING_TO_DO")),

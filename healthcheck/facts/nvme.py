@@ -46,7 +46,8 @@ _PASSED_ON = frozenset(f"DRIVER={driver}" for driver in PASSED_ON)
 # The controllers' folders hold their namespaces: nvme0n1, or nvme0c0n1 where several paths may lead to it.
 NAMESPACES = Probe("nvme.namespaces", ProbeKind.FILES,
                    paths=tuple(f"{BASE}/nvme*/nvme*n*/{name}" for name in ("ro", "size")))
-_NAMESPACE = re.compile(rf"{BASE}/(nvme\d{{1,4}})/(nvme\d{{1,4}}(?:c\d{{1,4}})?n\d{{1,6}})/(?:ro|size)")
+_NAMESPACE = re.compile(rf"{BASE}/(nvme[0-9]{{1,4}})/"
+                        rf"(nvme[0-9]{{1,4}}(?:c[0-9]{{1,4}})?n[0-9]{{1,6}})/(?:ro|size)")
 
 
 class Nvme(Fact):
@@ -112,7 +113,7 @@ def _limit(text: str) -> float:
     return max(celsius, 0.0) if celsius < 200 else 0.0
 
 
-_DRIVE = re.compile(rf"{BASE}/(nvme\d{{1,4}})/")
+_DRIVE = re.compile(rf"{BASE}/(nvme[0-9]{{1,4}})/")
 
 
 def _devices(files: CapturedFiles) -> list[str]:

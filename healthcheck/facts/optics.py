@@ -88,7 +88,7 @@ class Optics(Fact):
     raw_ber: float
 
 
-_INPUT = re.compile(re.escape(BASE) + r"/([^/]+)/device/hwmon/[^/]+/temp\d+_input")
+_INPUT = re.compile(re.escape(BASE) + r"/([^/]+)/device/hwmon/[^/]+/temp[0-9]+_input")
 
 
 @fact("sensors", HWMON, each="sensor")
@@ -264,7 +264,7 @@ def _ratio(text: object) -> Any:
     """mlxlink prints 15E-255 for no errors at all."""
     if text in _NOTHING:
         return UNSUPPORTED
-    if not isinstance(text, str) or not re.fullmatch(r"\d{1,3}(?:\.\d{1,3})?E-?\d{1,3}", text):
+    if not isinstance(text, str) or not re.fullmatch(r"[0-9]{1,3}(?:\.[0-9]{1,3})?E-?[0-9]{1,3}", text):
         return Unmeasured(f"mlxlink's ratio of bit errors is {clean(str(text), 40)}, which is not in the "
                           "known format")
     value = float(text)

@@ -26,8 +26,8 @@ from inventory.text import clean
 OWNERS = Probe("process.owners", ProbeKind.OWNERS, seconds=10.0, each_s=8.0, limit=4 * MIB)
 
 _TICKS = 100        # USER_HZ of every architecture of today (include/asm-generic/param.h)
-_SLURM = re.compile(r"/(?:slurm(?:_[^/\n]*)?|(?:[^/\n]+_)?slurmstepd\.scope)/(?:uid_\d{1,10}/)?"
-                    r"job_(\d{1,12})(?:/|$)", re.MULTILINE)
+_SLURM = re.compile(r"/(?:slurm(?:_[^/\n]*)?|(?:[^/\n]+_)?slurmstepd\.scope)/(?:uid_[0-9]{1,10}/)?"
+                    r"job_([0-9]{1,12})(?:/|$)", re.MULTILINE)
 _OTHERS = (
     ("pod", re.compile(r"/kubepods[^\n]*pod([0-9a-f]{8}[0-9a-f_-]{23,28})")),
     ("container", re.compile(r"/(?:docker|libpod|cri-containerd|crio|nerdctl|podman)[-/](?:[^/\n]*-)?"

@@ -10,12 +10,12 @@ from typing import Any
 from healthcheck.facts.values import UNSUPPORTED
 
 SECTOR = 512        # bytes: the unit of /sys/block/*/size, whatever the disk's own (include/linux/types.h)
-_NUMBER = re.compile(r"\d{1,20}")
+_NUMBER = re.compile(r"[0-9]{1,20}")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,8}")
-_DECIMAL = re.compile(r"\d{1,12}\.\d{1,6}")
-_MILLI = re.compile(r"-?\d{1,7}")
-_LANES = re.compile(r"\d{1,3}")
-_SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?")
+_DECIMAL = re.compile(r"[0-9]{1,12}\.[0-9]{1,6}")
+_MILLI = re.compile(r"-?[0-9]{1,7}")
+_LANES = re.compile(r"[0-9]{1,3}")
+_SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s(?: PCIe)?")
 
 
 def matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:

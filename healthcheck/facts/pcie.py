@@ -35,7 +35,7 @@ IOMMU = Probe("pcie.iommu", ProbeKind.FILES,
 _AER = re.compile(re.escape(BASE)
                   + r"/([a-z0-9_-]{1,32})/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/aer_dev_[a-z]{1,20}")
 _GROUP = re.compile(re.escape(BASE) + r"/([a-z0-9_]{1,32})/([0-9a-f:.]{1,20})/iommu_group/type")
-_LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_ -]{0,40}?)\s+(\d{1,20})")
+_LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_ -]{0,40}?)\s+([0-9]{1,20})")
 _kind = matching(r"[A-Za-z-]{1,32}")
 _TOTAL = re.compile(r"TOTAL_ERR_(?:COR|FATAL|NONFATAL)")
 

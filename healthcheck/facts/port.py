@@ -70,7 +70,7 @@ class Port(Fact):
 
 
 LINK_DOWNED_FULL = 255
-_PORT = re.compile(re.escape(BASE) + r"/([^/]+)/ports/(\d+)/")
+_PORT = re.compile(re.escape(BASE) + r"/([^/]+)/ports/([0-9]+)/")
 
 
 def _word(text: str) -> str:
@@ -81,7 +81,7 @@ def _word(text: str) -> str:
     return word.strip()
 
 
-_RATE = re.compile(r"(\d{1,6}(?:\.\d)?) Gb/sec\b.*")
+_RATE = re.compile(r"([0-9]{1,6}(?:\.[0-9])?) Gb/sec\b.*")
 
 
 def _rate(text: str) -> float:
@@ -89,7 +89,7 @@ def _rate(text: str) -> float:
     return float(matched(_RATE, text)[1])
 
 
-_WIDTH = re.compile(r"\((\d{1,2})X")
+_WIDTH = re.compile(r"\(([0-9]{1,2})X")
 
 
 def _lanes(text: str) -> int:

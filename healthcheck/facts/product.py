@@ -13,7 +13,7 @@ _MAKERS = ("nvidia", "tesla")
 _WORD = re.compile(r"[^\W_]+")
 # What tells more of one product and makes no other: its memory (80GB, 144G, HBM3e), its form (SXM4, PCIe) and
 # its cooling (AC).
-_MORE = re.compile(r"\d+gb?|hbm\d\w*|sxm\d*|pcie|ac")
+_MORE = re.compile(r"[0-9]+gb?|hbm[0-9]\w*|sxm[0-9]*|pcie|ac")
 
 
 def is_model(product: str, model: str) -> bool:

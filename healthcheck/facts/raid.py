@@ -55,7 +55,7 @@ class Pool(Fact):
 
 
 _OF_ARRAY = re.compile(rf"{_BLOCK}/md[^/]*/md/")
-_PROGRESS = re.compile(r"(\d{1,19}) / (\d{1,19})")
+_PROGRESS = re.compile(r"([0-9]{1,19}) / ([0-9]{1,19})")
 # Of an array an empty level is one; states never are.
 _level, _state_word = matching(r"[a-z0-9_-]{0,32}"), matching(r"[a-z0-9_-]{1,32}")
 _flags = matching(r"[a-z_,]{0,200}")

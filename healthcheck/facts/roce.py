@@ -241,7 +241,7 @@ def _pfc(name: str, _: str, interface: str, counts: _Statistics) -> Pfc:
                          for kind in ("error", "warning")]
     for way in ("rx", "tx"):
         durations = [counts[key] for key in counts
-                     if re.fullmatch(rf"{way}_(prio\d|global)_pause_duration", key)]
+                     if re.fullmatch(rf"{way}_(prio[0-9]|global)_pause_duration", key)]
         values.append(sum(durations) if durations else UNSUPPORTED)
     return Pfc(name, interface, *values)
 
@@ -275,7 +275,7 @@ def parse_statistics(text: str) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for line in rest.splitlines():
         name, colon, value = line.rpartition(":")
-        if not colon or not re.fullmatch(r"-?\d{1,20}", value.strip()):
+        if not colon or not re.fullmatch(r"-?[0-9]{1,20}", value.strip()):
             raise ValueError(f"{line.strip()[:60]!r} is no counter")
         found[name.strip()] = int(value)
     return found

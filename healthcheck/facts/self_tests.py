@@ -17,7 +17,7 @@ from healthcheck.facts.values import UNSUPPORTED
 # A fatal error, or segments that failed. 0 is a pass; what was aborted, or goes on, is neither.
 _NVME_FAILED, _SCSI_FAILED = (5, 6, 7), (3, 4, 5, 6, 7)
 _MOST = 21        # entries of ATA's log; the others have 20
-_SCSI = re.compile(r"scsi_self_test_\d{1,2}")
+_SCSI = re.compile(r"scsi_self_test_[0-9]{1,2}")
 
 
 def newest(document: dict[str, Any]) -> Any:

@@ -162,7 +162,7 @@ class Unreachable:
 # "GPU1: 0000:34:00.0: ..." (610, which goes on with the other GPUs), and without an address: "GPU1: ...".
 _UNREACHABLE = re.compile(
     r"Unable to determine the device handle for GPU ?"
-    r"(?:(?P<index>\d{1,3}): ?)?(?P<pci>[0-9A-F]{3,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F])?(?:: ?)?"
+    r"(?:(?P<index>[0-9]{1,3}): ?)?(?P<pci>[0-9A-F]{3,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F])?(?:: ?)?"
     r"(?<=: )(?P<words>[^\n.<:]{3,60})", re.IGNORECASE)
 
 

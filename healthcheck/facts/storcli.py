@@ -74,7 +74,7 @@ def responses(text: str) -> tuple[Response, ...]:
         status, data = member(entry, "Command Status"), member(entry, "Response Data")
         words = str(member(status, "Description"))
         if member(status, "Status") != "Success":
-            if re.search(r"controller[ \d]*not found|no controller found", words, re.IGNORECASE):
+            if re.search(r"controller[ 0-9]*not found|no controller found", words, re.IGNORECASE):
                 continue
             raise Unread(f"its answer is a failure: {clean(words, 100)}")
         number = str(member(status, "Controller"))
@@ -160,7 +160,8 @@ def of_drives(data: Mapping[str, Any]) -> dict[str, DriveErrors]:
             found[place(row)] = DriveErrors(_sum(units, "Media Error Count"),
                                        _sum(units, "Predictive Failure Count"), _yes(alert))
     for name, detail in data.items():
-        at = re.fullmatch(r"(Drive /c\d{1,4}(?:/e(\d{1,6}))?/s(\d{1,6})) - Detailed Information", name)
+        at = re.fullmatch(
+            r"(Drive /c[0-9]{1,4}(?:/e([0-9]{1,6}))?/s([0-9]{1,6})) - Detailed Information", name)
         if at is not None and isinstance(detail, dict):
             state = detail.get(f"{at[1]} State")
             found[f"{at[2]}:{at[3]}" if at[2] else at[3]] = DriveErrors(

@@ -22,9 +22,9 @@ from healthcheck.facts.values import UNSUPPORTED, Unmeasured, first_unread
 from inventory.text import clean
 
 _LINE = re.compile(r"^\s+(\S[^\n]{0,80}?)\s*: (\S[^\n]{0,400})$", re.MULTILINE)
-_POWER = re.compile(r"-?\d{1,3}\.\d{4} mW / (-?\d{1,3}\.\d{2}|-inf) dBm")
-_CELSIUS = re.compile(r"(-?\d{1,3}\.\d{2}) degrees C / -?\d{1,3}\.\d{2} degrees F")
-_CHANNEL = re.compile(r"(.{1,60}?)\s*\((?:Channel|Chan) (\d{1,2})\)")
+_POWER = re.compile(r"-?[0-9]{1,3}\.[0-9]{4} mW / (-?[0-9]{1,3}\.[0-9]{2}|-inf) dBm")
+_CELSIUS = re.compile(r"(-?[0-9]{1,3}\.[0-9]{2}) degrees C / -?[0-9]{1,3}\.[0-9]{2} degrees F")
+_CHANNEL = re.compile(r"(.{1,60}?)\s*\((?:Channel|Chan) ([0-9]{1,2})\)")
 # dBm of 0.1 microwatt, the least light that a module can measure.
 _DARK = -40.0
 _RX = ("Rcvr signal avg optical power", "Receiver signal average optical power", "Receiver signal OMA")

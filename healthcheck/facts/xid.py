@@ -47,28 +47,28 @@ _SAME_SXID_SECONDS = 1.0    # the lines `Severity ...` and `Data {...}` follow t
 # line end in it.
 XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})(?P<instance>(?: [^)\n]{0,39})?)\)[^\n]{0,80}?: "
-    r"(?P<number>\d{1,5})\b"
-    r"(?:, pid='?(?P<pid>\d{1,10})?[^,\n]{0,24})?(?:, name=(?P<process>[^,\n]{0,64}))?")
+    r"(?P<number>[0-9]{1,5})\b"
+    r"(?:, pid='?(?P<pid>[0-9]{1,10})?[^,\n]{0,24})?(?:, name=(?P<process>[^,\n]{0,64}))?")
 _ANY_XID = MessagePattern(r"NVRM: Xid\b|nvidia-nvswitch\d{1,4}: SXid\b", "Xid")
 _FALLEN = MessagePattern(r"NVRM: (?!Xid \()[^\n]{0,300}?fallen off the bus", "fallen off the bus")
 _GPU_HERE = MessagePattern(r"NVRM: The NVIDIA GPU (?![^\n]{0,300}?fallen off)", "The NVIDIA GPU ")
 _BDF = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]\b")
 _SXID = re.compile(
-    r"nvidia-nvswitch\d{1,4}: SXid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})\): (?P<number>\d{1,5})\b,? ?"
+    r"nvidia-nvswitch[0-9]{1,4}: SXid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})\): (?P<number>[0-9]{1,5})\b,? ?"
     r"(?P<rest>[^\n]{0,400})")
 _FATAL = re.compile(r"\b(?:(?P<non>non-?)?fatal|(?P<corrected>correctable))\b", re.IGNORECASE)
-_LINK = re.compile(r"\b[Ll]ink\s{1,4}(-?\d{1,3})")
-_TPC = re.compile(r"\bGPC (\d{1,3}), TPC (\d{1,3})\b")
-_REGISTERS = re.compile(r"\blink\s{1,4}(\d{1,3})\s?\((0x[0-9a-fA-F]{1,8}(?:, ?0x[0-9a-fA-F]{1,8}){6})\)")
+_LINK = re.compile(r"\b[Ll]ink\s{1,4}(-?[0-9]{1,3})")
+_TPC = re.compile(r"\bGPC ([0-9]{1,3}), TPC ([0-9]{1,3})\b")
+_REGISTERS = re.compile(r"\blink\s{1,4}([0-9]{1,3})\s?\((0x[0-9a-fA-F]{1,8}(?:, ?0x[0-9a-fA-F]{1,8}){6})\)")
 _NVLINK5 = re.compile(
     r": 1(?:4[4-9]|50)(?:, pid=[^,\n]{0,24}, name=[^,\n]{0,64})?, "
     r"(?P<unit>[A-Z][A-Z0-9_]{1,40}(?:/[A-Z0-9_]{1,40})?)"
-    r"\s{1,8}(?P<fatal>[Nn]on-?fatal|Fatal)\s{1,8}XC[01]\s{1,8}i\d{1,4}\s{1,8}Link\s{1,8}(?P<link>-?\d{1,3})"
+    r"\s{1,8}(?P<fatal>[Nn]on-?fatal|Fatal)\s{1,8}XC[01]\s{1,8}i[0-9]{1,4}\s{1,8}Link\s{1,8}(?P<link>-?[0-9]{1,3})"
     r"\s{1,8}\((?P<info>0x[0-9a-fA-F]{1,8})(?: (?P<status>0x[0-9a-fA-F]{1,8}))?")
 _RECOVERY = re.compile(
     r"recovery action changed from 0x[0-9a-fA-F]{1,8} \([^)\n]{0,60}\) to 0x([0-9a-fA-F]{1,8}) "
     r"\(([^)\n]{0,60})\)")
-_CAUSE = re.compile(r"caused by previous Xid (\d{1,5})\b")
+_CAUSE = re.compile(r"caused by previous Xid ([0-9]{1,5})\b")
 # Root writes to /dev/kmsg, and the record is of user space; a saved log may not say whose its lines are.
 _RESET = MessagePattern(
     rf"(?:{USER_SPACE})?muster: (?:GPU (?P<pci>[0-9a-fA-F]{{4}}:[0-9a-fA-F]{{2}}:[0-9a-fA-F]{{2}})"

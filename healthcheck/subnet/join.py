@@ -70,7 +70,7 @@ class FabricJoin:
 
 _MANAGED = re.compile(r"MF0;([^:]+):.*")
 _DESCRIPTION = re.compile(r"(\S+)(?:\s+(\S+))?.*")
-_NUMBERED = re.compile(r"HCA-\d+")
+_NUMBERED = re.compile(r"HCA-[0-9]+")
 
 
 def system_name(description: str) -> str:

@@ -28,7 +28,7 @@ from inventory.errors import UsageError
 from inventory.nodeset import natural
 from inventory.text import clean
 
-_PLAIN = re.compile(r"[A-Za-z]{0,12}(\d{1,3})")
+_PLAIN = re.compile(r"[A-Za-z]{0,12}([0-9]{1,3})")
 _LETTERS = string.ascii_letters + "_"
 
 

@@ -13,8 +13,8 @@ from inventory.text import clean
 ORDER = {tier: at for at, tier in enumerate(Tier)}
 # What names an adapter of a host: a PCI address, or the name of a device of Linux's RDMA drivers.
 _ADAPTER = re.compile(
-    r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7](?:/\d+)?"
-    r"|(?:mlx[45]|bnxt_re|irdma|rxe|ibp|roce|hfi1)[A-Za-z0-9_.]*(?:/\d+)?")
+    r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7](?:/[0-9]+)?"
+    r"|(?:mlx[45]|bnxt_re|irdma|rxe|ibp|roce|hfi1)[A-Za-z0-9_.]*(?:/[0-9]+)?")
 
 
 def of_ends(one: PlannedEnd, other: PlannedEnd, first: Tier | None,

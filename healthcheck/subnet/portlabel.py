@@ -10,7 +10,7 @@ import re
 
 PORTS_IN_A_CAGE = 2
 _MOST = 254  # ports of a switch: IBA gives a port number eight bits, 0 and 255 are taken
-_LABEL = re.compile(r"(?:[A-Za-z]{1,12})?\s*-?(?:(?:\d{1,2}/)[Pp]?(\d{1,3})(?:/(\d))?|(\d{1,3}))")
+_LABEL = re.compile(r"(?:[A-Za-z]{1,12})?\s*-?(?:(?:[0-9]{1,2}/)[Pp]?([0-9]{1,3})(?:/([0-9]))?|([0-9]{1,3}))")
 
 
 def number_of(label: str, in_a_cage: int = PORTS_IN_A_CAGE) -> int | None:

@@ -62,7 +62,7 @@ def _place(plan: CablingPlan, end: PlannedEnd, blocks: dict[str, _Block],
     device = plan.devices.get(end.device)
     if device is not None and device.tier is Tier.HOST:
         adapter, _, port = end.port.partition("/")
-        name, number = f"{end.device} {adapter}", int(port) if port.isdigit() and port else 1
+        name, number = f"{end.device} {adapter}", int(port) if port.isascii() and port.isdigit() else 1
     else:
         found = number_of(end.port)
         if found is None:

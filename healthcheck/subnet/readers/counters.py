@@ -28,14 +28,14 @@ HIGHEST: Mapping[str, int] = {
     "QP1Dropped": _16, "PortXmitWait": _32, "PortXmitData": _32, "PortRcvData": _32, "PortXmitPkts": _32,
     "PortRcvPkts": _32,
 }
-_PORT = re.compile(r"\s+GUID 0x([0-9a-f]{1,16}) port (\d{1,3}|ALL):(.*)")
-_COUNTER = re.compile(r"\[(\w{1,64}) == (\d{1,20})( \([^)\]]*\))?\]")
+_PORT = re.compile(r"\s+GUID 0x([0-9a-f]{1,16}) port ([0-9]{1,3}|ALL):(.*)")
+_COUNTER = re.compile(r"\[(\w{1,64}) == ([0-9]{1,20})( \([^)\]]*\))?\]")
 _HEADER = re.compile(r'(?:Errors|Data Counters) for .*')
-_CHECKED = re.compile(r"##\s+(\d+) ports checked,.*")
-_NODES = re.compile(r"## Summary: (\d{1,9}) nodes checked,.*")
-_FAILED = re.compile(r"##\s+(\d+) PMA query failures")
+_CHECKED = re.compile(r"##\s+([0-9]+) ports checked,.*")
+_NODES = re.compile(r"## Summary: ([0-9]{1,9}) nodes checked,.*")
+_FAILED = re.compile(r"##\s+([0-9]+) PMA query failures")
 _LIST = re.compile(r"## (Thresholds|Suppressed):\s*(.*)")
-_QUERY = re.compile(r"# Port (extended )?counters: Lid (\d{1,5}) port (\d{1,3})\b.*")
+_QUERY = re.compile(r"# Port (extended )?counters: Lid ([0-9]{1,5}) port ([0-9]{1,3})\b.*")
 # More than any port has; an address that is not a port's
 _ALL = 255
 

@@ -41,7 +41,7 @@ _PHYSICAL = {1: "sleep", 2: "polling", 3: "disabled", 4: "portconfigurationtrain
              6: "linkerrorrecovery", 7: "phytest"}
 # The fabric: a file that ends with one of these and has not all of them was cut between two sections.
 _WHOLE = frozenset({"NODES", "PORTS", "LINKS"})
-_FIGURE = re.compile(r"\s*\"?(-?\d{1,6}(?:\.\d{1,6})?)\s*(?:C|dBm|m|Mtr|RPM)?\s*\"?\s*", re.IGNORECASE)
+_FIGURE = re.compile(r"\s*\"?(-?[0-9]{1,6}(?:\.[0-9]{1,6})?)\s*(?:C|dBm|m|Mtr|RPM)?\s*\"?\s*", re.IGNORECASE)
 _GOOD = frozenset({"ok", "1", "true", "present", "active", "yes"})
 _BAD = frozenset({"0", "error", "fail", "failed", "false", "no", "not ok", "fault", "not present", "alert"})
 

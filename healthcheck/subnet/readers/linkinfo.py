@@ -20,10 +20,10 @@ _STATES = {"Down": LinkState.DOWN, "Initialize": LinkState.INITIALIZE, "Init": L
 # What is printed of a port that has not answered, whose PortInfo is all zeros: no port is in that state.
 _UNANSWERED = "NoChange"
 _NEAR = re.compile(
-    r'\s*0x([0-9a-f]{16}) "([^"]*)"\s+(\d{1,6})\s+(\d{1,3})\[ *(\d*) *\] ==\((.*?)\)==>\s*(.*)')
+    r'\s*0x([0-9a-f]{16}) "([^"]*)"\s+([0-9]{1,6})\s+([0-9]{1,3})\[ *([0-9]*) *\] ==\((.*?)\)==>\s*(.*)')
 _UP = re.compile(r"\s*(\S+)\s+(.*?)\s+(\w+)/\s*(\w+)")
 _DOWN = re.compile(r"\s*(\w+)/\s*(\w+)")
-_FAR = re.compile(r'0x([0-9a-f]{16})\s+(\d{1,6})\s+(\d{1,3})\[ *(\d*) *\] "([^"]*)" \(.*\)\s*')
+_FAR = re.compile(r'0x([0-9a-f]{16})\s+([0-9]{1,6})\s+([0-9]{1,3})\[ *([0-9]*) *\] "([^"]*)" \(.*\)\s*')
 _SETTINGS = re.compile(r" \(HOQ:.*")
 
 

@@ -19,12 +19,12 @@ TOOL, RECORDS_TOOL = "dump_fts", "saquery LFTR"
 MOST_LIDS = 0xC000
 NO_PORT = 255
 _SWITCH = re.compile(r"Unicast lids \[[^\]]{0,80}\] of switch .*\bguid 0x([0-9a-f]{1,16}) \(.*\):\s*")
-_ENTRY = re.compile(r"0x([0-9a-f]{1,4}) (\d{1,3})(?: : .*| ?)")       # the latter with --no_dests
-_END = re.compile(r"(\d{1,6}) (?:valid )?lids dumped\s*")
+_ENTRY = re.compile(r"0x([0-9a-f]{1,4}) ([0-9]{1,3})(?: : .*| ?)")       # the latter with --no_dests
+_END = re.compile(r"([0-9]{1,6}) (?:valid )?lids dumped\s*")
 _TITLES = re.compile(r"\s+(?:Lid  Out   Destination|Port     Info)\s*|Multicast .*|\*\*\* WARNING \*\*\*.*")
-_RECORD_LID = re.compile(r"\s*LID\.{2,}(\d{1,6})\s*")
-_RECORD_ENTRY = re.compile(r"\s*(\d{1,6})\s+(\d{1,3})\s*")
-_RECORD_TITLES = re.compile(r"\s*(?:LFT Record dump:|Block\.{2,}\d+|LFT:|LID\s+Port Number)\s*")
+_RECORD_LID = re.compile(r"\s*LID\.{2,}([0-9]{1,6})\s*")
+_RECORD_ENTRY = re.compile(r"\s*([0-9]{1,6})\s+([0-9]{1,3})\s*")
+_RECORD_TITLES = re.compile(r"\s*(?:LFT Record dump:|Block\.{2,}[0-9]+|LFT:|LID\s+Port Number)\s*")
 
 
 def read(text: str, cut: bool = False) -> SubnetReading:

@@ -20,8 +20,8 @@ STATES = {0: ManagerState.NOT_ACTIVE, 1: ManagerState.DISCOVERING, 2: ManagerSta
           3: ManagerState.MASTER}
 _KINDS = {"Switch": DeviceKind.SWITCH, "Channel Adapter": DeviceKind.ADAPTER, "Router": DeviceKind.ROUTER}
 _RECORD = re.compile(r"(\w+?)\s?Record dump:")
-_SMINFO = re.compile(r"sminfo: sm lid (\d{1,5}) sm guid 0x([0-9a-f]{1,16}), activity count (\d{1,10}) "
-                     r"priority (\d{1,2}) state (\d{1,2}) \w+")
+_SMINFO = re.compile(r"sminfo: sm lid ([0-9]{1,5}) sm guid 0x([0-9a-f]{1,16}), activity count ([0-9]{1,10}) "
+                     r"priority ([0-9]{1,2}) state ([0-9]{1,2}) \w+")
 _IS_SM = 1 << 1         # PortInfo.CapabilityMask, bit 1
 
 

@@ -24,7 +24,7 @@ from healthcheck.subnet.readers.toolwords import (
 )
 
 TOOL = "smpquery"
-_HEADER = re.compile(r"# (Node|Port|Switch) info: Lid (\d{1,5})(?: port (\d{1,3}))?.*")
+_HEADER = re.compile(r"# (Node|Port|Switch) info: Lid ([0-9]{1,5})(?: port ([0-9]{1,3}))?.*")
 _DESCRIPTION = re.compile(r"Node Description:\.+(.*)")
 _KINDS = {"Switch": DeviceKind.SWITCH, "Channel Adapter": DeviceKind.ADAPTER, "Router": DeviceKind.ROUTER}
 _STATES = {"Down": LinkState.DOWN, "Initialize": LinkState.INITIALIZE, "Armed": LinkState.ARMED,

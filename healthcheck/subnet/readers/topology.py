@@ -16,14 +16,14 @@ from healthcheck.subnet.readers.toolwords import cut_short, guid_of, lanes, name
 
 TOOL = "ibnetdiscover"
 _KINDS = {"Switch": DeviceKind.SWITCH, "Ca": DeviceKind.ADAPTER, "Rt": DeviceKind.ROUTER}
-_HEADER = re.compile(r'(Switch|Ca|Rt)\s+(\d{1,3})\s+"[SHR]-([0-9a-f]{16})"\s+# "(.*)"(.*)')
-_LID = re.compile(r" lid (\d{1,6})\b")
+_HEADER = re.compile(r'(Switch|Ca|Rt)\s+([0-9]{1,3})\s+"[SHR]-([0-9a-f]{16})"\s+# "(.*)"(.*)')
+_LID = re.compile(r" lid ([0-9]{1,6})\b")
 _PORT = re.compile(
-    r'\[(\d{1,3})\](?:\[ext (\d{1,5})\])?(?:\(([0-9a-f]{1,16})\) ?)?\s+"([SHR])-([0-9a-f]{16})"\[(\d{1,3})\]'
-    r'(?:\[ext \d{1,5}\])?(?: ?\(([0-9a-f]{1,16})\) ?)?\s*# (.*)')
+    r'\[([0-9]{1,3})\](?:\[ext ([0-9]{1,5})\])?(?:\(([0-9a-f]{1,16})\) ?)?\s+"([SHR])-([0-9a-f]{16})"'
+    r'\[([0-9]{1,3})\](?:\[ext [0-9]{1,5}\])?(?: ?\(([0-9a-f]{1,16})\) ?)?\s*# (.*)')
 # After the last quotation mark, as the description may hold anything.
-_RATE = re.compile(r" lid \d+ (\d+x|\?\?)(\S{3,5})\b")
-_OWN_LID = re.compile(r"lid (\d{1,6}) ")
+_RATE = re.compile(r" lid [0-9]+ ([0-9]+x|\?\?)(\S{3,5})\b")
+_OWN_LID = re.compile(r"lid ([0-9]{1,6}) ")
 _VALUE = re.compile(r"(vendid|devid|sysimgguid|switchguid|caguid|rtguid|\?\?\?guid)=0x([0-9a-f]{1,16})\b.*")
 _PREFIX = {"S": DeviceKind.SWITCH, "H": DeviceKind.ADAPTER, "R": DeviceKind.ROUTER}
 

@@ -34,7 +34,7 @@ from healthcheck.subnet.readers.toolwords import MOST_TEXT, guid_of, lanes, name
 from inventory.text import short
 
 TOOL, LINKS, SYSTEMS, UNHEALTHY = "UFM ports", "UFM links", "UFM systems", "UFM unhealthy ports"
-_NAME = re.compile(r"((?:0x)?[0-9a-fA-F]{16})_(\d{1,3})")
+_NAME = re.compile(r"((?:0x)?[0-9a-fA-F]{16})_([0-9]{1,3})")
 _STATES = {"down": LinkState.DOWN, "init": LinkState.INITIALIZE, "initialize": LinkState.INITIALIZE,
            "armed": LinkState.ARMED, "active": LinkState.ACTIVE}
 _WORD = re.compile(r"[A-Za-z][A-Za-z ]{0,30}")

@@ -31,7 +31,8 @@ MOST_EVENTS_TEXT = 64 * 1024 * 1024
 _LINKS = {"328": True, "329": False}
 _DEVICES = {"332": True, "331": False, "908": True, "907": False, "910": True, "909": False}
 _LINE = re.compile(
-    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?) \[\d{1,20}\] \[(?P<code>\d{1,6})\] \w{1,20} "
+    r"(?P<time>[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?) \[[0-9]{1,20}\] "
+    r"\[(?P<code>[0-9]{1,6})\] \w{1,20} "
     r"(?P<rest>.*)")
 _REST = re.compile(
     r"(?:Site \[[^\]]{1,200}\] )?\[[^\]]{1,100}\] \w{1,60} \[(?P<path>[^\]]{0,1000})\]"
@@ -39,13 +40,13 @@ _REST = re.compile(
 _GUID = r"((?:0x)?[0-9a-fA-F]{16})"
 # A link's ends in the event's object, and in its description as earlier and later versions write it. They
 # are matched whole: a device may call itself anything, also what looks like an end.
-_OBJECT = (re.compile(rf"Source {_GUID}_(\d{{1,3}}) {{1,4}}TO Dest: ?{_GUID}_(\d{{1,3}})"),
-           re.compile(rf"{_GUID}_(\d{{1,3}}):{_GUID}_(\d{{1,3}})"))
+_OBJECT = (re.compile(rf"Source {_GUID}_([0-9]{{1,3}}) {{1,4}}TO Dest: ?{_GUID}_([0-9]{{1,3}})"),
+           re.compile(rf"{_GUID}_([0-9]{{1,3}}):{_GUID}_([0-9]{{1,3}})"))
 _DESCRIPTION = (
-    re.compile(rf"[^:(]{{1,60}}: {_GUID} \([^()]{{1,200}}\) ?: ?(\d{{1,3}}) - {_GUID} \([^()]{{1,200}}\)"
-               r" ?: ?(\d{1,3})(?:, [^()]{0,300})?"),
-    re.compile(rf"[^:(]{{1,60}}: \([^()]{{1,200}}\){_GUID}:(\d{{1,3}}) - \([^()]{{1,200}}\){_GUID}:"
-               r"(\d{1,3})(?:, [^()]{0,300})?"))
+    re.compile(rf"[^:(]{{1,60}}: {_GUID} \([^()]{{1,200}}\) ?: ?([0-9]{{1,3}}) - {_GUID} \([^()]{{1,200}}\)"
+               r" ?: ?([0-9]{1,3})(?:, [^()]{0,300})?"),
+    re.compile(rf"[^:(]{{1,60}}: \([^()]{{1,200}}\){_GUID}:([0-9]{{1,3}}) - \([^()]{{1,200}}\){_GUID}:"
+               r"([0-9]{1,3})(?:, [^()]{0,300})?"))
 
 
 @dataclass(frozen=True)
