@@ -41,7 +41,6 @@ SWAP = Capture(Outcome.DONE, files={"/proc/swaps": FileCapture(Outcome.DONE, "Fi
 
 
 def recorded(age: float = 100.0, **changes: Any) -> Recording:
-    """What the agent recorded."""
     host = replace(HOST, **{"time": NOW - age, **changes})
     return Recording("gpu001", NOW - age, host, None, {"host.swap": SWAP})
 
@@ -62,7 +61,6 @@ def answer(data: bytes, outcome: Outcome = Outcome.DONE, **changes: Any) -> Reco
 
 
 def why(reply: Recording, max_age: float | None = None) -> str:
-    """Why there is no look."""
     recording, previous = Agents(max_age).snapshots(reply, WANTED)
     assert recording.host is None and recording.failure is not None and previous is None and recording.captures == {}
     ours = ("none has left a snapshot", "readable for root only", "of another version")

@@ -84,7 +84,6 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
 
 
 def only(result: TaskResult) -> Accusation:
-    """The one accusation of a result."""
     assert len(result.accusations) == 1, result.accusations
     return result.accusations[0]
 

@@ -127,7 +127,6 @@ class Nodes:
             self.server.__exit__(None, None, None)
 
     def next(self, seconds: float) -> tuple[str, dict[str, Any]]:
-        """The next message of an agent."""
         end = time.monotonic() + seconds
         while True:
             event = self.server.events.get(timeout=max(0.01, end - time.monotonic()))
@@ -178,7 +177,6 @@ class Nodes:
         return came
 
     def tell_all(self, message: dict[str, Any]) -> None:
-        """The same to every agent."""
         for name in self.names:
             self.server.send(name, message)
 

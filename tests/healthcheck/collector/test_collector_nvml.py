@@ -93,8 +93,6 @@ def binding(**changed: Any) -> Any:
 
 
 class Binding:
-    """See `binding`."""
-
     def __init__(self, answers: dict[str, Any], missing: set[str]) -> None:
         self.__dict__.update(answers)
         self.missing = missing

@@ -32,7 +32,6 @@ MOST = 1000
 
 
 def snapshot(boot: str = "b00t") -> Recording:
-    """A snapshot in this boot."""
     seen = machine.recording()
     assert seen.host is not None
     return replace(seen, host=replace(seen.host, boot_id=boot))
