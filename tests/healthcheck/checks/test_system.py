@@ -48,13 +48,9 @@ def healthy(probe: str) -> str:
 
 def sel(*rows: str) -> Recording:
     """The healthy machine at noon of 2026-11-21, with more events in its log."""
-    seen = printed("bmc.log", demo_sel() + "".join(f"{row}\n" for row in rows))
+    seen = printed("bmc.log", healthy("bmc.log") + "".join(f"{row}\n" for row in rows))
     assert seen.host is not None
     return replace(seen, host=replace(seen.host, time=NOON))
-
-
-def demo_sel() -> str:
-    return healthy("bmc.log")
 
 
 HOT = demo.sensor("TEMP_CPU0", "ucr", "96 degrees C")

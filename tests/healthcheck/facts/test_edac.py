@@ -22,9 +22,7 @@ from healthcheck.facts.edac import BASE, EDAC, MemoryPart
 from healthcheck.facts.firmware import DIMMS, Dimm
 from healthcheck.facts.values import Unmeasured, readings
 from healthcheck.model.outcome import Status
-from healthcheck.model.probes import Probe
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
-from healthcheck.ruleset.rule import Rule
 from tests.healthcheck import machine
 from tests.healthcheck.checks.verdicts import RULES, after, findings_of, verdict
 from tests.testbed.collector import collect
@@ -164,12 +162,8 @@ def test_without_a_slot_the_rules_remedy_stays_and_the_subject_is_the_same(dimms
     assert (found.subject, found.remedy) == ("DIMM CPU_SrcID#0_MC#0_Chan#0_DIMM#0 (mc0/dimm0)", "")
 
 
-def asked(rule: Rule) -> set[Probe]:
-    return set(rule.probes)
-
-
 def test_a_rule_beside_a_job_starts_no_dmidecode_for_a_slots_name() -> None:
-    assert asked(RULES["memory-ecc-uncorrected"]) == {EDAC}
+    assert set(RULES["memory-ecc-uncorrected"].probes) == {EDAC}
 
 
 def sockets(form: str, channels: int) -> tuple[Dimm, ...]:
