@@ -42,6 +42,7 @@ from tests.command import muster
 from tests.documents import all_results, validate
 from tests.goldens import golden
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed as sweep_of
 from tests.packagedrules import RULES
 
 ENDED = 1_767_225_603.25
@@ -190,9 +191,7 @@ def test_where_no_sku_says_what_a_node_should_have_it_is_one_line_that_says_what
 
 def test_of_a_machine_that_no_one_declared_and_that_shows_no_gpu_one_line_names_cpu_only() -> None:
     """As judged, and not as a message was written: a reason that reads otherwise would not be folded."""
-    assessment = Assessment([Node(name="login1")], RULES)
-    assessment.add(machine.recording("login1", gpu_pci=machine.pci(0), gpu_nvml=machine.nvml(0)))
-    text = page(assessment.finish())
+    text = page(sweep_of(machine.recording("login1", gpu_pci=machine.pci(0), gpu_nvml=machine.nvml(0)), sku=None))
     assert "no SKU says whether there should be" not in text and "too few nodes were measured to learn" not in text
     assert text.count("for a machine that is to have neither GPUs nor RDMA ports it is cpu-only (muster)") == 1
 

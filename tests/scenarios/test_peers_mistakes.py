@@ -14,10 +14,9 @@ import pytest
 from healthcheck.facts.dcgm import DIAGNOSTICS
 from healthcheck.model.outcome import NodeReport, NodeState, Origin, Result, Status
 from healthcheck.model.recording import Capture, Outcome
-from healthcheck.sweep.assess import Assessment
-from inventory.model import Node
 from inventory.transport.base import Failure, Stage
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed
 from tests.healthcheck.checks import test_dcgm as dcgm
 from tests.healthcheck.servers import SITE, with_site
 from tests.scenarios import node as simulated
@@ -25,10 +24,8 @@ from tests.scenarios import node as simulated
 
 def report(sku: str | None = SITE, before: Capture | None = None, **changes: Capture) -> NodeReport:
     """The healthy node with these captures instead; `before` is NVML's answer ten minutes earlier."""
-    assessment = Assessment((Node(name="gpu001", sku=sku),), with_site(simulated.rules()))
-    earlier = machine.recording(**({} if before is None else {"gpu_nvml": before}))
-    assessment.add(machine.recording(**changes), simulated.earlier(earlier))
-    return assessment.finish().reports[0]
+    earlier = simulated.earlier(machine.recording(**({} if before is None else {"gpu_nvml": before})))
+    return assessed(machine.recording(**changes), sku=sku, rules=with_site(simulated.rules()), before={"gpu001": earlier}).reports[0]
 
 
 def of(rule: str, told: NodeReport) -> Result:
@@ -92,9 +89,8 @@ def test_a_missing_tool_is_neither_sick_nor_healthy(tool: str, rule: str) -> Non
 
 def test_a_node_that_was_not_reached_is_unknown() -> None:
     """imbue's host-health-checks loses the status of ssh in a pipe: an unreachable node is listed under OK; seen by running it."""
-    assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), simulated.rules())
-    assessment.add(replace(machine.recording(), host=None, captures={}, failure=Failure(Stage.CONNECT, "connection refused")))
-    assert assessment.finish().reports[0].state is NodeState.UNKNOWN
+    seen = replace(machine.recording(), host=None, captures={}, failure=Failure(Stage.CONNECT, "connection refused"))
+    assert assessed(seen, rules=simulated.rules()).reports[0].state is NodeState.UNKNOWN
 
 
 def test_a_node_of_no_known_hardware_does_not_pass_for_that() -> None:

@@ -19,6 +19,7 @@ from healthcheck.sweep.assess import Assessment
 from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.model import Node
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed
 from tests.healthcheck.checks.verdicts import RULESET
 
 # seconds since boot, and the text: behind it, in lines of their own, the record's properties
@@ -89,11 +90,7 @@ def judged(*snapshots: Recording, by: Sequence[Baseline] = (),
            catalogue: Catalogue = CATALOGUE) -> list[NodeReport]:
     """One sweep of nodes that were never seen before."""
     rules = replace(RULESET, kernel_from=lambda: KernelRules(catalogue, tuple(by)))
-    nodes = [Node(name=one.node, sku="hgx-h100") for one in snapshots]
-    assessment = Assessment(nodes, rules)
-    for one in snapshots:
-        assessment.add(one)
-    return list(assessment.finish().reports)
+    return list(assessed(*snapshots, rules=rules).reports)
 
 
 def result(rule: str, pairs: Pairs, by: Sequence[Baseline] = (), catalogue: Catalogue = CATALOGUE) -> Result:

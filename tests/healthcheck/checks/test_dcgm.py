@@ -25,11 +25,11 @@ from healthcheck.model.recording import Capture, Outcome, Recording
 from healthcheck.report.progress import progress
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep import sweep
-from healthcheck.sweep.assess import Assessment
 from healthcheck.sweep.rootprobes import root_probes
 from inventory.errors import RulesError, UsageError
 from inventory.model import Node
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import by_rule
 from tests.packagedrules import RULES
 from tests.testbed.collector import collect
 from tests.tries import tries
@@ -115,11 +115,8 @@ def judged(capture: Capture | None, level: str = "medium", *, asked: bool = True
     held = {name: value for name, value in recording.captures.items() if name not in without}
     if capture is not None:
         held[f"dcgm.diag_{level}"] = capture
-    assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), RULES,
-                            sent=[f"dcgm.diag_{level}"] if asked else [])
-    assessment.add(replace(recording, captures=held))
-    return next(result for result in assessment.finish().reports[0].results
-                if result.rule == f"dcgm-diag-{level}")
+    found = by_rule(replace(recording, captures=held), sent=[f"dcgm.diag_{level}"] if asked else [])
+    return found[f"dcgm-diag-{level}"]
 
 
 @pytest.mark.parametrize("level", DIAGNOSTICS)

@@ -11,11 +11,11 @@ from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.hca import HCA, Adapter
 from healthcheck.model.outcome import Owner, Result, Status
 from healthcheck.model.recording import Capture, Outcome, Recording
-from healthcheck.sweep.assess import Assessment
-from inventory.model import Node, PortPlan
+from inventory.model import PortPlan
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed
 from tests.healthcheck.checks.ports import PLANNED, changed, of, snapshot
-from tests.healthcheck.checks.verdicts import RULESET, findings_of, ids
+from tests.healthcheck.checks.verdicts import findings_of, ids
 
 ALL = range(8)
 PCI = "/sys/bus/pci/devices"
@@ -247,11 +247,8 @@ def test_refused_readings_are_counted() -> None:
 
 def fleet(rule: str, **odd: dict[str, str]) -> list[Result]:
     """Results of five nodes, of which those named have adapters of their own."""
-    names = [f"n{n}" for n in range(5)]
-    assessment = Assessment(tuple(Node(name, sku="hgx-h100") for name in names), RULESET)
-    for name in names:
-        assessment.add(machine.recording(name, hca_sysfs=machine.hcas(**odd.get(name, {}))))
-    return [next(r for r in report.results if r.rule == rule) for report in assessment.finish().reports]
+    seen = [machine.recording(name, hca_sysfs=machine.hcas(**odd.get(name, {}))) for name in ("n0", "n1", "n2", "n3", "n4")]
+    return [next(r for r in report.results if r.rule == rule) for report in assessed(*seen).reports]
 
 
 @pytest.mark.parametrize(("rule", "name", "words"), [

@@ -22,11 +22,12 @@ from healthcheck.model.outcome import NodeReport, NodeState
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.report.document import node as document_of
 from healthcheck.report.table import Heading, brief, render
-from healthcheck.sweep.assess import Assessed, Assessment
+from healthcheck.sweep.assess import Assessed
 from inventory.model import Node, PortPlan
 from inventory.nodeset import fold
 from tests import packagedrules
 from tests.healthcheck import machine, plainhost
+from tests.healthcheck.assessing import assessed as sweep_of
 from tests.healthcheck.plainhost import bus, names
 
 RULES = packagedrules.RULES
@@ -37,11 +38,8 @@ def assessed(*recordings: Recording, history: GpuHistory | None = KNOWN_NOTHING,
              **declared: str) -> Assessed:
     """Each recording judged as a machine of its own; `declared` are SKUs by node."""
     nodes = [Node(seen.node, sku=declared.get(seen.node)) for seen in recordings]
-    assessment = Assessment(nodes, RULES, gpu_history=history)
-    for seen in recordings:
-        host = replace(seen.host or machine.HOST, boot_id=f"boot of {seen.node}")
-        assessment.add(replace(seen, host=host), (before or {}).get(seen.node))
-    return assessment.finish()
+    booted = [replace(seen, host=replace(seen.host or machine.HOST, boot_id=f"boot of {seen.node}")) for seen in recordings]
+    return sweep_of(*booted, nodes=nodes, before=before, gpu_history=history)
 
 
 def judged(*recordings: Recording, **more: Any) -> NodeReport:
@@ -195,9 +193,8 @@ def test_a_host_whose_gpus_left_the_bus_is_not_healthy_while_its_equals_by_firmw
 
 def test_an_equal_that_was_declared_to_have_gpus_speaks_even_where_it_did_not_answer() -> None:
     nodes = [Node("node017"), Node("node018", sku="hgx-h100")]
-    assessment = Assessment(nodes, RULES, gpu_history=KNOWN_NOTHING)
-    assessment.add(fallen())
-    assert not_taken(assessment.finish().reports[0]) == "of its equals (by name) node018: the SKU that is named for it has GPUs"
+    found = sweep_of(fallen(), nodes=nodes, gpu_history=KNOWN_NOTHING)
+    assert not_taken(found.reports[0]) == "of its equals (by name) node018: the SKU that is named for it has GPUs"
 
 
 def test_an_equal_outside_the_sweep_speaks_by_the_inventory_or_the_store() -> None:
@@ -218,9 +215,8 @@ def test_a_node_alone_of_its_equals_is_not_judged_by_what_they_might_have() -> N
 
 def test_only_who_is_not_declared_is_an_equal_whose_silence_leaves_open_what_it_has() -> None:
     for sku, healthy in ((None, False), ("cpu-only", True)):
-        assessment = Assessment([Node("node017"), Node("node018", sku=sku)], RULES, gpu_history=KNOWN_NOTHING)
-        assessment.add(fallen())
-        (report, _) = assessment.finish().reports
+        nodes = [Node("node017"), Node("node018", sku=sku)]
+        (report, _) = sweep_of(fallen(), nodes=nodes, gpu_history=KNOWN_NOTHING).reports
         if healthy:
             assert report.state is NodeState.HEALTHY
         else:
@@ -265,9 +261,8 @@ def test_a_store_that_could_not_be_read_proves_nothing() -> None:
 
 @pytest.mark.parametrize("node", [Node("node017", nvlink_domain="nvl1"), Node("node017", ports={"0000:18:00.0": PortPlan(rail=0)})])
 def test_a_place_among_gpus_in_the_inventory_is_no_machine_without(node: Node) -> None:
-    assessment = Assessment([node], RULES, gpu_history=KNOWN_NOTHING)
-    assessment.add(fallen())
-    assert "the inventory gives" in not_taken(assessment.finish().reports[0])
+    found = sweep_of(fallen(), nodes=[node], gpu_history=KNOWN_NOTHING)
+    assert "the inventory gives" in not_taken(found.reports[0])
 
 
 def test_many_hosts_whose_gpus_all_left_the_bus_do_not_vouch_for_each_other() -> None:

@@ -17,11 +17,12 @@ from healthcheck.model.outcome import NodeReport, NodeState, Result, Severity, S
 from healthcheck.model.recording import Capture, Outcome
 from healthcheck.report.document import document
 from healthcheck.report.table import Heading, render
-from healthcheck.sweep.assess import Assessed, Assessment
+from healthcheck.sweep.assess import Assessed
 from inventory.model import Node
 from inventory.nodeset import fold
 from tests.documents import validate
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed
 from tests.packagedrules import RULES
 
 NODES = [Node(name=f"gpu{number:03d}", sku="hgx-h100") for number in range(1, 5)]
@@ -42,10 +43,7 @@ def lost(*indexes: int, error: list[Any] | None = None) -> Capture:
 
 
 def sweep(**changes: Capture) -> Assessed:
-    assessment = Assessment(NODES, RULES)
-    for node in NODES:
-        assessment.add(machine.recording(node.name, **(changes if node is NODES[0] else {})))
-    return assessment.finish()
+    return assessed(*(machine.recording(node.name, **(changes if node is NODES[0] else {})) for node in NODES), nodes=NODES)
 
 
 def page(of: Assessed) -> str:
@@ -148,9 +146,7 @@ def test_a_failing_rule_that_could_not_judge_the_lost_gpu_still_fails() -> None:
 
 def test_where_the_rule_that_names_the_cause_is_left_out_every_unknown_is_shown() -> None:
     rules = RULES.select((), ("gpu-answers",))
-    assessment = Assessment(NODES[:1], rules)
-    assessment.add(machine.recording(NODES[0].name, gpu_nvml=lost(5)))
-    (node,) = assessment.finish().reports
+    (node,) = assessed(machine.recording(NODES[0].name, gpu_nvml=lost(5)), nodes=NODES[:1], rules=rules).reports
     assert node.state is NodeState.UNKNOWN
     assert "GPU 5: NVML: GPU is lost (error 15)" in node.reason and "explained" not in summary_line(node, 500)
 

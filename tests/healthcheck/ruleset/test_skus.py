@@ -28,13 +28,13 @@ from healthcheck.report.table import Heading, render
 from healthcheck.ruleset import sku as skus
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.sweep import saved
-from healthcheck.sweep.assess import Assessment
 from healthcheck.sweep.skulearn import as_yaml, differences, propose
 from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.transport.base import Failure, Stage
 from tests.command import muster
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed, by_rule
 from tests.packagedrules import RULES
 
 NEEDED = {number for rule in RULES.rules for number in rule.numbers}
@@ -59,10 +59,7 @@ def pci(device: str, number: int = 8, switches: int = 4) -> Capture:
 
 
 def swept(*recordings: Recording, sku: str | None = "hgx-h100") -> list[NodeReport]:
-    assessment = Assessment([Node(name=recording.node, sku=sku) for recording in recordings], RULES)
-    for recording in recordings:
-        assessment.add(recording)
-    return list(assessment.finish().reports)
+    return list(assessed(*recordings, sku=sku).reports)
 
 
 def results(report: NodeReport) -> dict[str, Result]:
@@ -235,20 +232,17 @@ def test_a_gpu_of_another_model_than_most_is_named_where_no_sku_is() -> None:
 
 def test_a_hostile_product_name_that_is_learned_does_no_harm_on_the_page() -> None:
     hostile = machine.nvml(**{f"gpu{n}": {"name": {"ok": "NVIDIA \x1b[2JH100"}} for n in range(8)})
-    assessment = Assessment([Node(name=f"n{n}") for n in range(3)], RULES)
-    for n in range(3):
-        assessment.add(machine.recording(f"n{n}", gpu_nvml=hostile))
+    found = assessed(*(machine.recording(f"n{n}", gpu_nvml=hostile) for n in range(3)), sku=None)
     out = io.StringIO()
     console = Console(file=out, width=80, soft_wrap=True, color_system=None)
-    render(console, assessment.finish(), {}, Heading("x", 1.0, False, 1), ",".join)
+    render(console, found, {}, Heading("x", 1.0, False, 1), ",".join)
     assert "gpu_model NVIDIA \\x1b[2JH100" in out.getvalue() and "\x1b" not in out.getvalue()
 
 
 def test_the_reason_for_many_unknown_rules_comes_before_their_names() -> None:
-    assessment = Assessment([Node(name="n0", sku="hgx-h100")], RULES)
-    assessment.add(machine.recording("n0", gpu_nvml=ALL_A100))
     out = io.StringIO()
-    render(Console(file=out, width=80, soft_wrap=True, color_system=None), assessment.finish(), {},
+    render(Console(file=out, width=80, soft_wrap=True, color_system=None),
+           assessed(machine.recording("n0", gpu_nvml=ALL_A100)), {},
            Heading("x", 1.0, False, 1), ",".join)
     reason = "the node is to be hgx-h100, but GPU 0 is NVIDIA A100-SXM4-80GB: correct `sku:`"
     lines = out.getvalue().splitlines()
@@ -455,9 +449,7 @@ def test_a_proposal_loads_and_a_healthy_node_is_well_under_it(tmp_path: Path) ->
     snapshots = nodes(4)
     rules = with_sku(tmp_path, as_yaml(propose(snapshots, RULES), "ours", "a test"))
     assert [plan.rail for plan in rules.skus["ours"].ports.values()] == list(range(8))
-    assessment = Assessment([Node(name="n0", sku="ours")], rules)
-    assessment.add(snapshots[0])
-    assert not [r for r in assessment.finish().reports[0].results if r.status is Status.FAIL]
+    assert not [r for r in by_rule(snapshots[0], rules=rules, sku="ours").values() if r.status is Status.FAIL]
 
 
 def test_a_machine_like_no_other_is_proposed_whole() -> None:
@@ -479,9 +471,8 @@ def test_a_dead_fabric_manager_of_hgx_b200_is_not_learned_from_and_is_found_by_w
     proposal = propose(nodes(3, **b200), RULES)
     assert proposal.parent is not None and proposal.parent.name == "hgx-b200"
     assert "fabric_manager" not in proposal.differs
-    assessment = Assessment([Node(name="n0", sku="ours")], with_sku(tmp_path, as_yaml(proposal, "ours", "a test")))
-    assessment.add(dead[0])
-    assert results(assessment.finish().reports[0])["nvlink-fabric-manager"].status is Status.FAIL
+    rules = with_sku(tmp_path, as_yaml(proposal, "ours", "a test"))
+    assert by_rule(dead[0], rules=rules, sku="ours")["nvlink-fabric-manager"].status is Status.FAIL
 
 
 def test_a_machine_without_gpus_and_ports_is_like_cpu_only() -> None:
@@ -650,8 +641,5 @@ def test_ports_that_a_sku_counts_may_not_be_gone_whatever_it_inherits(
 ) -> None:
     rules = with_sku(tmp_path, f"sku: ours\ninherit: single-gpu\nnumbers: {{{numbers}}}\n")
     gone = machine.recording(gpu_nvml=machine.nvml(1), gpu_pci=pci("2330", 1, 0), port_sysfs=Capture(Outcome.DONE))
-    assessment = Assessment([Node(name="gpu001", sku="ours")], rules)
-    assessment.add(gone)
-    (report,) = assessment.finish().reports
-    assert results(report)["port-state"].status is status
+    assert by_rule(gone, rules=rules, sku="ours")["port-state"].status is status
     assert ("ports" in rules.skus["ours"].empty) is (status is Status.SKIPPED)

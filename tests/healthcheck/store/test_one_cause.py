@@ -16,19 +16,15 @@ from healthcheck.store.file import Store
 from healthcheck.store.readings import NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.telemetry import Telemetry
-from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.healthcheck import machine
-from tests.packagedrules import RULES
+from tests.healthcheck.assessing import assessed
 
 NODE = Node(name="gpu001", sku="hgx-h100")
 
 
 def report(capture: Capture) -> NodeReport:
-    assessment = Assessment([NODE], RULES)
-    assessment.add(machine.recording(NODE.name, gpu_nvml=capture))
-    (found,) = assessment.finish().reports
-    return found
+    return assessed(machine.recording(NODE.name, gpu_nvml=capture), nodes=[NODE]).reports[0]
 
 
 def lost(index: int) -> Capture:
