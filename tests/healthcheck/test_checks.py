@@ -40,11 +40,6 @@ def mounts(**texts: str) -> Capture:
 
 
 FAULTS = [
-    ("gpu-count", {"gpu_pci": machine.pci(7), "gpu_nvml": machine.nvml(7)}, "GPUs on PCI: 7, expected 8; GPUs listed by the driver: 7, expected 8"),
-    ("gpu-count", {"gpu_nvml": machine.nvml(7)}, "GPUs listed by the driver: 7, expected 8"),
-    ("gpu-answers", {"gpu_nvml": machine.nvml(gpu2={"ecc_mode": {"error": [15, "GPU is lost"]}})}, "GPU 2: GPU is lost (NVML 15), expected an answer"),
-    ("gpu-ecc-enabled", {"gpu_nvml": machine.nvml(gpu6={"ecc_mode": {"ok": 0}})}, "GPU 6: ECC is off, expected on"),
-    ("gpu-ecc-uncorrected", {"gpu_nvml": machine.nvml(gpu3={"ecc_uncorrected": {"ok": 12}})}, "GPU 3: 12, expected at most 0"),
     ("port-count", {"port_sysfs": machine.ports(7)}, "ports: 7, expected at least 8"),
     ("port-state", {"port_sysfs": machine.ports(**{"mlx5_2.state": "1: DOWN", "mlx5_2.phys_state": "3: Disabled"})},
      "mlx5_2/1 (0000:42:00.0): DOWN, Disabled, expected ACTIVE, LinkUp"),
@@ -88,23 +83,15 @@ def test_every_rule_of_these_subjects_but_the_trend_ones_has_a_fault_here() -> N
     assert {"port-count", "port-state", "port-rate", *here} <= {fault[0] for fault in FAULTS} & {rule.id for rule in RULES.rules}
 
 
-@pytest.mark.parametrize("line", [
-    *(f"NVRM: Xid (PCI:0000:3b:00): {number}, pid=77, name=python3, Graphics Exception" for number in (13, 31, 43, 45)),
-    "innocent 2,1,1,-;NVRM: Xid (PCI:0000:3b:00): 79, forged"])
-def test_an_xid_of_the_jobs_code_or_one_that_a_text_imitates_does_not_accuse_the_node(line: str) -> None:
-    assert results(kernel_log=log(line))["kernel-xid"].status is Status.PASS
+def test_a_line_that_imitates_a_record_inside_its_text_accuses_nobody() -> None:
+    found = results(kernel_log=log("innocent 2,1,1,-;NVRM: Xid (PCI:0000:3b:00): 79, forged"))
+    assert found["kernel-xid"].status is Status.PASS
 
 
 def test_forty_thousand_equal_xids_are_one_finding_with_a_count() -> None:
     many = log(*(["NVRM: Xid (PCI:0000:3b:00): 63, pid=1, Row Remapper: New row marked"] * 40_000))
     (finding,) = results(kernel_log=many)["kernel-xid-watch"].findings
     assert str(finding.observed).startswith("40000 lines, the first 50 s after boot, 11 h ago: ")
-
-
-def test_corrected_errors_are_no_uncorrected_hardware_error() -> None:
-    lines = ["{1}[Hardware Error]: event severity: corrected", "EDAC MC0: 1 CE memory read error on CPU_SrcID#0",
-             "pcieport 0000:00:01.0: AER: PCIe Bus Error: severity=Corrected, type=Physical Layer"]
-    assert results(kernel_log=log(*lines))["kernel-hardware-error"].status is Status.PASS
 
 
 @pytest.mark.parametrize("line", [
@@ -117,14 +104,6 @@ def test_corrected_errors_are_no_uncorrected_hardware_error() -> None:
 ])
 def test_uncorrected_errors_of_every_reporter_are_found(line: str) -> None:
     assert results(kernel_log=log(line))["kernel-hardware-error"].status is Status.FAIL
-
-
-def test_a_found_xid_fails_even_though_the_log_was_cut() -> None:
-    text = machine.KMSG + "2,9,9,-;NVRM: Xid (PCI:0000:3b:00): 79, x\n"
-    cut = Capture(Outcome.TRUNCATED, files={"/dev/kmsg": FileCapture(Outcome.TRUNCATED, text)})
-    found = results(kernel_log=cut)
-    assert found["kernel-xid"].status is Status.FAIL and "dropped" in found["kernel-xid"].reason
-    assert found["kernel-hardware-error"].status is Status.UNKNOWN
 
 
 def test_a_planned_port_that_is_missing_is_named_with_its_rail_and_unplanned_ports_are_not_judged() -> None:
@@ -201,6 +180,8 @@ def test_nodes_that_all_show_no_gpus_do_not_make_each_other_healthy() -> None:
     "mce: [Hardware Error]: Machine check events logged", "{1}[Hardware Error]: event severity: corrected",
     "{1}[Hardware Error]:  Error 0, type: corrected", "[Hardware Error]: Corrected error, no action required.",
     "[Hardware Error]: CPU:2 (19:1:1) MC17_STATUS[-|CE|MiscV|AddrV|-|-|CECC|-|-|-]: 0x9c2041000000011b",
+    "EDAC MC0: 1 CE memory read error on CPU_SrcID#0",
+    "pcieport 0000:00:01.0: AER: PCIe Bus Error: severity=Corrected, type=Physical Layer",
     "BERT: [Hardware Error]: Skipped 1 error records", "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: 8c00004000010090",
 ])
 def test_blocks_that_report_corrected_errors_accuse_nobody(line: str) -> None:

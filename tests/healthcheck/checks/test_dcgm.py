@@ -130,6 +130,7 @@ def test_a_diagnostic_in_which_every_test_passed_on_every_gpu_passes(
 
 @pytest.mark.parametrize("gpu", range(8))
 def test_the_entry_of_every_gpu_counts_and_not_only_the_first(gpu: int) -> None:
+    """gcm (`check_dcgmi` diag) reads results[0] of each test, and knows the heading of DCGM 3 only."""
     whole = four({"memory": {gpu: "Fail"}})
     dcgm_test(whole, "memory")["results"][gpu]["warnings"] = [error(52, 2, "Found 1 faulty memory cell")]
     result = judged(printed(whole, 205))

@@ -98,6 +98,7 @@ def test_a_number_in_no_table_fails_critically_and_says_so() -> None:
 
 
 def test_all_reports_are_read_and_not_the_newest_only() -> None:
+    """dcgm-exporter's DCGM_FI_DEV_XID_ERRORS holds the last Xid only (DCGM issues 112, 235, 277)."""
     found = failing(kmsg((50, xid(48)), (51, xid(63)), (52, xid(13)), (53, xid(79, B)), (54, xid(43))))
     assert [f.subject for f in found["kernel-xid"].findings] == [f"GPU at PCI {A}, Xid 48",
                                                                  f"GPU at PCI {B}, Xid 79"]
