@@ -72,8 +72,7 @@ def snapshot(pairs: Pairs, node: str = "gpu001", *, priorities: Mapping[str, int
     versions = machine.done(**{"/proc/sys/kernel/osrelease": "6.5.0-1007-nvidia\n"})
     seen = machine.recording(node, kernel_log=machine.done(**{"/dev/kmsg": text}), host_versions=versions,
                              host_uptime=machine.done(**{"/proc/uptime": f"{pairs[-1][0]:.2f} 99.0\n"}))
-    assert seen.host is not None
-    return replace(seen, host=replace(seen.host, boot_id=boot))
+    return machine.on_host(seen, boot_id=boot)
 
 
 def baseline(pairs: Pairs = BOOT, boots: int = 5, scope: Scope = SCOPE) -> Baseline:

@@ -296,9 +296,7 @@ def test_a_node_that_booted_lately_among_established_peers_is_named() -> None:
 
 def test_a_node_whose_earlier_snapshot_shows_the_reboot_is_not_accused_twice() -> None:
     seen = [machine.recording(f"n{i}", host_uptime=up_for(3.5 if i > 5 else 960.0)) for i in range(8)]
-    assert seen[7].host is not None
-    before = replace(seen[7], host=replace(seen[7].host, boot_id="an earlier one"),
-                     received=seen[7].received - 960 * 3600)
+    before = replace(machine.on_host(seen[7], boot_id="an earlier one"), received=seen[7].received - 960 * 3600)
     results = boot_times(sweep_of(*seen, before={"n7": before}))
     assert (results["n6"].status, results["n7"].status) == (Status.FAIL, Status.SKIPPED)
     assert results["n7"].reason == "an earlier snapshot shows this reboot, which host-rebooted judges"

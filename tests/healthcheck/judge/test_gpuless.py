@@ -21,13 +21,13 @@ from healthcheck.judge.gpuless import GpuHistory, SeenNode, not_gpuless, stem
 from healthcheck.model.outcome import NodeReport, NodeState
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.report.document import node as document_of
-from healthcheck.report.table import Heading, brief, render
+from healthcheck.report.table import brief
 from healthcheck.sweep.assess import Assessed
 from inventory.model import Node, PortPlan
-from inventory.nodeset import fold
 from tests import packagedrules
 from tests.healthcheck import machine, plainhost
 from tests.healthcheck.assessing import assessed as sweep_of
+from tests.healthcheck.assessing import page_of
 from tests.healthcheck.plainhost import bus, names
 
 RULES = packagedrules.RULES
@@ -55,12 +55,6 @@ def not_taken(report: NodeReport) -> str:
     return why
 
 
-def page(found: Assessed) -> str:
-    out = io.StringIO()
-    render(Console(file=out, width=400, soft_wrap=True, color_system=None), found, {}, Heading("x", 1.0, False, 1), fold)
-    return out.getvalue()
-
-
 def test_a_plain_machine_is_healthy_without_a_word_of_what_it_is_and_the_report_says_on_what_that_rests() -> None:
     found = assessed(plainhost.recording("login1"))
     (report,) = found.reports
@@ -69,7 +63,7 @@ def test_a_plain_machine_is_healthy_without_a_word_of_what_it_is_and_the_report_
         "without GPUs by what it shows: no GPU on PCI, no driver of one loaded or installed, no GPU server by firmware's name "
         "(Dell Inc. PowerEdge R650), none in what is known of it and of its equals")
     assert document_of(report)["sku_basis"] == report.sku_basis
-    assert f"login1  judged as cpu-only, {report.sku_basis}. To settle it, name its SKU in the inventory (`sku: cpu-only`)" in page(found)
+    assert f"login1  judged as cpu-only, {report.sku_basis}. To settle it, name its SKU in the inventory (`sku: cpu-only`)" in page_of(found, width=400)
     out = io.StringIO()
     brief(Console(file=out, width=80, soft_wrap=True, color_system=None), found)
     assert out.getvalue() == "login1  healthy    cpu-only by what it shows\n"
@@ -142,8 +136,8 @@ EVIDENCE: list[tuple[Mapping[str, Capture | None], str]] = [
 def test_one_piece_that_speaks_against_it_or_was_not_measured_prevents_it(changes: Mapping[str, Capture | None], why: str) -> None:
     found = assessed(plainhost.recording("login1", **changes))
     assert why in not_taken(found.reports[0])
-    assert f"login1  {found.reports[0].sku_basis}. If it is to have none: `sku: cpu-only` in the inventory, or --sku cpu-only" in page(found)
-    assert "This looks like cpu-only" not in page(found)
+    assert f"login1  {found.reports[0].sku_basis}. If it is to have none: `sku: cpu-only` in the inventory, or --sku cpu-only" in page_of(found, width=400)
+    assert "This looks like cpu-only" not in page_of(found, width=400)
 
 
 @pytest.mark.parametrize("found", [

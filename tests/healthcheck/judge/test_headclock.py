@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,8 +20,7 @@ DAY = 86400.0
 def judged(*offsets: float) -> tuple[list[Result], HeadClock | None]:
     """The rule's result on nodes whose clocks are so far ahead of the head's, and what is said of the head."""
     seen = [machine.recording(f"n{at}") for at in range(len(offsets))]
-    done = assessed(*(replace(one, host=replace(one.host, time=one.received + off))
-                      for one, off in zip(seen, offsets, strict=True) if one.host is not None))
+    done = assessed(*(machine.on_host(one, time=one.received + off) for one, off in zip(seen, offsets, strict=True)))
     return [one for report in done.reports for one in report.results if one.rule == "host-clock-offset"], done.head
 
 

@@ -32,9 +32,7 @@ MOST = 1000
 
 
 def snapshot(boot: str = "b00t") -> Recording:
-    seen = machine.recording()
-    assert seen.host is not None
-    return replace(seen, host=replace(seen.host, boot_id=boot))
+    return machine.on_host(machine.recording(), boot_id=boot)
 
 
 def holding(text: str, boot: str = "b00t", outcome: Outcome = Outcome.DONE) -> Recording:

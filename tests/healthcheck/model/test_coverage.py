@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
-from rich.console import Console
 
 from healthcheck.model.coverage import Coverage, RequestedProbes, coverage
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.report.document import node
-from healthcheck.report.table import Heading, render
 from healthcheck.sweep.assess import Assessed
-from inventory.nodeset import fold
 from inventory.transport.base import Failure, Stage
 from tests.healthcheck import machine
 from tests.healthcheck.assessing import assessed as sweep_of
+from tests.healthcheck.assessing import page_of
 from tests.packagedrules import RULES
 
 TOOL = Probe("a.tool", ProbeKind.COMMAND, argv=("tool",), root=True)
@@ -72,11 +68,7 @@ def test_the_document_tells_it_of_each_node_that_was_reached() -> None:
 
 
 def test_the_table_folds_equal_nodes_into_one_line() -> None:
-    out = io.StringIO()
-    console = Console(file=out, width=200, soft_wrap=True, highlight=False, markup=False, emoji=False,
-                      color_system=None)
-    render(console, assessed(), {}, Heading("x", 1.0, False, 1), fold)
-    page = out.getvalue()
+    page = page_of(assessed())
     assert "2 of 5 probes need root and were not seen: docker.info, kernel.log  gpu[001-003]\n" in page
     assert "1 of 5 probes needs root and was not seen: kernel.log  gpu004\n" in page
 

@@ -4,7 +4,6 @@ from what was measured.
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
@@ -24,7 +22,6 @@ from healthcheck.facts.values import Unmeasured
 from healthcheck.model.outcome import NodeReport, NodeState, Origin, Result, Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.report.document import node
-from healthcheck.report.table import Heading, render
 from healthcheck.ruleset import sku as skus
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.sweep import saved
@@ -34,7 +31,7 @@ from inventory.model import Node
 from inventory.transport.base import Failure, Stage
 from tests.command import muster
 from tests.healthcheck import machine
-from tests.healthcheck.assessing import assessed, by_rule
+from tests.healthcheck.assessing import assessed, by_rule, page_of
 from tests.packagedrules import RULES
 
 NEEDED = {number for rule in RULES.rules for number in rule.numbers}
@@ -233,19 +230,13 @@ def test_a_gpu_of_another_model_than_most_is_named_where_no_sku_is() -> None:
 def test_a_hostile_product_name_that_is_learned_does_no_harm_on_the_page() -> None:
     hostile = machine.nvml(**{f"gpu{n}": {"name": {"ok": "NVIDIA \x1b[2JH100"}} for n in range(8)})
     found = assessed(*(machine.recording(f"n{n}", gpu_nvml=hostile) for n in range(3)), sku=None)
-    out = io.StringIO()
-    console = Console(file=out, width=80, soft_wrap=True, color_system=None)
-    render(console, found, {}, Heading("x", 1.0, False, 1), ",".join)
-    assert "gpu_model NVIDIA \\x1b[2JH100" in out.getvalue() and "\x1b" not in out.getvalue()
+    page = page_of(found, width=80)
+    assert "gpu_model NVIDIA \\x1b[2JH100" in page and "\x1b" not in page
 
 
 def test_the_reason_for_many_unknown_rules_comes_before_their_names() -> None:
-    out = io.StringIO()
-    render(Console(file=out, width=80, soft_wrap=True, color_system=None),
-           assessed(machine.recording("n0", gpu_nvml=ALL_A100)), {},
-           Heading("x", 1.0, False, 1), ",".join)
     reason = "the node is to be hgx-h100, but GPU 0 is NVIDIA A100-SXM4-80GB: correct `sku:`"
-    lines = out.getvalue().splitlines()
+    lines = page_of(assessed(machine.recording("n0", gpu_nvml=ALL_A100)), width=80).splitlines()
     at = next(number for number, line in enumerate(lines) if reason in line)
     assert lines[at - 1].startswith("UNKNOWN  ") and lines[at - 1].endswith(" rules")
     assert lines[at + 1].lstrip().startswith("gpu-count, ") and lines[at + 1].endswith(" more")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import pytest
@@ -27,15 +26,9 @@ def report(capture: Capture) -> NodeReport:
     return assessed(machine.recording(NODE.name, gpu_nvml=capture), nodes=[NODE]).reports[0]
 
 
-def lost(index: int) -> Capture:
-    lines = machine.nvml().text.splitlines()
-    lines[index + 1] = json.dumps({"index": index, "error": [15, "GPU is lost"]})
-    return dataclasses.replace(machine.nvml(), text="\n".join(lines) + "\n")
-
-
 @pytest.fixture(scope="module")
 def blind() -> NodeReport:
-    return report(lost(5))
+    return report(machine.lost_gpus(5))
 
 
 def swept(store: Store, of: NodeReport, time: float = 1.0) -> newest.Newest:
