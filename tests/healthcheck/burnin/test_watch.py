@@ -109,7 +109,8 @@ def test_of_errors_at_their_own_work_the_first_is_the_cause() -> None:
 
 
 def test_errors_that_all_have_in_the_collective_accuse_no_one() -> None:
-    found = look(ranks(reported=dict.fromkeys(range(8), NOW - 0.6), raised=dict.fromkeys(range(8), "timed out")))
+    found = look(ranks(reported=dict.fromkeys(range(8), NOW - 0.6),
+                       raised=dict.fromkeys(range(8), "timed out")))
     assert named(found, "pair tests can tell; first, n0:0 said: timed out") == {"?": faults.RAISED}
 
 
@@ -124,7 +125,8 @@ def test_errors_that_several_have_while_connections_are_made_accuse_no_one_and_o
 def test_an_end_without_a_report_is_reported_with_its_exit_code_and_last_words() -> None:
     found = look(ranks(ended={4: NOW - 0.6}, code={4: 3}, last_line={4: "out of memory"},
                        progress={4: at(0, "setup")}))
-    assert named(found, "exit 3, without a report, in setup of iteration 0: out of memory") == {"n1:0": faults.DEAD}
+    words = "exit 3, without a report, in setup of iteration 0: out of memory"
+    assert named(found, words) == {"n1:0": faults.DEAD}
 
 
 def test_all_ranks_of_a_node_killed_are_the_node_and_two_on_different_nodes_are_both() -> None:
@@ -165,7 +167,8 @@ def test_who_dies_before_it_joins_is_dead_and_not_absent() -> None:
 def test_a_stopped_process_is_named_by_its_state_within_two_seconds() -> None:
     seen = ranks(progress={4: at(20, "compute", moved=1.6, tick=1.6, state="T")})
     found = look(seen)
-    assert named(found, "state T") == {"n1:0": faults.STOPPED} and found is not None and found.since == NOW - 1.6
+    assert named(found, "state T") == {"n1:0": faults.STOPPED}
+    assert found is not None and found.since == NOW - 1.6
 
 
 def test_a_process_that_does_not_answer_is_named_where_the_others_do() -> None:

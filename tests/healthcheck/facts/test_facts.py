@@ -227,7 +227,7 @@ KMSG = machine.done(**{"/dev/kmsg": machine.KMSG})
     (machine.done(**{"/dev/kmsg": ""}), Unmeasured),
     (Capture(Outcome.TRUNCATED, files={"/dev/kmsg": FileCapture(Outcome.TRUNCATED, machine.KMSG)}), Partial),
     (replace(KMSG, note="/dev/kmsg: records were overwritten while it was read"), Partial)])
-def test_an_empty_log_is_unmeasured_and_one_that_was_cut_or_overwritten_a_part(capture: Capture, kind: type) -> None:
+def test_an_empty_log_is_unmeasured_and_one_that_was_cut_is_a_part(capture: Capture, kind: type) -> None:
     log = built("kernel_log", kernel_log=capture)
     assert isinstance(log, kind)
     assert kind is Unmeasured or "Linux version" in log.value.text

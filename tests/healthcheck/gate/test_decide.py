@@ -129,8 +129,9 @@ def test_of_several_unknown_rules_each_must_be_allowed() -> None:
     (fleet(2, gpu002={"state": "unhealthy"}), None, 8, Gate.CLOSED, "unhealthy"),
     (fleet(4, gpu003={"looked": None}), None, 0, Gate.CLOSED, "never checked"),
 ])
-def test_who_is_asked_of_and_when_decides(nodes: dict[str, Any], wanted: list[str] | None, hours: float, gate: Gate,
-                                          why: str) -> None:
+def test_who_is_asked_of_and_when_decides(
+    nodes: dict[str, Any], wanted: list[str] | None, hours: float, gate: Gate, why: str,
+) -> None:
     said = asked(nodes, wanted, now=NOW + hours * HOUR)
     assert said.gate is gate and [why in one.why for one in said.whys] == [True] * (gate is not Gate.OPEN)
 
