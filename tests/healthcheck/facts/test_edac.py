@@ -134,24 +134,17 @@ def test_errors_of_no_known_dimm_are_the_controllers_and_corrected_ones_too() ->
 BY_LABEL = devices(("P1-DIMMA1", "P0_Node0_Channel0_Dimm0"), ("P1-DIMMB1", "P0_Node0_Channel1_Dimm0"))
 
 
-def test_the_remedy_names_the_slot_that_both_lists_have() -> None:
-    sick = {**NEW, "mc0/dimm2/dimm_ue_count": "1", "mc0/ue_count": "1", "mc0/dimm2/dimm_label": "P1_DIMMB1"}
+FIRST_ONLY = {path: text for path, text in NEW.items() if path.startswith("mc0/")}
+
+
+@pytest.mark.parametrize(("sick", "subject", "slot"), [
+    ({**NEW, "mc0/dimm2/dimm_ue_count": "1", "mc0/ue_count": "1", "mc0/dimm2/dimm_label": "P1_DIMMB1"}, "DIMM P1_DIMMB1 (mc0/dimm2)", "P1-DIMMB1"),
+    (OLD, "DIMM P1-DIMMA1 or P1-DIMMB1 (mc0/csrow0)", "P1-DIMMA1 or P1-DIMMB1"),
+    ({**FIRST_ONLY, "mc0/dimm0/dimm_ue_count": "1", "mc0/ue_count": "1"}, "DIMM CPU_SrcID#0_MC#0_Chan#0_DIMM#0 (mc0/dimm0)",
+     "P1-DIMMA1 (found by its place in dmidecode's list)")])
+def test_the_remedy_names_the_slots_that_both_lists_have_and_says_where_only_the_place_tells(sick: dict[str, str], subject: str, slot: str) -> None:
     (found,) = verdict("memory-ecc-uncorrected", seen(sick, BY_LABEL)).findings
-    assert found.remedy == "Drain the node, power it off and replace the module in slot P1-DIMMB1."
-
-
-def test_a_row_that_met_an_uncorrected_error_names_both_slots() -> None:
-    (found,) = verdict("memory-ecc-uncorrected", seen(OLD, BY_LABEL)).findings
-    assert (found.subject, found.remedy) == (
-        "DIMM P1-DIMMA1 or P1-DIMMB1 (mc0/csrow0)",
-        "Drain the node, power it off and replace the module in slot P1-DIMMA1 or P1-DIMMB1.")
-
-
-def test_a_slot_found_by_place_is_said_to_be_so() -> None:
-    only = {path: text for path, text in NEW.items() if path.startswith("mc0/")}
-    sick = {**only, "mc0/dimm0/dimm_ue_count": "1", "mc0/ue_count": "1"}
-    (found,) = verdict("memory-ecc-uncorrected", seen(sick, BY_LABEL)).findings
-    assert found.remedy.endswith("the module in slot P1-DIMMA1 (found by its place in dmidecode's list).")
+    assert (found.subject, found.remedy) == (subject, f"Drain the node, power it off and replace the module in slot {slot}.")
 
 
 @pytest.mark.parametrize("dimms", ["", "nonsense", devices(("P1-DIMMA1", "BANK 0"))])

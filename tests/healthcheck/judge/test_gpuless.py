@@ -176,13 +176,10 @@ def test_a_host_whose_gpus_left_the_bus_is_not_healthy_while_its_driver_is_there
     assert "loaded" in not_taken(judged(seen))
 
 
-def test_a_host_whose_gpus_left_the_bus_is_not_healthy_while_its_equals_by_name_have_them() -> None:
+def test_a_host_whose_gpus_left_the_bus_is_not_healthy_while_its_equals_by_name_or_firmware_have_them() -> None:
     other = replace(equal("node018"), captures={**equal("node018").captures, "host.firmware": names()})
-    assert not_taken(judged(fallen(), other)) == "of its equals (by name) node018: it has 8 GPUs on PCI (10de:2330)"
-
-
-def test_a_host_whose_gpus_left_the_bus_is_not_healthy_while_its_equals_by_firmware_have_them() -> None:
-    assert not_taken(judged(fallen(), equal("rack7-3"))) == "of its equals (by firmware, Some Maker S7) rack7-3: it has 8 GPUs on PCI (10de:2330)"
+    for found, which in ((other, "by name) node018"), (equal("rack7-3"), "by firmware, Some Maker S7) rack7-3")):
+        assert not_taken(judged(fallen(), found)) == f"of its equals ({which}: it has 8 GPUs on PCI (10de:2330)"
 
 
 def test_an_equal_that_was_declared_to_have_gpus_speaks_even_where_it_did_not_answer() -> None:
@@ -191,9 +188,12 @@ def test_an_equal_that_was_declared_to_have_gpus_speaks_even_where_it_did_not_an
     assert not_taken(found.reports[0]) == "of its equals (by name) node018: the SKU that is named for it has GPUs"
 
 
-def test_an_equal_outside_the_sweep_speaks_by_the_inventory_or_the_store() -> None:
-    history = GpuHistory({"node018": "the inventory names the SKU hgx-h100 for it"})
-    assert not_taken(judged(fallen(), history=history)) == "of its equals (by name) node018: the inventory names the SKU hgx-h100 for it"
+@pytest.mark.parametrize(("history", "why"), [
+    (GpuHistory({"node018": "the inventory names the SKU hgx-h100 for it"}), "of its equals (by name) node018: the inventory names the SKU hgx-h100 for it"),
+    (GpuHistory({"node017": "the store has serial numbers of its GPUs"}), "the store has serial numbers of its GPUs"),
+    (GpuHistory(unread="the store was not read"), "the store was not read")])
+def test_the_inventory_and_the_store_speak_for_it_and_its_equals_and_one_that_was_not_read_proves_nothing(history: GpuHistory, why: str) -> None:
+    assert not_taken(judged(fallen(), history=history)) == why
 
 
 def test_a_node_alone_of_its_equals_is_not_judged_by_what_they_might_have() -> None:
@@ -237,20 +237,11 @@ def test_no_later_snapshot_forgets_that_a_node_had_gpus() -> None:
     assert gpus_capture(then, then) is None and shown_before(then) == ""
 
 
-def test_a_host_whose_gpus_left_the_bus_is_not_healthy_where_the_store_knows_them() -> None:
-    assert not_taken(judged(fallen(), history=GpuHistory({"node017": "the store has serial numbers of its GPUs"}))) == (
-        "the store has serial numbers of its GPUs")
-
-
 def test_a_machine_that_had_gpus_under_another_name_is_known_by_its_identity() -> None:
     seen = fallen(host_firmware=names("S7", "Some Maker", product_serial="C0FFEE"))
     (own,) = [one for one in gpu_signs(Captures(seen)).identities if one.startswith("chassis=")]
     assert judged(seen, history=GpuHistory(machines={"chassis=another": "old-name"})).state is NodeState.HEALTHY
     assert not_taken(judged(seen, history=GpuHistory(machines={own: "old-name"}))) == "this machine had GPUs as old-name"
-
-
-def test_a_store_that_could_not_be_read_proves_nothing() -> None:
-    assert not_taken(judged(fallen(), history=GpuHistory(unread="the store was not read"))) == "the store was not read"
 
 
 @pytest.mark.parametrize("node", [Node("node017", nvlink_domain="nvl1"), Node("node017", ports={"0000:18:00.0": PortPlan(rail=0)})])
