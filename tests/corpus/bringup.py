@@ -182,12 +182,10 @@ class Recorded:
         self._times = dict.fromkeys(machines, 0)
 
     def run(self, nodes: Sequence[Node], program: Program, limits: Limits) -> Iterator[Reply]:
-        """See `Transport.run`."""
         for node in nodes:
             yield Reply(node.name, b"", None, 0.0, 0.0)
 
     def decode(self, reply: Reply, limit: int = 0) -> Recording:
-        """What this reply holds."""
         name = reply.node
         shows = self._machines[name].shows
         if shows is None:

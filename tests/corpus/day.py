@@ -57,7 +57,6 @@ def looked(sweep: Path, state: Path, times: Iterable[float]) -> None:
 
 
 def main() -> None:
-    """See the module."""
     sweep, home = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
     began = dt.datetime.fromisoformat(json.loads((sweep / "manifest.json").read_text())["started"].replace("Z", "+00:00")).timestamp()
     moved(began + _TIMES * BETWEEN_S)

@@ -72,7 +72,6 @@ def triaged(document: Mapping[str, Any]) -> View:
 
 
 def stands(document: Mapping[str, Any]) -> View:
-    """How nodes stand."""
     return _folded((_line((one["state"], one["isolation"], one["repair"], one["owner"], one["fault"], len(one["incidents"]))), one["node"])
                    for one in document["nodes"])
 

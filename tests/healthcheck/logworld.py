@@ -133,7 +133,6 @@ class LogWorld:
         return known[0]
 
     def store(self) -> Any:
-        """The store, opened."""
         return opened(self.folder, make=True)
 
     def repaired(self, component: str = "all") -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -118,6 +119,18 @@ def nvml(gpus: int = 8, **changes: dict[str, Any]) -> Capture:
         change = changes.get(f"gpu{index}")
         lines.append(json.dumps({**_gpu(index), **change}) if change else _gpu_line(index))
     return Capture(Outcome.DONE, seconds=0.3, bytes=1, text="\n".join(lines) + "\n")
+
+
+def lost_gpus(*indexes: int, error: Sequence[Any] = (15, "GPU is lost"), gpus: int = 8) -> Capture:
+    """NVML's answer in which these GPUs give no handle."""
+    lines = [json.loads(line) for line in nvml(gpus).text.splitlines()]
+    for index in indexes:
+        lines[index + 1] = {"index": index, "error": list(error)}
+    for line in lines[1:]:
+        for index in indexes:
+            if index < line["index"] and "p2p" in line:
+                line["p2p"]["ok"][index] = None
+    return replace(nvml(), text="\n".join(map(json.dumps, lines)) + "\n")
 
 
 def ports(count: int = 8, **changes: str) -> Capture:
@@ -505,3 +518,9 @@ def recording(node: str = "gpu001", **changes: Capture) -> Recording:
     for name, capture in changes.items():
         held[name.replace("_", ".", 1)] = capture
     return Recording(node, 1000.5, replace(HOST, hostname=node), None, held)
+
+
+def on_host(seen: Recording, **changes: Any) -> Recording:
+    """The same of a host that is otherwise."""
+    assert seen.host is not None
+    return replace(seen, host=replace(seen.host, **changes))

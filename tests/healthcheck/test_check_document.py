@@ -30,12 +30,10 @@ from healthcheck.model.outcome import (
     state_of,
 )
 from healthcheck.report.document import as_json, as_jsonl, document
-from healthcheck.sweep.assess import Assessment
-from inventory.model import Node
 from tests.command import MUSTER, environment, muster, unread
 from tests.documents import SCHEMAS, all_results, schema, validate
 from tests.healthcheck import machine
-from tests.packagedrules import RULES
+from tests.healthcheck.assessing import assessed
 
 SWEEP = Path(__file__).resolve().parent.parent / "recordings/demo-sweep"
 WHEN: dict[str, Any] = {"started": "2026-01-01T00:00:00.000Z", "finished": "2026-01-01T00:00:03.250Z", "partial": False}
@@ -44,11 +42,7 @@ A_NODE = 8 * 1024       # bytes of a healthy node
 
 @cache
 def healthy(count: int) -> tuple[NodeReport, ...]:
-    nodes = [Node(name=f"gpu{number:04d}", sku="hgx-h100") for number in range(count)]
-    assessment = Assessment(nodes, RULES)
-    for node in nodes:
-        assessment.add(machine.recording(node.name))
-    reports = assessment.finish().reports
+    reports = assessed(*(machine.recording(f"gpu{number:04d}") for number in range(count))).reports
     assert {report.state for report in reports} == {NodeState.HEALTHY}
     return reports
 

@@ -76,10 +76,6 @@ def as_json(outcome: sweep.SweepResult) -> str:
     return json.dumps(document(outcome.assessed.reports, started="", finished="", partial=outcome.partial, full=True), indent=1)
 
 
-def states(outcome: sweep.SweepResult) -> dict[str, str]:
-    return {report.node: report.state.value for report in outcome.assessed.reports}
-
-
 # ---- 2: one exec per node per sweep
 
 
@@ -121,7 +117,7 @@ def test_invariant_3_ssh_local_and_replay_give_the_same_results_byte_for_byte(fl
     fleet.advance()
     near = swept([nearby(fleet, node) for node in nodes], LocalTransport(), snapshots=KeptSnapshots(tmp_path / "local"))
     far = swept(nodes, over_ssh(), snapshots=KeptSnapshots(tmp_path / "ssh"), saver=Saver(tmp_path / "saved"))
-    assert states(far) == {
+    assert {report.node: report.state.value for report in far.assessed.reports} == {
         "gpu001": "healthy", "gpu002": "healthy", "gpu003": "unhealthy", "gpu004": "unhealthy", "gpu005": "unhealthy",
         "gpu006": "degraded",
     }, as_json(far)

@@ -44,6 +44,25 @@ def _readings(readings: dict[str, Any]) -> dict[str, Any]:
 
 
 BROKEN = [999, "Unknown Error"]
+CLUSTER = "5cd30dc8-0000-4000-8000-000000000001"
+
+
+@pytest.mark.parametrize(("rule", "capture", "status"), [
+    ("nvlink-fabric-state", gpu(), Status.PASS), ("nvlink-fabric-state", gpu(fabric_state=BROKEN), Status.UNKNOWN),
+    ("nvlink-fabric-state", gpu(fabric_status=BROKEN), Status.UNKNOWN),
+    ("nvlink-fabric-state", Capture(Outcome.TIMEOUT), Status.UNKNOWN),
+    ("nvlink-fabric-health", gpu(fabric_health=BROKEN), Status.UNKNOWN),
+    ("nvlink-fabric-health", every(fabric_health=None), Status.SKIPPED),
+    ("nvlink-fabric-health", every(fabric_health=0), Status.SKIPPED),
+    ("nvlink-fabric-summary", gpu(), Status.PASS), ("nvlink-fabric-summary", gpu(fabric_summary=BROKEN), Status.UNKNOWN),
+    ("nvlink-fabric-summary", every(fabric_summary=None), Status.SKIPPED),
+    ("nvlink-fabric-clique", every(fabric_clique=184, fabric_cluster=CLUSTER), Status.PASS),
+    ("nvlink-fabric-clique", gpu(fabric_clique=BROKEN), Status.UNKNOWN),
+    ("nvlink-fabric-clique", every(fabric_state="in_progress"), Status.UNKNOWN),
+    ("nvlink-fabric-clique", every(fabric_state=None), Status.SKIPPED),
+])
+def test_a_rule_of_the_fabric_passes_is_unknown_or_skipped_as_it_was_measured(rule: str, capture: Capture, status: Status) -> None:
+    assert results(gpu_nvml=capture)[rule].status is status
 
 
 # ---- nvlink-fabric-state ----
@@ -56,13 +75,6 @@ BROKEN = [999, "Unknown Error"]
 ])
 def test_a_gpu_without_its_place_in_the_fabric_is_named(readings: dict[str, Any], words: str) -> None:
     assert said(results(gpu_nvml=gpu(**readings))["nvlink-fabric-state"]) == words
-
-
-def test_the_fabrics_state_passes_and_is_unknown_as_it_was_measured() -> None:
-    assert results()["nvlink-fabric-state"].status is Status.PASS
-    assert results(gpu_nvml=gpu(fabric_state=BROKEN))["nvlink-fabric-state"].status is Status.UNKNOWN
-    assert results(gpu_nvml=gpu(fabric_status=BROKEN))["nvlink-fabric-state"].status is Status.UNKNOWN
-    assert results(gpu_nvml=Capture(Outcome.TIMEOUT))["nvlink-fabric-state"].status is Status.UNKNOWN
 
 
 @pytest.mark.parametrize("capture", [gpu(fabric_state=None), gpu(fabric_state="not_supported"), every(fabric_state=None), every(fabric_state="not_supported")])
@@ -102,12 +114,6 @@ def test_a_mask_without_a_fault_passes_also_where_parts_are_not_supported(mask: 
     assert results(gpu_nvml=every(fabric_health=mask))["nvlink-fabric-health"].status is Status.PASS
 
 
-def test_the_fabrics_health_is_unknown_or_skipped_where_there_is_no_mask() -> None:
-    assert results(gpu_nvml=gpu(fabric_health=BROKEN))["nvlink-fabric-health"].status is Status.UNKNOWN
-    assert results(gpu_nvml=every(fabric_health=None))["nvlink-fabric-health"].status is Status.SKIPPED
-    assert results(gpu_nvml=every(fabric_health=0))["nvlink-fabric-health"].status is Status.SKIPPED
-
-
 # ---- nvlink-fabric-summary, nvlink-fabric-partition ----
 
 @pytest.mark.parametrize(("summary", "words"), [
@@ -116,12 +122,6 @@ def test_a_fabric_that_the_driver_calls_less_than_healthy_is_named_though_its_ma
     found = results(gpu_nvml=gpu(fabric_summary=summary))
     assert said(found["nvlink-fabric-summary"]) == f"GPU 3: the fabric's health: {words}, expected healthy"
     assert found["nvlink-fabric-health"].status is Status.PASS
-
-
-def test_the_fabrics_summary_passes_is_unknown_or_skipped_as_it_was_measured() -> None:
-    assert results()["nvlink-fabric-summary"].status is Status.PASS
-    assert results(gpu_nvml=gpu(fabric_summary=BROKEN))["nvlink-fabric-summary"].status is Status.UNKNOWN
-    assert results(gpu_nvml=every(fabric_summary=None))["nvlink-fabric-summary"].status is Status.SKIPPED
 
 
 @pytest.mark.parametrize(("mask", "words"), [
@@ -138,21 +138,11 @@ def test_a_gpu_without_a_partition_or_a_global_manager_is_named(mask: int, words
 
 # ---- nvlink-fabric-clique ----
 
-CLUSTER = "5cd30dc8-0000-4000-8000-000000000001"
-
-
 def test_gpus_of_two_cliques_or_clusters_in_one_node_are_named() -> None:
     assert said(results(gpu_nvml=gpu(fabric_clique=7))["nvlink-fabric-clique"]) == (
         "GPU 3: clique 7 of cluster 00000000-0000-0000-0000-000000000000, "
         "expected clique 0 of cluster 00000000-0000-0000-0000-000000000000, as most of the node's GPUs")
     assert "GPU 3: clique 0 of cluster 5cd30dc8" in said(results(gpu_nvml=gpu(fabric_cluster=CLUSTER))["nvlink-fabric-clique"])
-
-
-def test_the_clique_passes_is_unknown_and_is_skipped_as_it_was_measured() -> None:
-    assert results(gpu_nvml=every(fabric_clique=184, fabric_cluster=CLUSTER))["nvlink-fabric-clique"].status is Status.PASS
-    assert results(gpu_nvml=gpu(fabric_clique=BROKEN))["nvlink-fabric-clique"].status is Status.UNKNOWN
-    assert results(gpu_nvml=every(fabric_state="in_progress"))["nvlink-fabric-clique"].status is Status.UNKNOWN
-    assert results(gpu_nvml=every(fabric_state=None))["nvlink-fabric-clique"].status is Status.SKIPPED
 
 
 # ---- services ----

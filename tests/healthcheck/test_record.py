@@ -26,7 +26,8 @@ from provisioning.demo.fleet import DemoFleet
 from tests.command import muster
 from tests.healthcheck import machine
 from tests.healthcheck.sweep.test_saved import snapshot
-from tests.healthcheck.test_scrub import DEMO, KEY, RULES, assert_judged_alike
+from tests.healthcheck.test_scrub import DEMO, KEY, assert_judged_alike
+from tests.packagedrules import RULES
 from tests.testbed.memory import base_in_memory
 from tests.testbed.require import require_fleet
 

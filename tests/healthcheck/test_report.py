@@ -42,6 +42,8 @@ from tests.command import muster
 from tests.documents import all_results, validate
 from tests.goldens import golden
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed as sweep_of
+from tests.healthcheck.assessing import page_of
 from tests.packagedrules import RULES
 
 ENDED = 1_767_225_603.25
@@ -73,11 +75,7 @@ def assessed(sku: str | None = "hgx-h100") -> Assessed:
 
 
 def page(of: Assessed) -> str:
-    out = io.StringIO()
-    console = Console(file=out, width=80, soft_wrap=True, highlight=False, markup=False, emoji=False,
-                      color_system=None)
-    render(console, of, {r.id: r for r in RULES.rules}, Heading("muster.yaml", 3.25, False, 18), fold)
-    return out.getvalue()
+    return page_of(of, RULES.rules, width=80, heading=Heading("muster.yaml", 3.25, False, 18))
 
 
 def test_the_table_folds_equal_nodes_and_tells_each_sick_ones_story() -> None:
@@ -190,9 +188,7 @@ def test_where_no_sku_says_what_a_node_should_have_it_is_one_line_that_says_what
 
 def test_of_a_machine_that_no_one_declared_and_that_shows_no_gpu_one_line_names_cpu_only() -> None:
     """As judged, and not as a message was written: a reason that reads otherwise would not be folded."""
-    assessment = Assessment([Node(name="login1")], RULES)
-    assessment.add(machine.recording("login1", gpu_pci=machine.pci(0), gpu_nvml=machine.nvml(0)))
-    text = page(assessment.finish())
+    text = page(sweep_of(machine.recording("login1", gpu_pci=machine.pci(0), gpu_nvml=machine.nvml(0)), sku=None))
     assert "no SKU says whether there should be" not in text and "too few nodes were measured to learn" not in text
     assert text.count("for a machine that is to have neither GPUs nor RDMA ports it is cpu-only (muster)") == 1
 
@@ -323,12 +319,9 @@ def test_what_is_skipped_for_one_kind_of_reason_is_folded_into_one_line() -> Non
                reason=f"not supported: field {n} of thing {n}") for n in range(8)
     ] + [Result("gone", "c", Status.SKIPPED, Severity.WARNING, reason="disabled in a.yaml")]
     report = NodeReport("gpu001", NodeState.HEALTHY, "", tuple(results))
-    out = io.StringIO()
-    console = Console(file=out, width=200, soft_wrap=True, highlight=False, markup=False, emoji=False,
-                      color_system=None)
-    render(console, Assessed((report,)), {}, Heading("x", 1.0, False, 9), fold, every=True)
-    assert "skipped  not supported on these nodes  gpu001\n    8 rules: r0, r1, r2, r3, r4, r5, r6, r7\n" in out.getvalue()
-    assert "skipped  gone: disabled in their rules files  gpu001\n" in out.getvalue()
+    text = page_of(Assessed((report,)), every=True)
+    assert "skipped  not supported on these nodes  gpu001\n    8 rules: r0, r1, r2, r3, r4, r5, r6, r7\n" in text
+    assert "skipped  gone: disabled in their rules files  gpu001\n" in text
 
 
 def test_what_is_critical_comes_first_then_what_is_not_known_then_warnings() -> None:

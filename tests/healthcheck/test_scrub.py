@@ -19,12 +19,11 @@ from healthcheck.model.outcome import NodeReport
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording, from_json, to_json
 from healthcheck.scrub import Scrubbed, replaced, scrub
 from healthcheck.sweep import saved
-from healthcheck.sweep.assess import Assessment
 from inventory.model import Bmc, Node, PortPlan
 from inventory.transport.base import Failure, Stage
 from provisioning.demo.vpd import vital_product_data
 from tests.healthcheck import machine
-from tests.packagedrules import RULES
+from tests.healthcheck.assessing import assessed
 from tests.tries import tries
 
 DEMO = Path(__file__).resolve().parent.parent / "recordings" / "demo-sweep"
@@ -34,9 +33,7 @@ KEY = b"k" * 32
 def judged(
     recording: Recording, node: Node, previous: Recording | None = None, sku: str = "hgx-h100",
 ) -> NodeReport:
-    assessment = Assessment((node,), RULES, sku)
-    assessment.add(recording, previous)
-    return assessment.finish().reports[0]
+    return assessed(recording, nodes=[node], before={recording.node: previous}, default_sku=sku).reports[0]
 
 
 def assert_judged_alike(recording: Recording, node: Node, previous: Recording | None, made: Scrubbed) -> None:

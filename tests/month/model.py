@@ -60,7 +60,6 @@ class Look:
 
     @property
     def reached(self) -> bool:
-        """Whether it answered."""
         return ("", "") not in self.wrong
 
     @property
@@ -87,8 +86,6 @@ class Return:
 
 @dataclass
 class Quiet:
-    """A silence."""
-
     nodes: frozenset[str]
     rule: str
     until: float
@@ -144,7 +141,6 @@ class Operator:
         self.shared: dict[str, int] = {}
 
     def tick(self) -> int:
-        """Something happens."""
         self.order += 1
         return self.order
 
@@ -178,7 +174,6 @@ class Operator:
     # ---- what is so
 
     def newest(self, node: str) -> Look | None:
-        """The newest look at it."""
         return self.pages[node].looks[-1] if self.pages[node].looks else None
 
     def seats(self) -> dict[str, tuple[str, str]]:

@@ -51,7 +51,6 @@ class PretendSlurm:
         return f"NodeName={name} State=IDLE+DRAIN Reason={reason} [{user}@{_date(since)}]\n"
 
     def hold(self, node: str, words: str) -> None:
-        """A person drains it."""
         self.holds[node] = (words, "alice", self._clock())
 
     def free(self, node: str) -> None:

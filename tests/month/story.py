@@ -38,7 +38,6 @@ class Story:
     # ---- time goes on
 
     def sweep(self, minutes: float = 20.0) -> None:
-        """One look at all nodes."""
         self.world.sweep(minutes)
         order = self.operator.tick()
         lives = self.world.lifecycles()
@@ -226,7 +225,6 @@ class Story:
         self.world.bad.setdefault(serial, set()).add(rule)
 
     def part_is_well(self, node: str, gpu: int) -> None:
-        """Its fault goes away."""
         self.world.bad.pop(self.world.machines[node].parts[slot_of(gpu)], None)
 
     def node_fails(self, node: str, rule: str) -> None:
@@ -234,7 +232,6 @@ class Story:
         self.world.machines[node].faults.add(rule)
 
     def node_is_well(self, node: str) -> None:
-        """Nothing of the node itself is wrong."""
         self.world.machines[node].faults.clear()
 
     def cable_is_sick(self, node: str, what: FabricRule) -> None:
@@ -261,7 +258,6 @@ class Story:
         self.world.machines[node].boot += 1
 
     def nodes_change_places(self, one: str, other: str) -> None:
-        """Two whole machines."""
         self.world.swap(one, other)
 
     # ---- the vendor
@@ -339,7 +335,6 @@ class Story:
     # ---- people and their words
 
     def cordon(self, node: str, why: str, hostfile: bool = False) -> Done:
-        """A person types it."""
         before = self.world.marks()
         more = ("--hostfile", str(self.world.hosts)) if hostfile else ()
         done = self.world.muster("cordon", node, "--reason", why, *more)
@@ -349,7 +344,6 @@ class Story:
         return done
 
     def uncordon(self, node: str, *more: str) -> Done:
-        """A person types it."""
         done = self.world.muster("uncordon", node, *more)
         self.operator.pages[node].freed = self.operator.tick()
         return done
@@ -434,7 +428,6 @@ class Story:
                 self.by_hand.add(mark)
 
     def repaired(self, node: str) -> Done:
-        """A person says so."""
         self.world.now += 60      # who repaired it came after the look
         done = self.world.muster("repaired", node, "--reason", "reseated")
         if "--component is missing" in done.text:
@@ -471,7 +464,6 @@ class Story:
         return True
 
     def backup(self) -> None:
-        """A copy of the store."""
         self.world.backup()
         self.saved.append(self.operator.tick())
 

@@ -307,7 +307,6 @@ class World:
             self.hosts.write_text("".join(kept))
 
     def backup(self) -> Path:
-        """A copy of the store."""
         target = self.folder / f"copy{len(self.backups)}.db"
         done = self.muster("store", "backup", str(target))
         assert done.code == 0, done.text

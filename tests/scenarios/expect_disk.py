@@ -37,4 +37,9 @@ EXPECTED: Mapping[str, Expected] = {
     "scratch-not-mounted": only("filesystem-expected", "/raid", "not mounted (xfs of /dev/md1)|/etc/fstab", "before a job writes"),
     "lustre-unhealthy": only("filesystem-lustre", "Lustre", "LBUG; NOT HEALTHY|healthy", "drain|reboot"),
     "a-disk-that-has-seen-much": Expected((), "healthy"),
+    "sata-disk-given-up": together(
+        only("disk-scsi-state", "sda (INTEL", "offline|running", "drain|cable|replace it", owner="datacentre"),
+        only("disk-scsi-timeouts", "sda (INTEL", "7 commands without an answer", "cable|SMART", "warning", "datacentre")),
+    "sata-disk-fails-commands": only("disk-scsi-errors-growing", "sda (INTEL", "328 of 1000 commands failed", "SMART", "info"),
+    "sata-disk-that-smartctl-asks": Expected((), "healthy"),
 }

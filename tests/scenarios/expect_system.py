@@ -1,4 +1,4 @@
-"""What muster must say of each fault of the host's installation and its management controller, by its name alone."""
+"""What muster must say of each fault of the host's installation and its management controller, and of reboots, by its name alone."""
 
 from __future__ import annotations
 
@@ -24,4 +24,6 @@ EXPECTED: Mapping[str, Expected] = {
         only("fleet-sysctl", "kernel.numa_balancing", "1|0, as on 7 of 8 nodes", "sysctl.d", "warning"),
         only("fleet-os", "distribution", "22.04.1|22.04.4", "reinstall", "warning")),
     "memory-module-slow": only("host-dimm-alike", "CPU1_DIMM_C2", "4400 MT/s|4800 MT/s", "part number", "warning", "vendor"),
+    "rebooted-by-itself": only(
+        "host-rebooted", "node", "rebooted since the snapshot at|up since", "journalctl -b -1|BMC|lifecycle NODE maintenance", "warning"),
 }

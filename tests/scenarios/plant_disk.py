@@ -7,6 +7,7 @@ kernel writes stands in drivers/nvme, drivers/md, block and fs, and gpud and nod
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from provisioning.demo.h100 import BOOT_NVMES, NVMES, device_folder
@@ -135,3 +136,34 @@ def a_disk_that_has_seen_much(node: DemoMachine) -> None:
     node.say("Buffer I/O error on dev sr0, logical block 0, async page read", 3)
     node.say("critical target error, dev nvme2n1, sector 2048 op 0x3:(DISCARD) flags 0x800 phys_seg 1 prio class 2", 3)
     _smart(node, 2, num_err_log_entries=4021)
+
+
+# A SATA disk from which the node boots (drivers/scsi/scsi_sysfs.c)
+
+_SATA = {"removable": "0", "device/state": "running", "device/model": "INTEL SSDSC2KG480G8", "device/iodone_cnt": "0x1d4c0",
+         "device/ioerr_cnt": "0x2c", "device/iotmo_cnt": "0x0"}
+_SATA_SMART = '{"device": {"protocol": "ATA"}, "model_name": "INTEL SSDSC2KG480G8", "serial_number": "PHYG0", "smart_status": {"passed": true}}'
+
+
+def _sata(node: DemoMachine, changes: Mapping[str, str]) -> None:
+    node.files |= {f"/sys/block/sda/{name}": f"{text}\n" for name, text in {**_SATA, **changes}.items()}
+    node.files["/.muster/smart-sda.json"] = _SATA_SMART + "\n"
+
+
+def _sound(node: DemoMachine) -> None:
+    _sata(node, {})
+
+
+def _replaced(node: DemoMachine) -> None:
+    """Another disk is in its place; its counters begin anew."""
+    _sata(node, {"device/iodone_cnt": "0x1f4", "device/ioerr_cnt": "0x4"})
+
+
+plant("sata-disk-given-up",
+      "The disk did not come back from error handling: the kernel took it offline, after commands that it never answered.", _replaced,
+      lambda node: _sata(node, {"device/state": "offline", "device/iodone_cnt": "0x1d9ff", "device/ioerr_cnt": "0x60", "device/iotmo_cnt": "0x7"}),
+      before=_sound)
+plant("sata-disk-fails-commands", "Every third command fails.", _replaced,
+      lambda node: _sata(node, {"device/iodone_cnt": "0x1d8a8", "device/ioerr_cnt": "0x174"}), before=_sound)
+plant("sata-disk-that-smartctl-asks", "No fault: nothing but smartctl asks the disk, and what it passes through counts as failed.", _replaced,
+      lambda node: _sata(node, {"device/iodone_cnt": "0x1d4f0", "device/ioerr_cnt": "0x50"}), before=_sound)

@@ -12,6 +12,7 @@ from provisioning.demo import host
 from provisioning.demo.machine import DemoMachine
 from tests.scenarios import node as scenario
 from tests.scenarios.plant import files, plant, planted
+from tests.scenarios.repair import reboot
 
 
 def _mend(node: DemoMachine) -> None:
@@ -78,3 +79,11 @@ def booted_unlike_its_peers(node: DemoMachine) -> None:
 def memory_module_slow(node: DemoMachine) -> None:
     """One module was trained at a lower rate."""
     node.files[host.DIMMS] = node.files[host.DIMMS].replace(host.dimm("CPU1_DIMM_C2"), host.dimm("CPU1_DIMM_C2", speed=4400))
+
+
+def _look_after_it(node: DemoMachine) -> None:
+    """Somebody has read the old log; the node itself is as it was."""
+
+
+plant("rebooted-by-itself", "A watchdog, or a lost supply: the node is up again, and nothing in it is wrong.", _look_after_it,
+      reboot)

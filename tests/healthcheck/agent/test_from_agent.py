@@ -21,13 +21,12 @@ from healthcheck.model.outcome import NodeState, Origin, Status, origin_of
 from healthcheck.model.probes import Probe, ProbeKind, ProbeSet
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording, to_json
 from healthcheck.sweep.agents import PATH, PROBE, Agents
-from healthcheck.sweep.assess import Assessment
 from inventory.load import load_inventory
-from inventory.model import Node
 from inventory.transport.base import Failure, Stage
 from provisioning.demo.fleet import DemoFleet
 from tests.command import muster
 from tests.healthcheck.agent.world import bundle, install
+from tests.healthcheck.assessing import assessed
 from tests.packagedrules import RULES
 from tests.testbed.memory import base_in_memory
 from tests.testbed.require import require_fleet
@@ -41,7 +40,6 @@ SWAP = Capture(Outcome.DONE, files={"/proc/swaps": FileCapture(Outcome.DONE, "Fi
 
 
 def recorded(age: float = 100.0, **changes: Any) -> Recording:
-    """What the agent recorded."""
     host = replace(HOST, **{"time": NOW - age, **changes})
     return Recording("gpu001", NOW - age, host, None, {"host.swap": SWAP})
 
@@ -62,7 +60,6 @@ def answer(data: bytes, outcome: Outcome = Outcome.DONE, **changes: Any) -> Reco
 
 
 def why(reply: Recording, max_age: float | None = None) -> str:
-    """Why there is no look."""
     recording, previous = Agents(max_age).snapshots(reply, WANTED)
     assert recording.host is None and recording.failure is not None and previous is None and recording.captures == {}
     ours = ("none has left a snapshot", "readable for root only", "of another version")
@@ -190,11 +187,8 @@ PLAIN = st.recursive(st.none() | st.just(10**400) | st.booleans() | st.floats() 
 @given(said=st.dictionaries(st.sampled_from(("schema", "node", "period", "time", "recording", "previous", "reply", "previous_reply")), PLAIN))
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_whatever_a_node_writes_there_ends_no_sweep_and_makes_no_node_healthy(said: dict[str, Any]) -> None:
-    node = Node("gpu001", sku="cpu-only")
     recording, previous = Agents().snapshots(answer(packed({"schema": "muster.agent/1", "node": "gpu001", "version": OWN, **said})), WANTED)
-    assessment = Assessment([node], RULES)
-    assessment.add(recording, previous)
-    (report,) = assessment.finish().reports
+    (report,) = assessed(recording, sku="cpu-only", before={"gpu001": previous}).reports
     assert report.state is NodeState.UNKNOWN and report.reason
 
 
@@ -208,9 +202,7 @@ def test_what_an_agent_of_another_version_does_not_record_is_unknown_of_our_maki
     # Judged: the rule that rests on it is unknown of muster, and so is a node of which nothing else is.
     wanted = RULES.probe_set(30.0)
     older, _ = agents.snapshots(answer(packed(document(version="0.1.9"))), wanted)
-    assessment = Assessment([Node("gpu001", sku="cpu-only")], RULES)
-    assessment.add(older)
-    (report,) = assessment.finish().reports
+    (report,) = assessed(older, sku="cpu-only").reports
     unknown = [one for one in report.results if one.status is Status.UNKNOWN]
     assert unknown and {one.origin for one in unknown} == {Origin.MUSTER}
     assert all("muster agent upgrade gpu001" in one.reason for one in unknown if "does not record" in one.reason)

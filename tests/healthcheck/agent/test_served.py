@@ -61,8 +61,6 @@ def looked(tmp_path_factory: pytest.TempPathFactory, made: Bundle) -> World:
 
 @dataclass
 class Served:
-    """A running exporter of a node."""
-
     url: str
     process: subprocess.Popen[str]
 
@@ -104,7 +102,6 @@ def once(node: World, *words: str) -> str:
 
 
 def families(text: str) -> dict[str, list[str]]:
-    """The lines of each family."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         if not line.startswith("#"):

@@ -63,7 +63,12 @@ def test_no_entry_depends_on_a_value_that_the_masks_hide() -> None:
             if not CompiledEntry(entry).knows(blanked(other))] == []
 
 
+OOM = "oom-kill:constraint={},nodemask=(null),cpuset=/,mems_allowed=0-1,task=python3,pid=1,uid=0"
+CRASHED = ": Main process exited, code=dumped, status=11/SEGV"
+
+
 @pytest.mark.parametrize(("line", "severity", "owner"), [
+    # What was corrected is kept apart from what was not.
     ("EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0)",
      Severity.WARNING, Owner.VENDOR),
     ("EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0)",
@@ -75,23 +80,17 @@ def test_no_entry_depends_on_a_value_that_the_masks_hide() -> None:
      Severity.WARNING, Owner.VENDOR),
     ("[Hardware Error]: CPU:2 (19:11:1) MC17_STATUS[Over|UE|MiscV|AddrV|PCC|-|SyndV|UECC|-|-|-]: 0xfea0",
      Severity.CRITICAL, Owner.VENDOR),
+    # Memory that ran out for what a job is bound to is its user's matter, and the node's the operator's.
+    (OOM.format("CONSTRAINT_MEMCG"), Severity.INFO, Owner.USER),
+    (OOM.format("CONSTRAINT_NONE"), Severity.WARNING, Owner.OPERATOR),
+    (OOM.format("CONSTRAINT_CPUSET"), Severity.INFO, Owner.USER),
+    (OOM.format("CONSTRAINT_MEMORY_POLICY"), Severity.INFO, Owner.USER),
+    # A service that crashed, and a user's own service.
+    ("systemd[1]: slurmd.service" + CRASHED, Severity.WARNING, Owner.OPERATOR),
+    ("systemd[1]: user@1000.service" + CRASHED, Severity.INFO, Owner.USER),
 ])
-def test_what_was_corrected_is_kept_apart_from_what_was_not(
-    line: str, severity: Severity, owner: Owner,
-) -> None:
+def test_how_bad_a_line_is_and_whose(line: str, severity: Severity, owner: Owner) -> None:
     found = catalogue().find(line)
-    assert found is not None
-    assert (found.severity, found.owner) == (severity, owner)
-
-
-@pytest.mark.parametrize(("constraint", "severity", "owner"), [
-    ("CONSTRAINT_MEMCG", Severity.INFO, Owner.USER), ("CONSTRAINT_NONE", Severity.WARNING, Owner.OPERATOR),
-    ("CONSTRAINT_CPUSET", Severity.INFO, Owner.USER), ("CONSTRAINT_MEMORY_POLICY", Severity.INFO, Owner.USER),
-])
-def test_running_out_of_memory_to_which_a_job_is_bound_is_its_users_and_out_of_the_nodes_the_operators(
-        constraint: str, severity: Severity, owner: Owner) -> None:
-    found = catalogue().find(
-        f"oom-kill:constraint={constraint},nodemask=(null),cpuset=/,mems_allowed=0-1,task=python3,pid=1,uid=0")
     assert found is not None
     assert (found.severity, found.owner) == (severity, owner)
 
@@ -109,20 +108,6 @@ def test_a_crash_is_its_users_whatever_the_program_calls_itself(told: str, name:
         found = catalogue().find(told.format(name, file))
         assert found is not None or not name
         assert found is None or (found.severity, found.owner) == (Severity.INFO, Owner.USER)
-
-
-@pytest.mark.parametrize(("line", "severity", "owner"), [
-    ("systemd[1]: slurmd.service: Main process exited, code=dumped, status=11/SEGV", Severity.WARNING,
-     Owner.OPERATOR),
-    ("systemd[1]: user@1000.service: Main process exited, code=dumped, status=11/SEGV", Severity.INFO,
-     Owner.USER),
-])
-def test_that_a_service_crashed_systemd_says_and_a_users_own_service_is_the_users(
-    line: str, severity: Severity, owner: Owner,
-) -> None:
-    found = catalogue().find(line)
-    assert found is not None
-    assert (found.severity, found.owner) == (severity, owner)
 
 
 @pytest.mark.parametrize("line", [

@@ -285,7 +285,6 @@ def test_any_line_written_as_kmsg_is_read_back_with_the_mark_of_who_wrote_it(lin
 
 
 def test_the_kernel_log_fact_reads_what_to_kmsg_writes() -> None:
-
     log = one("[    1.500000] NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n")
     fact = machine.kernel_log(to_kmsg(log))
     assert fact.newest == 1.5
@@ -525,27 +524,20 @@ def test_clock_times_without_the_boots_start_are_unknown() -> None:
                            "its times are of a wall clock, and the start of the boot is not known")
 
 
-@pytest.mark.parametrize("month", ["sept.", "touko", "Mär", "Dez", "févr."])
-def test_months_in_another_language_are_no_text_and_give_no_time(month: str) -> None:
-    log = one(f"{month} 27 21:47:33 h kernel: Linux version 6.8.0\n{month} 27 21:47:34 h kernel: b\n")
-    assert texts(log) == ["Linux version 6.8.0", "b"]
-    assert seconds(log) == [None, None]
-
-
-def test_a_year_that_ends_is_no_step_back() -> None:
-    log = one("Dec 31 23:59:59 gpu001 kernel: Linux version 6.8.0\nJan  1 00:00:01 gpu001 kernel: b\n")
-    assert seconds(log) == [0.0, 2.0]
-
-
-def test_a_clock_that_is_set_back_stands_still() -> None:
-    log = one("Nov 12 03:00:00 h kernel: Linux version 6.8.0\nNov 12 03:00:09 h kernel: b\nNov 12 02:00:00 h "
-              "kernel: c\nNov 12 03:00:10 h kernel: d\n")
-    assert seconds(log) == [0.0, 9.0, 9.0, 10.0]
-
-
-def test_a_time_that_does_not_exist_is_unknown() -> None:
-    stamp = "Foo 99 99:99:99"
-    assert seconds(one(f"{stamp} h kernel: Linux version 6.8.0\n{stamp} h kernel: b\n")) == [None, None]
+@pytest.mark.parametrize(("stamps", "times"), [
+    (("Dec 31 23:59:59", "Jan  1 00:00:01"), [0.0, 2.0]),
+    # a clock that is set back stands still
+    (("Nov 12 03:00:00", "Nov 12 03:00:09", "Nov 12 02:00:00", "Nov 12 03:00:10"), [0.0, 9.0, 9.0, 10.0]),
+    # what does not exist, and months in another language
+    (("Foo 99 99:99:99", "Foo 99 99:99:99"), [None, None]),
+    *(((f"{month} 27 21:47:33", f"{month} 27 21:47:34"), [None, None])
+      for month in ("sept.", "touko", "Mär", "Dez", "févr.")),
+])
+def test_a_clocks_time_is_no_text_and_gives_seconds_where_it_is_known(stamps: tuple[str, ...],
+                                                                     times: list[float | None]) -> None:
+    said = ["Linux version 6.8.0", "b", "c", "d"][:len(stamps)]
+    log = one("".join(f"{stamp} h kernel: {text}\n" for stamp, text in zip(stamps, said, strict=True)))
+    assert (texts(log), seconds(log)) == (said, times)
 
 
 # consoles, reports, boots
@@ -604,25 +596,23 @@ def test_a_file_of_endless_boots_is_bounded_and_reports_it() -> None:
     assert any("the file holds 1001 boots" in caveat for caveat in logs[-1].caveats)
 
 
-def test_a_missing_start_is_reported() -> None:
-    assert one("[  500.000000] a\n").caveats == ("the start of this boot is missing",)
-
-
-def test_dropped_messages_are_reported() -> None:
-    log = one("[    0.000000] Linux version 6.8.0\n[    1.000000] ** 57 printk messages dropped **\n")
-    assert log.caveats == ("the kernel says that messages were dropped: 57, in 1 places",)
-
-
-def test_a_last_line_without_an_end_is_reported() -> None:
-    assert "the last line has no end, and may be cut" in one(
-        "[    0.000000] Linux version 6.8.0\n[    1.0000").caveats
+@pytest.mark.parametrize(("text", "caveats"), [
+    ("[  500.000000] a\n", ["the start of this boot is missing"]),
+    ("[    0.000000] Linux version 6.8.0\n[    1.000000] ** 57 printk messages dropped **\n",
+     ["the kernel says that messages were dropped: 57, in 1 places"]),
+    ("[    0.000000] Linux version 6.8.0\n[    1.0000", ["the last line has no end, and may be cut"]),
+])
+def test_what_is_missing_is_reported(text: str, caveats: list[str]) -> None:
+    assert list(one(text).caveats) == caveats
 
 
 # packed, cut, hostile
 
-@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
-def test_packed_logs_are_read(pack: object) -> None:
-    assert callable(pack)
+PACKED = (gzip.compress, lzma.compress, bz2.compress)
+
+
+@pytest.mark.parametrize("pack", PACKED)
+def test_packed_logs_are_read(pack: Callable[[bytes], bytes]) -> None:
     assert texts(one(pack(SYSLOG.encode()))) == texts(one(SYSLOG))
 
 
@@ -632,9 +622,8 @@ def test_a_packed_log_of_several_members_is_read_whole() -> None:
         one(SYSLOG))
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
-def test_a_bomb_is_one_error_line(pack: object) -> None:
-    assert callable(pack)
+@pytest.mark.parametrize("pack", PACKED)
+def test_a_bomb_is_one_error_line(pack: Callable[[bytes], bytes]) -> None:
     with pytest.raises(UsageError, match=r"'bomb\.gz': longer than 64 MiB") as caught:
         read(pack(bytes(MOST_BYTES + 10)), "bomb.gz")
     assert "\n" not in str(caught.value)

@@ -55,7 +55,6 @@ def names(prefix: str = "") -> list[str]:
 
 
 def load(name: str, folder: Path = FOLDER) -> VmLog:
-    """One recording."""
     about = load_yaml(folder / f"{name}.yaml")
     console = folder / f"{name}.console.gz"
     faults = tuple(Suffered(one["name"], one["how"], tuple(one["says"]), frozenset(one["lines"]),

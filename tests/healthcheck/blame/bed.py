@@ -36,13 +36,11 @@ def wrong(
     rule: str, subject: str, observed: object = 1, severity: Severity = Severity.CRITICAL,
     owner: Owner = Owner.OPERATOR, remedy: str = "",
 ) -> Result:
-    """A rule that failed."""
     return Result(rule, rule, Status.FAIL, severity, (Finding(observed, "none", subject),), "", None,
                   remedy, owner)
 
 
 def blind(rule: str, reason: str) -> Result:
-    """A rule that could not be measured."""
     return Result(rule, rule, Status.UNKNOWN, Severity.CRITICAL, (), reason, Origin.NODE)
 
 
@@ -90,7 +88,6 @@ class Bed:
             ledger.finish(db, line, "done", moment + 1)
 
     def store(self):  # type: ignore[no-untyped-def]
-        """The open store."""
         return opened(self.home / "state", make=True)
 
     def slurm(

@@ -30,26 +30,26 @@ def ranked(*evidence: Evidence, shared: tuple[SharedPlace, ...] = ()) -> list[Su
     return suspects(replace(CASE, evidence=evidence, shared=shared))
 
 
-@pytest.mark.parametrize("worse", [Weight.LOST, Weight.NETWORK, Weight.HOST, Weight.USER, Weight.LEAD,
-                                   Weight.STOPPED, Weight.ODD, Weight.SYMPTOM])
-def test_a_device_that_failed_before_the_end_outranks_everything_else(worse: Weight) -> None:
-    assert ranked(seen("n1", worse, 19_980.0), seen("n2", Weight.DEVICE, 19_970.0))[0].node == "n2"
-
-
-def test_of_two_alike_the_one_before_the_failure_is_first_and_of_two_before_the_earlier() -> None:
-    assert [one.node
-            for one in ranked(seen("n1", Weight.DEVICE, 19_999.0 + SKEW), seen("n2", Weight.DEVICE, 19_950.0),
-                              seen("n3", Weight.DEVICE, 19_900.0))] == ["n3", "n2", "n1"]
+@pytest.mark.parametrize(("evidence", "nodes"), [
+    # A device that failed before the end outranks everything else.
+    *(((seen("n1", worse, 19_980.0), seen("n2", Weight.DEVICE, 19_970.0)), ["n2"]) for worse in (
+        Weight.LOST, Weight.NETWORK, Weight.HOST, Weight.USER, Weight.LEAD, Weight.STOPPED, Weight.ODD, Weight.SYMPTOM)),
+    # Of two alike the one before the failure is first, and of two before the earlier.
+    ((seen("n1", Weight.DEVICE, 19_999.0 + SKEW), seen("n2", Weight.DEVICE, 19_950.0),
+      seen("n3", Weight.DEVICE, 19_900.0)), ["n3", "n2", "n1"]),
+    # What a job lived with for hours counts less than what came near its end.
+    ((seen("n1", Weight.DEVICE, CASE.failed - NEAR - 1), seen("n2", Weight.NETWORK, CASE.failed - 60)), ["n2"]),
+    # A preemption outranks a fault, and a time limit does not.
+    ((seen("n1", Weight.DEVICE, 19_000.0), seen("", Weight.ORDERED, 20_000.0)), [""]),
+    ((seen("n1", Weight.DEVICE, 19_000.0), seen("", Weight.STOPPED, 20_000.0)), ["n1"]),
+])
+def test_what_outranks_what(evidence: tuple[Evidence, ...], nodes: list[str]) -> None:
+    assert [one.node for one in ranked(*evidence)][:len(nodes)] == nodes
 
 
 def test_clocks_may_differ_by_some_seconds() -> None:
     assert ranked(seen("n1", Weight.DEVICE, CASE.failed + SKEW - 1))[0].score == ranked(
         seen("n1", Weight.DEVICE, CASE.failed))[0].score
-
-
-def test_what_a_job_lived_with_for_hours_counts_less_than_what_came_near_its_end() -> None:
-    assert ranked(seen("n1", Weight.DEVICE, CASE.failed - NEAR - 1),
-                  seen("n2", Weight.NETWORK, CASE.failed - 60))[0].node == "n2"
 
 
 def test_what_came_after_the_end_is_nobodys_cause() -> None:
@@ -77,12 +77,9 @@ def test_nodes_of_one_leaf_with_one_fault_are_one_cause_there() -> None:
 
 def test_two_nodes_of_a_leaf_or_different_faults_accuse_no_leaf() -> None:
     leaf = SharedPlace("leaf", "l1", frozenset(NODES[:4]))
-    assert all(one.shared is None
-               for one in ranked(*(seen(node, Weight.NETWORK, 19_980.0) for node in NODES[:2]),
-                                 shared=(leaf,)))
-    assert all(one.shared is None
-               for one in ranked(*(seen(node, Weight.NETWORK, 19_980.0, group=node) for node in NODES[:4]),
-                                 shared=(leaf,)))
+    two = [seen(node, Weight.NETWORK, 19_980.0) for node in NODES[:2]]
+    different = [seen(node, Weight.NETWORK, 19_980.0, group=node) for node in NODES[:4]]
+    assert all(one.shared is None for found in (two, different) for one in ranked(*found, shared=(leaf,)))
 
 
 def test_a_node_behind_a_shared_cause_is_still_suspect_for_what_is_its_own() -> None:
@@ -90,12 +87,6 @@ def test_a_node_behind_a_shared_cause_is_still_suspect_for_what_is_its_own() -> 
     found = ranked(*(seen(node, Weight.NETWORK, 19_980.0) for node in NODES[:4]),
                    seen("n2", Weight.DEVICE, 19_000.0, group="xid"), shared=(leaf,))
     assert [one.node for one in found] == ["", "n2"] or [one.node for one in found] == ["n2", ""]
-
-
-def test_a_preemption_outranks_a_fault_and_a_time_limit_does_not() -> None:
-    device = seen("n1", Weight.DEVICE, 19_000.0)
-    assert ranked(device, seen("", Weight.ORDERED, 20_000.0))[0].main.weight is Weight.ORDERED
-    assert ranked(device, seen("", Weight.STOPPED, 20_000.0))[0].node == "n1"
 
 
 @pytest.mark.parametrize(("one", "word"), [

@@ -187,7 +187,6 @@ def burnt(places_: Sequence[Participant], results: Iterable[TaskResult], *, aske
 def burnin(places_: Sequence[Participant] | None = None, results: Iterable[TaskResult] | None = None, *,
            floors: Floors = FLOORS, run: str = "20261122T030000-1", began: float = 1795316400.0,
            **more: Any) -> Burnin:
-    """A whole burn-in, judged."""
     there = places(8) if places_ is None else places_
     whole = burnt(there, sound(there) if results is None else results, **more)
     return Burnin(run, "quick", began, began + 600, "0.1.0", whole, judge(whole, floors), floors.digest,

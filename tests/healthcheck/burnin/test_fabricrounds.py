@@ -83,7 +83,6 @@ class Burnt:
         self.rounds.append(pairs)
 
     def links(self) -> Mapping[str, FabricLink]:
-        """The links by their names."""
         return {self.run.fabric_planes[0].link(link): link for link in self.subnet.links}
 
     def named(self) -> set[FabricLink]:

@@ -30,26 +30,22 @@ from healthcheck.burnin.model import (
     TaskResult,
 )
 from healthcheck.burnin.watch import Patience
-from inventory.model import BurnInSettings, Node
-from inventory.transport.local import LocalTransport
+from inventory.model import BurnInSettings
 from inventory.transport.remote import RemoteTransport
 from provisioning.burnin.conductor import Conductor
-from tests.testbed import badgpu, torches
+from tests.healthcheck.burnin.workers import FaultyGpus, under_way
+from tests.testbed import torches
 from tests.testbed.collector import MARK, await_none_with, processes_with
 from tests.testbed.require import require
 from tests.testbed.sshd import SSHD, sshd, wait_until
 
 BAD = "n1:2"
-PATIENCE = Patience(join=6)
 
 
-class Bed:
-    """A burn-in under way, and the faults of its GPUs."""
-
-    def __init__(self, conductor: Conductor, nodes: int, gpus: int, plan: Path) -> None:
-        self.conductor, self.plan = conductor, plan
+class Bed(FaultyGpus):
+    def __init__(self, conductor: Conductor, plan: Path, nodes: int, gpus: int) -> None:
+        super().__init__(conductor, plan)
         self.seats = tuple(Seat(f"n{node}", gpu) for node in range(nodes) for gpu in range(gpus))
-        self.count = 0
 
     def reduced(self, fault: str = "", *, seats: tuple[Seat, ...] = (), seconds: float = 60,
                 iteration: int = 5, row: Any = None, **params: Any) -> TaskResult:
@@ -57,34 +53,20 @@ class Bed:
         node, _, gpu = BAD.partition(":")
         whole = {"fault": fault, "node": node, "gpu": int(gpu), "iteration": iteration, **(row or {})}
         rows = [{name: value for name, value in whole.items() if value is not None}] if fault else []
-        self.plan.write_text(json.dumps(rows))
-        self.count += 1
-        small = {"bytes": 65536, "iterations": 20, "checks": 0, **params}
-        task = Task(f"t{self.count}", BurnInStage.ALL, TaskKind.ALLREDUCE, seats or self.seats, seconds,
-                    small)
-        (result,) = self.conductor.run([task])
+        result = self.result(rows, seats or self.seats, {"bytes": 65536, "iterations": 20, "checks": 0, **params},
+                             seconds=seconds)
         print(f"{fault or 'sound'}: {result.ended - result.began:.1f} s, named after {result.named_after}: "
               f"{result.accusations}")
         return result
 
 
-def nodes(count: int, *python: str) -> list[Node]:
-    return [Node(f"n{number}", python=sys.executable, burnin=BurnInSettings(python))
-            for number in range(count)]
-
-
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    plan = tmp_path_factory.mktemp("guilty") / "plan.json"
-    with Conductor(LocalTransport(), nodes(2, torches.python(), badgpu.__file__, str(plan)),
-                   patience=PATIENCE) as conductor:
-        crew = conductor.ready(100)
-        assert crew.whole, crew.missing
-        yield Bed(conductor, 2, 4, plan)
+    with under_way(tmp_path_factory.mktemp("guilty"), patience=Patience(join=6)) as there:
+        yield Bed(*there, nodes=2, gpus=4)
 
 
 def only(result: TaskResult) -> Accusation:
-    """The one accusation of a result."""
     assert len(result.accusations) == 1, result.accusations
     return result.accusations[0]
 
@@ -315,12 +297,8 @@ def test_wherever_and_whenever_a_rank_is_stopped_and_continued_no_one_is_accused
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    plan = tmp_path_factory.mktemp("large") / "plan.json"
-    with Conductor(LocalTransport(), nodes(8, torches.python(), badgpu.__file__, str(plan)),
-                   patience=Patience(join=60)) as conductor:
-        crew = conductor.ready(300)
-        assert crew.whole, crew.missing
-        yield Bed(conductor, 8, 8, plan)
+    with under_way(tmp_path_factory.mktemp("large"), 8, Patience(join=60), ready_s=300) as there:
+        yield Bed(*there, nodes=8, gpus=8)
 
 
 @pytest.mark.slow

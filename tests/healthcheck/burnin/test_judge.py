@@ -44,6 +44,9 @@ from tests.healthcheck.burnin.made import (
 )
 
 EIGHT = places(8)
+ONE_UNKNOWN = {BurnInOutcome.PASS: 7, BurnInOutcome.UNKNOWN: 1}
+ONE_FAILS = {BurnInOutcome.PASS: 7, BurnInOutcome.FAIL: 1}
+ALL_UNKNOWN = {BurnInOutcome.UNKNOWN: 8}
 
 
 def judged(results: Sequence[TaskResult], there: Sequence[Participant] = EIGHT, floors: Floors = FLOORS,
@@ -85,53 +88,55 @@ def test_nothing_measured_is_no_pass() -> None:
 def test_a_kind_of_work_that_was_not_run_leaves_the_nodes_unknown(kind: TaskKind) -> None:
     of = judged([one for one in sound(EIGHT) if one.task.stage is not BurnInStage.NODE
                  or one.task.kind is not kind])
-    assert (counted(of) == {BurnInOutcome.UNKNOWN: 8}
-            and f"node: {kind.value} was not run" in why(of, "gpu003"))
+    assert counted(of) == ALL_UNKNOWN and f"node: {kind.value} was not run" in why(of, "gpu003")
 
 
 def test_a_stage_that_was_called_off_says_why() -> None:
     of = judged([one for one in sound(EIGHT) if one.task.stage is not BurnInStage.ALL],
                 missing={BurnInStage.ALL: "two nodes had failed"})
-    assert (counted(of) == {BurnInOutcome.UNKNOWN: 8}
-            and why(of, "gpu001") == "all: not run: two nodes had failed")
+    assert counted(of) == ALL_UNKNOWN and why(of, "gpu001") == "all: not run: two nodes had failed"
 
 
 def test_a_node_with_fewer_gpus_measured_than_it_has_is_unknown() -> None:
     seven = result(task("node-random-gpu003", BurnInStage.NODE, TaskKind.RANDOM, ["gpu003"], gpus=7), {})
     of = judged([seven if one.task.id == seven.task.id else one for one in sound(EIGHT)])
-    assert (counted(of) == {BurnInOutcome.PASS: 7, BurnInOutcome.UNKNOWN: 1}
-            and "measured on 7 of 8 GPUs" in why(of, "gpu003"))
+    assert counted(of) == ONE_UNKNOWN and "measured on 7 of 8 GPUs" in why(of, "gpu003")
 
 
-@pytest.mark.parametrize(("kind", "change", "said"), [
+@pytest.mark.parametrize(("work", "change", "said"), [
     # done without a figure, or in no time at all
-    ("known", {"figures": {"verified": 0}}, "known was measured on 7 of 8 GPUs"),
-    ("copy", {"figures": {"copy_to_gb_s": 0.0}}, "copy was measured on 7 of 8 GPUs"),
-    ("copy", {"figures": {"copy_from_gb_s": 0.0}}, "copy was measured on 7 of 8 GPUs"),
-    ("memory", {"figures": {"memory_gb_s": 0.0}}, "memory was measured on 7 of 8 GPUs"),
-    ("rate", {"figures": {"tflops_bf16": 0.0, "tflops_fp8": 0.0}}, "rate was measured on 7 of 8 GPUs"),
-    ("known", {"facts": {"backend": "gloo"}}, "gpu003:2 worked on a CPU"),
-    ("memory", {"figures": {"memory_share": 0.5}}, "50% of the memory of gpu003:2 was tested"),
+    ("node-known-gpu003", {"figures": {"verified": 0}}, "known was measured on 7 of 8 GPUs"),
+    ("node-copy-gpu003", {"figures": {"copy_to_gb_s": 0.0}}, "copy was measured on 7 of 8 GPUs"),
+    ("node-copy-gpu003", {"figures": {"copy_from_gb_s": 0.0}}, "copy was measured on 7 of 8 GPUs"),
+    ("node-memory-gpu003", {"figures": {"memory_gb_s": 0.0}}, "memory was measured on 7 of 8 GPUs"),
+    ("node-rate-gpu003", {"figures": {"tflops_bf16": 0.0, "tflops_fp8": 0.0}},
+     "rate was measured on 7 of 8 GPUs"),
+    ("node-known-gpu003", {"facts": {"backend": "gloo"}}, "gpu003:2 worked on a CPU"),
+    ("node-memory-gpu003", {"figures": {"memory_share": 0.5}}, "50% of the memory of gpu003:2 was tested"),
+    ("all-1", {"figures": {"verified": 0}}, "all: allreduce reported no figure"),
+    # more than the data sheet allows
+    ("node-rate-gpu003", {"figures": {"tflops_bf16": 5000}}, "data sheet"),
 ])
-def test_a_rank_that_has_measured_nothing_leaves_its_node_unknown(
-    kind: str, change: dict[str, Any], said: str,
+def test_a_rank_that_has_measured_nothing_or_what_cannot_be_leaves_its_node_unknown(
+    work: str, change: dict[str, Any], said: str,
 ) -> None:
-    of = judged(changed(sound(EIGHT), f"node-{kind}-gpu003", "gpu003:2", **change))
-    assert outcome(of, "gpu003") is BurnInOutcome.UNKNOWN and said in why(of, "gpu003")
+    of = judged(changed(sound(EIGHT), work, "gpu003:2", **change))
+    assert not of.accusations and counted(of) == ONE_UNKNOWN and said in why(of, "gpu003")
 
 
-def test_a_rank_that_verified_nothing_among_all_nodes_keeps_its_node_from_passing() -> None:
-    of = judged(changed(sound(EIGHT), "all-1", "gpu003:2", figures={"verified": 0}))
-    assert (counted(of) == {BurnInOutcome.PASS: 7, BurnInOutcome.UNKNOWN: 1}
-            and "all: allreduce reported no figure" in why(of, "gpu003"))
-
-
-def test_more_than_the_data_sheet_allows_is_not_believed() -> None:
-    of = judged(changed(sound(EIGHT), "node-rate-gpu003", "gpu003:2", figures={"tflops_bf16": 5000}))
-    assert (not of.accusations and counted(of) == {BurnInOutcome.PASS: 7, BurnInOutcome.UNKNOWN: 1}
-            and "data sheet" in why(of, "gpu003"))
-
-
+@pytest.mark.parametrize(("work", "rank", "change", "name", "fault", "said"), [
+    ("node-memory-gpu003", "gpu003:5", {"wrong_total": 3}, "gpu003:5", faults.WRONG_DATA,
+     "memory: 3 wrong elements"),
+    ("node-random-gpu003", "gpu003:5", {"checksums": {"random_bf16_4096": "ee:ff"}}, "gpu003:5",
+     faults.WRONG_DATA, "differs from that of 63 equals"),
+    ("node-allreduce-gpu003", "*", {"figures": {"seconds_often": 1.0}}, "gpu003", faults.JITTER,
+     "times the median, allowed 1.5"),
+])
+def test_who_is_wrong_by_itself_differs_from_its_equals_or_jitters_is_accused(
+    work: str, rank: str, change: dict[str, Any], name: str, fault: str, said: str,
+) -> None:
+    of = judged(changed(sound(EIGHT), work, rank, **change))
+    assert accused(of) == {name: fault} and said in of.accusations[0].why
 def test_a_slow_gpu_is_named_with_what_its_clock_says() -> None:
     of = judged(changed(sound(EIGHT), "node-rate-gpu003", "gpu003:5",
                         figures={"tflops_bf16": 600.0, "tflops_fp8": 1050, "clock_mhz": 1400,
@@ -141,9 +146,7 @@ def test_a_slow_gpu_is_named_with_what_its_clock_says() -> None:
             and one.tests_for == ("node-rate-gpu003",))
     assert "83% of the median of 64 equals" in one.why
     assert "cause: SM clock 1400 MHz, equals 1755" in one.why and "hardware power brake" in one.why
-    assert counted(of) == {BurnInOutcome.PASS: 7, BurnInOutcome.FAIL: 1}
-
-
+    assert counted(of) == ONE_FAILS
 def test_eight_per_cent_in_a_node_of_eight_gpus_are_seen_where_three_sigma_cannot_fire() -> None:
     there = places(1)
     of = judged(changed(sound(there, pairs=False), "node-rate-gpu001", "gpu001:5",
@@ -224,7 +227,7 @@ def test_a_slow_rail_is_named_as_a_rail() -> None:
     of = judged([*sound(EIGHT), *rails])
     (one,) = of.accusations
     assert (one.object, one.name, one.fault) == (Object.RAIL, "gpu004/rail1", faults.SLOW_LINK)
-    assert counted(of) == {BurnInOutcome.PASS: 7, BurnInOutcome.FAIL: 1}
+    assert counted(of) == ONE_FAILS
 
 
 def test_a_pair_below_the_floor_keeps_both_nodes_from_passing_and_accuses_neither() -> None:
@@ -251,14 +254,13 @@ def test_a_node_that_isolation_named_answers_for_its_pairs() -> None:
     results = changed(changed(sound(EIGHT), "leaf1-gpu003-gpu004", "*", figures={BUSBW: 180.0}),
                       "leaf2-gpu002-gpu003", "*", figures={BUSBW: 180.0})
     of = judged(results, found=found)
-    assert (accused(of) == {"gpu003": faults.SLOW_LINK}
-            and counted(of) == {BurnInOutcome.PASS: 7, BurnInOutcome.FAIL: 1})
+    assert accused(of) == {"gpu003": faults.SLOW_LINK} and counted(of) == ONE_FAILS
 
 
 def test_all_together_below_the_floor_is_unexplained_and_no_one_passes() -> None:
     of = judged(changed(sound(EIGHT), "all-1", "*", figures={BUSBW: 300.0}))
     (one,) = of.accusations
-    assert (one.object is Object.UNEXPLAINED and counted(of) == {BurnInOutcome.UNKNOWN: 8}
+    assert (one.object is Object.UNEXPLAINED and counted(of) == ALL_UNKNOWN
             and of.verdict is BurnInOutcome.FAIL)
 
 
@@ -280,8 +282,7 @@ def test_who_died_is_accused_and_the_partner_that_was_measured_in_another_round_
     results.append(result(task("all-2", BurnInStage.ALL, TaskKind.ALLREDUCE,
                                [at.node for at in EIGHT if at.node != "gpu003"]), collective(385, ranks=56)))
     of = judged(results)
-    assert (accused(of) == {"gpu003:1": faults.DEAD}
-            and counted(of) == {BurnInOutcome.PASS: 7, BurnInOutcome.FAIL: 1})
+    assert accused(of) == {"gpu003:1": faults.DEAD} and counted(of) == ONE_FAILS
 
 
 @pytest.mark.parametrize(("partner", "done"), [("gpu002", {BurnInStage.LEAF_PAIRS}),
@@ -304,26 +305,10 @@ def test_a_task_that_was_not_whole_and_for_which_no_one_is_named_is_unexplained(
         "gpu003", "gpu004"}
 
 
-def test_a_gpu_that_is_wrong_by_itself_is_accused_whatever_it_does() -> None:
-    of = judged(changed(sound(EIGHT), "node-memory-gpu003", "gpu003:5", wrong_total=3))
-    assert (accused(of) == {"gpu003:5": faults.WRONG_DATA}
-            and "memory: 3 wrong elements" in of.accusations[0].why)
-
-
 def test_wrong_data_that_no_one_is_named_for_is_unexplained_and_not_forgotten() -> None:
     of = judged(changed(sound(EIGHT), "all-1", "gpu003:5", wrong_total=3))
     (one,) = of.accusations
-    assert ((one.object, one.fault) == (Object.UNEXPLAINED, faults.WRONG_DATA)
-            and counted(of) == {BurnInOutcome.UNKNOWN: 8})
-
-
-def test_the_odd_one_among_equal_gpus_is_wrong() -> None:
-    of = judged(changed(sound(EIGHT), "node-random-gpu003", "gpu003:5",
-                        checksums={"random_bf16_4096": "ee:ff"}))
-    assert (accused(of) == {"gpu003:5": faults.WRONG_DATA}
-            and "differs from that of 63 equals" in of.accusations[0].why)
-
-
+    assert (one.object, one.fault) == (Object.UNEXPLAINED, faults.WRONG_DATA) and counted(of) == ALL_UNKNOWN
 def test_another_driver_makes_another_product_and_is_no_fault() -> None:
     results = changed(sound(EIGHT), "node-random-gpu003", "*", checksums={"random_bf16_4096": "ee:ff"},
                       facts={"driver": "580.1"})
@@ -423,12 +408,6 @@ def test_one_rank_s_all_reduce_waits_for_no_one_and_has_no_jitter() -> None:
     assert faults.JITTER not in accused(judged([alone], places(1))).values()
 
 
-def test_jitter_is_accused_where_it_shows() -> None:
-    of = judged(changed(sound(EIGHT), "node-allreduce-gpu003", "*", figures={"seconds_often": 1.0}))
-    assert (accused(of) == {"gpu003": faults.JITTER}
-            and "times the median, allowed 1.5" in of.accusations[0].why)
-
-
 @pytest.mark.parametrize("id_", ["node-allreduce-gpu003", "leaf1-gpu003-gpu004", "all-1"])
 def test_one_long_iteration_of_fifty_is_no_one_s_jitter(id_: str) -> None:
     # The 99th percentile of fifty is the longest.
@@ -497,8 +476,7 @@ def test_isolation_and_watching_are_heard_as_they_are() -> None:
     results = [replace(one, accusations=(late,)) if one.task.id == "all-1" else one for one in sound(EIGHT)]
     of = judged(changed(results, "all-1", "*", figures={BUSBW: 300.0}))
     # The bandwidth of all is explained by who was late.
-    assert (accused(of) == {"gpu003:1": faults.SLOW_COMPUTE}
-            and counted(of) == {BurnInOutcome.PASS: 7, BurnInOutcome.FAIL: 1})
+    assert accused(of) == {"gpu003:1": faults.SLOW_COMPUTE} and counted(of) == ONE_FAILS
 
 
 def test_where_only_the_timed_all_reduce_was_verified_is_remarked_with_the_reason() -> None:
@@ -518,7 +496,7 @@ def test_host_copies_of_ranks_that_are_not_bound_to_their_socket_accuse_no_gpu()
     slow = changed(sound(EIGHT), "node-copy-gpu003", "gpu003:2", figures={"copy_to_gb_s": 20.0})
     assert accused(judged(slow)) == {"gpu003:2": faults.SLOW}
     of = judged(changed(slow, "node-copy-gpu003", "*", facts=far))
-    assert not of.accusations and counted(of) == {BurnInOutcome.PASS: 7, BurnInOutcome.UNKNOWN: 1}
+    assert not of.accusations and counted(of) == ONE_UNKNOWN
     assert ("host copies of gpu003:0 were not judged: not bound: the kernel reports no NUMA "
             "node" in why(of, "gpu003"))
     accepts = Floors(replace(RULES, accept={"nccl": ("copy_to_gb_s in node", "copy_from_gb_s in node",

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from healthcheck.burnin.faults import WRONG_DATA
-from healthcheck.burnin.model import Accusation, BurnInStage, Object, Seat, Task, TaskKind, TaskResult
+from healthcheck.burnin.model import Accusation, Object, Seat, TaskResult
 from healthcheck.burnin.wrongdata import wrong_data
 from tests.healthcheck.burnin.workers import FaultyGpus, under_way
 from tests.testbed import badgpu
@@ -46,13 +46,10 @@ class Bed(FaultyGpus):
         iterations: int = TIMED,
     ) -> TaskResult:
         """What comes of a task with these faults."""
-        self.plan.write_text(json.dumps(rows))
         for log in self.plan.parent.glob(f"{self.plan.name}.*"):
             log.unlink()
-        self.count += 1
         params = {"bytes": 8192, "iterations": iterations, "checks": checks, "check_bytes": 8192}
-        task = Task(f"t{self.count}", BurnInStage.ALL, TaskKind.ALLREDUCE, seats, 100, params)
-        (result,) = self.conductor.run([task])
+        result = self.result(rows, seats, params)
         assert result.whole, [report.error for report in result.reports]
         return result
 

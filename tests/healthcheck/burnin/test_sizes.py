@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +18,7 @@ from healthcheck.burnin.floors import Floors, approve, load_floors, write
 from healthcheck.burnin.judge import judge
 from healthcheck.burnin.judgement import BurnInOutcome, Judgement
 from healthcheck.burnin.learn import learn
-from healthcheck.burnin.model import BurnInStage, Object, Seat, Task, TaskKind, TaskResult
+from healthcheck.burnin.model import BurnInStage, Object, Seat, TaskKind, TaskResult
 from healthcheck.burnin.onnode.ncclog import NcclLog, choice, shown
 from healthcheck.burnin.params import completed, ladder
 from healthcheck.burnin.published import BY_SIZE, Setting
@@ -41,11 +40,8 @@ class Bed(FaultyGpus):
 
     def run(self, *rows: dict[str, object], seats: tuple[Seat, ...] = SEATS,
             **params: int | float) -> TaskResult:
-        self.plan.write_text(json.dumps(rows))
-        self.count += 1
-        given = {"bytes": 4096, "iterations": 22, "run_s": 100.0, **params}
-        [result] = self.conductor.run(
-            [Task(f"t{self.count}", BurnInStage.ALL, TaskKind.SIZES, seats, 100, given)])
+        result = self.result(rows, seats, {"bytes": 4096, "iterations": 22, "run_s": 100.0, **params},
+                             TaskKind.SIZES)
         assert result.whole, [report.error for report in result.reports]
         return result
 

@@ -48,7 +48,6 @@ class Bed:
         self.count = 0
 
     def all(self) -> TaskResult:
-        """An all-reduce among all."""
         self.count += 1
         task = Task(f"all{self.count}", BurnInStage.ALL, TaskKind.ALLREDUCE,
                     tuple(Seat(name, 0) for name in self.places), 60, PARAMS)

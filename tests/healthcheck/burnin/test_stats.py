@@ -30,29 +30,28 @@ def test_one_slow_gpu_of_eight_is_named_where_three_sigma_cannot() -> None:
     assert sigma > -3
 
 
-def test_what_is_far_off_by_z_but_within_three_per_cent_is_not_slow() -> None:
-    values = {f"n{at}": 100 + at % 3 * 0.01 for at in range(50)} | {"odd": 98.0}
-    found = slow(values)["odd"]
-    assert found.z is not None and found.z < -50 and found.off is False
-
-
-def test_what_is_below_97_per_cent_but_within_the_scatter_is_not_slow() -> None:
-    values = {f"n{at}": 100.0 + at for at in range(-20, 21)}
-    found = slow(values)["n-20"]
-    assert found.ratio is not None and found.ratio < 0.97 and found.off is False
-
-
 def test_a_hundred_slow_nodes_of_five_hundred_are_all_named_and_no_other() -> None:
     chance = random.Random(1)
     values = {f"n{at}": chance.gauss(92 if at < 100 else 100, 0.5) for at in range(512)}
     assert off(values) == {f"n{at}" for at in range(100)}
 
 
-def test_where_values_do_not_scatter_the_ratio_decides() -> None:
-    values = {f"n{at}": 100.0 for at in range(9)} | {"bad": 96.9, "nearly": 97.1}
-    found = slow(values)
-    assert (found["bad"].z is None and found["bad"].off is True and found["nearly"].off is False
-            and found["n0"].off is False)
+LITTLE_SCATTER = {f"n{at}": 100 + at % 3 * 0.01 for at in range(50)} | {"odd": 98.0}
+WIDE = {f"n{at}": 100.0 + at for at in range(-20, 21)}
+NO_SCATTER = {f"n{at}": 100.0 for at in range(9)} | {"bad": 96.9, "nearly": 97.1}
+
+
+@pytest.mark.parametrize(("values", "name", "z", "ratio", "is_off"), [
+    (LITTLE_SCATTER, "odd", -50, 0.99, False),      # far off by z, but within three per cent
+    (WIDE, "n-20", 0, 0.97, False),                 # below 97 per cent, but within the scatter
+    # Where values do not scatter the ratio decides.
+    (NO_SCATTER, "bad", None, 0.97, True), (NO_SCATTER, "nearly", None, 0.98, False), (NO_SCATTER, "n0", None, 1.01, False)])
+def test_slow_is_who_is_off_by_both_z_and_ratio(
+    values: dict[str, float], name: str, z: float | None, ratio: float, is_off: bool,
+) -> None:
+    found = slow(values)[name]
+    assert (found.z is None) if z is None else (found.z is not None and found.z < z)
+    assert found.ratio is not None and found.ratio < ratio and found.off is is_off
 
 
 def test_too_few_equals_are_not_judged_and_it_is_reported() -> None:

@@ -59,10 +59,95 @@ def blamed(found: tuple[Accusation, ...]) -> list[str]:
     return [each.object.value if each.object is Object.UNEXPLAINED else each.name for each in found]
 
 
-def test_right_data_accuses_no_one() -> None:
-    assert wrong_data(TASK, reports({})) == ()
+Found = dict[int, list[WrongData]]
 
 
+def rotated(owner_of: dict[int, int], check: str = OWNED, place: int = 7) -> list[WrongData]:
+    """Failures by iteration, with the owner that the place had in each."""
+    return [at(iteration, (place, owner), check=check) for iteration, owner in owner_of.items()]
+
+
+ALTERED_BY_2 = {**everywhere([at(15, (7, 4))]), 2: [at(15, (7, 4), inputs=[7])]}
+TWO_FAULTS = {**ALTERED_BY_2, 5: [at(15, (7, 4), (9, 1))]}
+OWN = rotated(dict.fromkeys(range(8), 4))
+PARTS = [at(iteration, (70, -1), check=SCATTERED) for iteration in range(6)]
+
+# What the ranks found wrong, and who is blamed for it.
+BLAMED: dict[str, tuple[Found, list[str]]] = {
+    "right data accuses no one": ({}, []),
+    # One iteration
+    "who altered what it does not own is named by its own look and the owner is not":
+        (ALTERED_BY_2, ["n1:0"]),
+    "who altered what made no difference to the sum is named all the same":
+        ({2: [at(15, inputs=[7])]}, ["n1:0"]),
+    "elements wrong on one rank are that rank's": ({4: [at(15, (0, 0), (1, 1), (2, 2))]}, ["n2:0"]),
+    "two faults in one iteration are two": (TWO_FAULTS, ["n1:0", "n2:1"]),
+    "three faults in one iteration are three":
+        ({**TWO_FAULTS, 1: [at(15, (7, 4), (30, 2), inputs=[30])], 0: [at(15, (7, 4), (30, 2))]},
+         ["n0:1", "n1:0", "n2:1"]),
+    "elements of one owner wrong on some ranks were spoilt on the way":
+        ({rank: [at(15, (7, 4))] for rank in (0, 1, 2)}, ["unexplained"]),
+    # What follows an owner
+    "too few failures of an owner are still chance":
+        (everywhere(rotated(dict.fromkeys((3, 5, 8, 11), 4))), ["unexplained"]),
+    "two owners whom failures follow are both named":
+        (everywhere(rotated({**dict.fromkeys(range(20), 4), **dict.fromkeys(range(20, 40), 1)})),
+         ["n0:1", "n2:0"]),
+    "an owner explains what is wrong in sums":
+        (everywhere([*OWN, *rotated(dict.fromkeys(range(10, 30), -1), SUMMED)]), ["n2:0"]),
+    "an owner explains not far more in sums than is its own":
+        (everywhere([*OWN, *rotated(dict.fromkeys(range(10, 50), -1), SUMMED)]), ["n2:0", "unexplained"]),
+    "of several in a row no one knows whose they were":
+        (everywhere(rotated(dict.fromkeys(range(9), -1), OWNED + ", 8 in a row")), ["unexplained"]),
+    # Reduce-scatter: each rank has a part of its own
+    "one wrong part of a scattered sum is no one's":
+        ({4: [at(9, (70, -1), check=SCATTERED)]}, ["unexplained"]),
+    "parts that are wrong at one rank again and again are that rank's":
+        ({4: [*PARTS, at(9, (71, -1), check=SCATTERED_HERE)]}, ["n2:0"]),
+    "in place nobody could look at what was sent afterwards":
+        ({4: [at(iteration, (70, -1), check=SCATTERED_HERE) for iteration in range(6)]}, ["unexplained"]),
+    "where all-reduces are wrong too who gets the wrong part is not thereby guilty":
+        ({**everywhere([at(20, (70, -1), check=SUMMED)]), 4: [*PARTS, at(20, (70, -1), check=SUMMED)]},
+         ["unexplained"]),
+    "where every part is wrong no one is named":
+        ({rank: [at(each, (10 * rank, -1), check=SCATTERED) for each in range(9)] for rank in ALL},
+         ["unexplained"]),
+    # What is moved
+    **{f"a sender that finds its own input wrong is named and no receiver: {check}":
+       ({**{rank: [at(9, (3, 2), check=check)] for rank in (0, 1, 4)}, 2: [at(9, check=check, inputs=[3])]},
+        ["n1:0"])
+       for check in (GATHERED, SPREAD, SWAPPED, SENT)},
+    **{f"who alone got a shared part wrong is named: {check}": ({4: [at(9, (3, 2), check=check)]}, ["n2:0"])
+       for check in (GATHERED, SPREAD)},
+    **{f"of two who got a shared part wrong none is named: {check}":
+       ({rank: [at(9, (3, 2), check=check)] for rank in (4, 5)}, ["unexplained"])
+       for check in (GATHERED, SPREAD)},
+    "an own part that came back wrong is the rank's own fault":
+        ({4: [at(9, (3, 4), check=SWAPPED)]}, ["n2:0"]),
+    "of those who exchange the one is named who failed with several others":
+        ({4: [at(9, (3, 1), (4, 2), (5, 3), check=SWAPPED)]}, ["n2:0"]),
+    "of those who exchange the one is named with whom several others failed":
+        ({rank: [at(9 + rank, (3, 1), check=SENT)] for rank in (0, 3, 4)}, ["n0:1"]),
+    "what is between two others is left open":
+        ({4: [at(9, (3, 0), (4, 1), (5, 2), check=SWAPPED)],
+          5: [at(10, (3, 0), check=SENT), at(11, (3, 3), check=SENT)]},
+         ["n2:0", "unexplained", "unexplained"]),
+    "two who failed with the same third may both be at fault":
+        ({rank: [at(9, (3, 0), check=SWAPPED)] for rank in (4, 2)}, ["unexplained"] * 2),
+    "three in a circle may all be at fault":
+        ({0: [at(9, (3, 2), check=SENT)], 2: [at(9, (3, 4), check=SENT)], 4: [at(9, (3, 0), check=SENT)]},
+         ["unexplained"] * 3),
+    # Reports without places are read as they were meant.
+    "who found its own input wrong beside all others":
+        ({rank: [WrongData(15, 8, (0, 1, 2, 3), own_input=rank == 4)] for rank in ALL}, ["n2:0"]),
+    "all found the same wrong": (everywhere([WrongData(15, 8, (0, 1, 2, 3))]), ["unexplained"]),
+    "one alone found it wrong": ({4: [WrongData(15, 8, (0, 1, 2))]}, ["n2:0"]),
+}
+
+
+@pytest.mark.parametrize(("found", "guilty"), BLAMED.values(), ids=BLAMED)
+def test_who_is_blamed(found: Found, guilty: list[str]) -> None:
+    assert blamed(wrong_data(TASK, reports(found))) == guilty
 # One iteration
 
 def test_elements_of_one_owner_wrong_on_all_ranks_once_have_many_explanations() -> None:
@@ -77,30 +162,6 @@ def test_of_ranks_of_one_node_it_is_that_node_that_has_the_fault() -> None:
     assert (found.object, found.name) == (Object.NODE, "n7") and "one of its n7:0, n7:1" in found.why
 
 
-def test_who_altered_what_it_does_not_own_is_named_by_its_own_look_and_the_owner_is_not() -> None:
-    found = everywhere([at(15, (7, 4))])
-    found[2] = [at(15, (7, 4), inputs=[7])]
-    assert blamed(wrong_data(TASK, reports(found))) == ["n1:0"]
-
-
-def test_who_altered_what_made_no_difference_to_the_sum_is_named_all_the_same() -> None:
-    assert blamed(wrong_data(TASK, reports({2: [at(15, inputs=[7])]}))) == ["n1:0"]
-
-
-def test_elements_wrong_on_one_rank_are_that_ranks() -> None:
-    assert blamed(wrong_data(TASK, reports({4: [at(15, (0, 0), (1, 1), (2, 2))]}))) == ["n2:0"]
-
-
-def test_two_faults_in_one_iteration_are_two() -> None:
-    found = everywhere([at(15, (7, 4))])
-    found[2] = [at(15, (7, 4), inputs=[7])]
-    found[5] = [at(15, (7, 4), (9, 1))]
-    assert blamed(wrong_data(TASK, reports(found))) == ["n1:0", "n2:1"]
-    found[1] = [at(15, (7, 4), (30, 2), inputs=[30])]
-    assert blamed(wrong_data(TASK,
-                             reports({**found, 0: [at(15, (7, 4), (30, 2))]}))) == ["n0:1", "n1:0", "n2:1"]
-
-
 def test_beside_someone_who_is_named_what_is_left_stays_open_whoever_is_accused_for_the_task() -> None:
     found = everywhere([at(15, (7, 4), (8, 2))])
     found[2] = [at(15, (7, 4), (8, 2), inputs=[7])]
@@ -108,11 +169,6 @@ def test_beside_someone_who_is_named_what_is_left_stays_open_whoever_is_accused_
     assert blamed(accusations) == ["n1:0", "unexplained"]
     places = {name: Participant(name, 2) for name in ("n0", "n1", "n2")}
     assert [one.object for one in merged(accusations, places)] == [Object.GPU, Object.UNEXPLAINED]
-
-
-def test_elements_of_one_owner_wrong_on_some_ranks_were_spoilt_on_the_way() -> None:
-    assert blamed(wrong_data(TASK,
-                             reports({rank: [at(15, (7, 4))] for rank in (0, 1, 2)}))) == ["unexplained"]
 
 
 def test_ranks_that_could_not_list_all_that_they_saw_are_not_taken_for_ranks_that_saw_it_right() -> None:
@@ -126,19 +182,9 @@ def test_ranks_that_could_not_list_all_that_they_saw_are_not_taken_for_ranks_tha
 
 # What follows an owner
 
-def rotated(owner_of: dict[int, int], check: str = OWNED, place: int = 7) -> list[WrongData]:
-    """Failures by iteration, with the owner that the place had in each."""
-    return [at(iteration, (place, owner), check=check) for iteration, owner in owner_of.items()]
-
-
 def test_failures_that_follow_an_owner_are_the_owners() -> None:
     found = wrong_data(TASK, reports(everywhere(rotated(dict.fromkeys((3, 5, 8, 11, 15), 4)))))
     assert blamed(found) == ["n2:0"] and "in 5 iterations, the first of them 3" in found[0].why
-
-
-def test_too_few_failures_of_an_owner_are_still_chance() -> None:
-    assert blamed(wrong_data(TASK, reports(everywhere(rotated(dict.fromkeys((3, 5, 8, 11), 4)))))) == [
-        "unexplained"]
 
 
 def test_a_place_that_is_wrong_whoever_owns_it_is_no_owners() -> None:
@@ -149,90 +195,12 @@ def test_a_place_that_is_wrong_whoever_owns_it_is_no_owners() -> None:
         assert blamed(wrong_data(TASK, reports(everywhere(rotated(owners))))) == ["unexplained"], owners
 
 
-def test_two_owners_whom_failures_follow_are_both_named() -> None:
-    both = rotated({**dict.fromkeys(range(20), 4), **dict.fromkeys(range(20, 40), 1)})
-    assert blamed(wrong_data(TASK, reports(everywhere(both)))) == ["n0:1", "n2:0"]
-
-
-def test_an_owner_explains_what_is_wrong_in_sums_and_not_far_more_than_that() -> None:
-    own, few = rotated(dict.fromkeys(range(8), 4)), rotated(dict.fromkeys(range(10, 30), -1), SUMMED)
-    assert blamed(wrong_data(TASK, reports(everywhere([*own, *few])))) == ["n2:0"]
-    many = rotated(dict.fromkeys(range(10, 50), -1), SUMMED)
-    assert blamed(wrong_data(TASK, reports(everywhere([*own, *many])))) == ["n2:0", "unexplained"]
-
-
-def test_of_several_in_a_row_no_one_knows_whose_they_were() -> None:
-    rows = rotated(dict.fromkeys(range(9), -1), OWNED + ", 8 in a row")
-    assert blamed(wrong_data(TASK, reports(everywhere(rows)))) == ["unexplained"]
-
-
-# Reduce-scatter: each rank has a part of its own
-
-def test_one_wrong_part_of_a_scattered_sum_is_no_ones() -> None:
-    assert blamed(wrong_data(TASK, reports({4: [at(9, (70, -1), check=SCATTERED)]}))) == ["unexplained"]
-
-
-def test_parts_that_are_wrong_at_one_rank_again_and_again_are_that_ranks() -> None:
-    wrongs = [at(iteration, (70, -1), check=SCATTERED) for iteration in range(6)]
-    assert blamed(wrong_data(TASK,
-                             reports({4: [*wrongs, at(9, (71, -1), check=SCATTERED_HERE)]}))) == ["n2:0"]
-    # In place nobody could look at what was sent afterwards.
-    here = [at(iteration, (70, -1), check=SCATTERED_HERE) for iteration in range(6)]
-    assert blamed(wrong_data(TASK, reports({4: here}))) == ["unexplained"]
-
-
-def test_where_all_reduces_are_wrong_too_who_gets_the_wrong_part_is_not_thereby_guilty() -> None:
-    wrongs = [at(iteration, (70, -1), check=SCATTERED) for iteration in range(6)]
-    found = everywhere([at(20, (70, -1), check=SUMMED)])
-    found[4] = [*wrongs, *found[4]]
-    assert blamed(wrong_data(TASK, reports(found))) == ["unexplained"]
-
-
-def test_where_every_part_is_wrong_no_one_is_named() -> None:
-    parts = {rank: [at(each, (10 * rank, -1), check=SCATTERED) for each in range(9)] for rank in ALL}
-    assert blamed(wrong_data(TASK, reports(parts))) == ["unexplained"]
-
-
 # What is moved
-
-@pytest.mark.parametrize("check", [GATHERED, SPREAD, SWAPPED, SENT])
-def test_a_sender_that_finds_its_own_input_wrong_is_named_and_no_receiver(check: str) -> None:
-    found = {rank: [at(9, (3, 2), check=check)] for rank in (0, 1, 4)}
-    assert blamed(wrong_data(TASK, reports({**found, 2: [at(9, check=check, inputs=[3])]}))) == ["n1:0"]
-
-
-@pytest.mark.parametrize("check", [GATHERED, SPREAD])
-def test_who_alone_got_a_shared_part_wrong_is_named(check: str) -> None:
-    assert blamed(wrong_data(TASK, reports({4: [at(9, (3, 2), check=check)]}))) == ["n2:0"]
-    assert blamed(wrong_data(TASK, reports({4: [at(9, (3, 2), check=check)],
-                                            5: [at(9, (3, 2), check=check)]}))) == ["unexplained"]
-
-
-def test_an_own_part_that_came_back_wrong_is_the_ranks_own_fault() -> None:
-    assert blamed(wrong_data(TASK, reports({4: [at(9, (3, 4), check=SWAPPED)]}))) == ["n2:0"]
-
-
 def test_once_wrong_between_two_is_either_of_them() -> None:
     [found] = wrong_data(TASK, reports({4: [at(9, (3, 1), check=SENT)]}))
     assert found.object is Object.UNEXPLAINED and "candidates: n0:1, n2:0; pair tests" in found.why
     [found] = wrong_data(TASK, reports({4: [at(9, (3, 5), check=SENT)]}))
     assert (found.object, found.name) == (Object.NODE, "n2")
-
-
-def test_of_those_who_exchange_the_one_is_named_with_whom_several_others_failed() -> None:
-    assert blamed(wrong_data(TASK, reports({4: [at(9, (3, 1), (4, 2), (5, 3), check=SWAPPED)]}))) == ["n2:0"]
-    found = {rank: [at(9 + rank, (3, 1), check=SENT)] for rank in (0, 3, 4)}
-    assert blamed(wrong_data(TASK, reports(found))) == ["n0:1"]
-    two = {4: [at(9, (3, 0), (4, 1), (5, 2), check=SWAPPED)],
-           5: [at(10, (3, 0), check=SENT), at(11, (3, 3), check=SENT)]}
-    assert blamed(wrong_data(TASK, reports(two))) == ["n2:0", "unexplained", "unexplained"]
-
-
-def test_two_who_failed_with_the_same_third_may_both_be_at_fault() -> None:
-    found = wrong_data(TASK, reports({4: [at(9, (3, 0), check=SWAPPED)], 2: [at(9, (3, 0), check=SWAPPED)]}))
-    assert blamed(found) == ["unexplained", "unexplained"]
-    circle = {0: [at(9, (3, 2), check=SENT)], 2: [at(9, (3, 4), check=SENT)], 4: [at(9, (3, 0), check=SENT)]}
-    assert blamed(wrong_data(TASK, reports(circle))) == ["unexplained"] * 3
 
 
 # Reports that are not whole
@@ -257,14 +225,6 @@ def test_a_count_without_particulars_is_wrong_all_the_same() -> None:
     found = reports({})
     found[2] = replace(found[2], wrong_total=7)
     assert blamed(wrong_data(TASK, found)) == ["n1:0"]
-
-
-def test_reports_without_places_are_read_as_they_were_meant() -> None:
-    mixed = {rank: [WrongData(15, 8, (0, 1, 2, 3), own_input=rank == 4)] for rank in ALL}
-    assert blamed(wrong_data(TASK, reports(mixed))) == ["n2:0"]
-    assert blamed(wrong_data(TASK, reports({rank: [WrongData(15, 8, (0, 1, 2, 3))] for rank in ALL}))) == [
-        "unexplained"]
-    assert blamed(wrong_data(TASK, reports({4: [WrongData(15, 8, (0, 1, 2))]}))) == ["n2:0"]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TaskKind if not (kind.together or kind.of_node)])

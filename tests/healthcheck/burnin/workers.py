@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import secrets
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from healthcheck.burnin.model import BurnInStage, Seat, Task, TaskKind, TaskResult
 from healthcheck.burnin.params import completed
 from healthcheck.burnin.program import build
 from healthcheck.burnin.watch import Patience
@@ -31,15 +33,25 @@ class FaultyGpus:
     def __init__(self, conductor: Conductor, plan: Path) -> None:
         self.conductor, self.plan, self.count = conductor, plan, 0
 
+    def result(self, rows: Sequence[Mapping[str, Any]], seats: tuple[Seat, ...], params: dict[str, Any],
+               kind: TaskKind = TaskKind.ALLREDUCE, seconds: float = 100) -> TaskResult:
+        """What comes of a task of these ranks, in which GPUs have the faults of `rows`."""
+        self.plan.write_text(json.dumps(rows))
+        self.count += 1
+        (result,) = self.conductor.run([Task(f"t{self.count}", BurnInStage.ALL, kind, seats, seconds, params)])
+        return result
+
 
 @contextmanager
-def under_way(folder: Path, nodes: int = 2) -> Iterator[tuple[Conductor, Path]]:
+def under_way(folder: Path, nodes: int = 2, patience: Patience = Patience(join=60, stall=60),  # noqa: B008
+              ready_s: float = 100) -> Iterator[tuple[Conductor, Path]]:
     """A burn-in of nodes on this machine, and the file of the plan."""
     plan = folder / "plan.json"
     python = (torches.python(), badgpu.__file__, str(plan))
     there = [Node(f"n{number}", python=sys.executable, burnin=BurnInSettings(python)) for number in range(nodes)]
-    with Conductor(LocalTransport(), there, patience=Patience(join=60, stall=60)) as conductor:
-        assert conductor.ready(100).whole
+    with Conductor(LocalTransport(), there, patience=patience) as conductor:
+        crew = conductor.ready(ready_s)
+        assert crew.whole, crew.missing
         yield conductor, plan
 
 
@@ -127,7 +139,6 @@ class Nodes:
             self.server.__exit__(None, None, None)
 
     def next(self, seconds: float) -> tuple[str, dict[str, Any]]:
-        """The next message of an agent."""
         end = time.monotonic() + seconds
         while True:
             event = self.server.events.get(timeout=max(0.01, end - time.monotonic()))
@@ -178,7 +189,6 @@ class Nodes:
         return came
 
     def tell_all(self, message: dict[str, Any]) -> None:
-        """The same to every agent."""
         for name in self.names:
             self.server.send(name, message)
 

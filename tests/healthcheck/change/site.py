@@ -36,7 +36,6 @@ NEW_RECORD = "4,90,9000000,-;NVRM: the new driver complains about register 0x88\
 
 
 def with_an_inventory(home: Path) -> Path:
-    """The inventory alone."""
     home.mkdir(exist_ok=True)
     (home / "muster.yaml").write_text(INVENTORY)
     return home

@@ -19,6 +19,7 @@ from healthcheck.sweep.assess import Assessment
 from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.model import Node
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed
 from tests.healthcheck.checks.verdicts import RULESET
 
 # seconds since boot, and the text: behind it, in lines of their own, the record's properties
@@ -71,8 +72,7 @@ def snapshot(pairs: Pairs, node: str = "gpu001", *, priorities: Mapping[str, int
     versions = machine.done(**{"/proc/sys/kernel/osrelease": "6.5.0-1007-nvidia\n"})
     seen = machine.recording(node, kernel_log=machine.done(**{"/dev/kmsg": text}), host_versions=versions,
                              host_uptime=machine.done(**{"/proc/uptime": f"{pairs[-1][0]:.2f} 99.0\n"}))
-    assert seen.host is not None
-    return replace(seen, host=replace(seen.host, boot_id=boot))
+    return machine.on_host(seen, boot_id=boot)
 
 
 def baseline(pairs: Pairs = BOOT, boots: int = 5, scope: Scope = SCOPE) -> Baseline:
@@ -89,11 +89,7 @@ def judged(*snapshots: Recording, by: Sequence[Baseline] = (),
            catalogue: Catalogue = CATALOGUE) -> list[NodeReport]:
     """One sweep of nodes that were never seen before."""
     rules = replace(RULESET, kernel_from=lambda: KernelRules(catalogue, tuple(by)))
-    nodes = [Node(name=one.node, sku="hgx-h100") for one in snapshots]
-    assessment = Assessment(nodes, rules)
-    for one in snapshots:
-        assessment.add(one)
-    return list(assessment.finish().reports)
+    return list(assessed(*snapshots, rules=rules).reports)
 
 
 def result(rule: str, pairs: Pairs, by: Sequence[Baseline] = (), catalogue: Catalogue = CATALOGUE) -> Result:

@@ -24,7 +24,7 @@ from healthcheck.sweep.assess import Assessment
 from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.model import Lifecycle, LifecycleState, Node
 from tests.healthcheck import machine
-from tests.healthcheck.checks.verdicts import RULESET, findings_of, verdict
+from tests.healthcheck.checks.verdicts import RULESET, findings_of, status_words, verdict
 
 RULE = "host-rebooted"
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.timezone.utc).timestamp()
@@ -61,54 +61,38 @@ def swept(folder: Path, *snapshots: tuple[Recording, LifecycleState]) -> Result:
     return said_last
 
 
-def test_a_node_in_the_boot_of_its_earlier_look_passes_and_says_nothing() -> None:
-    result = verdict(RULE, snapshot(600), snapshot(0))
-    assert (result.status, result.reason) == (Status.PASS, "")
+SINCE = "rebooted since the snapshot at 2026-11-21T12:00Z; up since 2026-11-21T"
+UNREAD = "earlier boot: the node reports no boot_id"
 
 
-def test_without_an_earlier_look_nothing_can_be_said_and_that_is_no_fault() -> None:
-    result = verdict(RULE, snapshot(0))
-    assert (result.status, result.reason) == (Status.SKIPPED, "no earlier snapshot of this node")
-
-
-def test_a_reboot_between_two_looks_is_told_with_both_times() -> None:
-    result = verdict(RULE, snapshot(600, "0ther", up_s=240), snapshot(0))
-    assert result.status is Status.FAIL
-    assert findings_of(result) == ("node: rebooted since the snapshot at 2026-11-21T12:00Z; up since "
-                                   "2026-11-21T12:06Z, expected no reboot in service")
-
-
-def test_an_earlier_look_that_did_not_read_its_boot_is_of_no_other_boot() -> None:
-    assert verdict(RULE, snapshot(600, up_s=240), snapshot(0, "")).status is Status.PASS
-    assert verdict(RULE, snapshot(600, "", up_s=240), snapshot(0)).status is Status.UNKNOWN
-
-
-@pytest.mark.parametrize(("up_s", "status"), [(24 * HOUR - 1, Status.FAIL), (24 * HOUR, Status.PASS)])
-def test_a_node_is_accused_for_a_day_and_then_only_the_note_is_left(up_s: float, status: Status) -> None:
-    result = verdict(RULE, snapshot(30 * HOUR, "0ther", up_s=up_s), snapshot(0))
-    assert result.status is status
-    if status is Status.PASS:
-        assert result.reason == ("rebooted since the snapshot at 2026-11-21T12:00Z; up since "
-                                 "2026-11-21T18:00Z: 24 h ago or more, and not judged")
+@pytest.mark.parametrize(("now", "earlier", "status", "words"), [
+    (snapshot(600), snapshot(0), Status.PASS, ""),
+    (snapshot(0), None, Status.SKIPPED, "no earlier snapshot of this node"),
+    (snapshot(600, "0ther", up_s=240), snapshot(0), Status.FAIL,
+     f"node: {SINCE}12:06Z, expected no reboot in service"),
+    # a snapshot that did not read its boot is of no other boot
+    (snapshot(600, up_s=240), snapshot(0, ""), Status.PASS, ""),
+    (snapshot(600, "", up_s=240), snapshot(0), Status.UNKNOWN, UNREAD),
+    (snapshot(600, ""), snapshot(0), Status.UNKNOWN, UNREAD),
+    # for a day a node is accused, and then only the note is left
+    (snapshot(30 * HOUR, "0ther", up_s=24 * HOUR - 1), snapshot(0), Status.FAIL,
+     f"node: {SINCE}18:00Z, expected no reboot in service"),
+    (snapshot(30 * HOUR, "0ther", up_s=24 * HOUR), snapshot(0), Status.PASS,
+     f"{SINCE}18:00Z: 24 h ago or more, and not judged"),
+    # one that is up for longer than the other was away is another machine; by 60 s, two clocks differ
+    (snapshot(600, "0ther", up_s=661), snapshot(0), Status.SKIPPED,
+     "the snapshot at 2026-11-21T12:00Z was of another machine: this one is up since 2026-11-21T11:58Z"),
+    (snapshot(600, "0ther", up_s=660), snapshot(0), Status.FAIL,
+     f"node: {SINCE}11:59Z, expected no reboot in service"),
+])
+def test_what_two_snapshots_say_of_a_reboot(now: Recording, earlier: Recording | None, status: Status,
+                                            words: str) -> None:
+    assert status_words(RULE, now, earlier) == (status, words)
 
 
 @pytest.mark.parametrize("text", ["", "a while\n", "-3 1\n"])
 def test_without_the_uptime_a_reboot_is_unknown_and_never_a_pass(text: str) -> None:
     assert verdict(RULE, snapshot(600, "0ther", up_s=text), snapshot(0)).status is Status.UNKNOWN
-
-
-def test_a_machine_that_is_up_for_longer_than_the_other_was_away_is_another_one() -> None:
-    result = verdict(RULE, snapshot(600, "0ther", up_s=661), snapshot(0))
-    assert result.status is Status.SKIPPED
-    assert (result.reason == "the snapshot at 2026-11-21T12:00Z was of another machine: this one is up since "
-            "2026-11-21T11:58Z")
-    # clocks of two heads
-    assert verdict(RULE, snapshot(600, "0ther", up_s=660), snapshot(0)).status is Status.FAIL
-
-
-def test_a_node_that_says_no_boot_id_is_unknown() -> None:
-    result = verdict(RULE, snapshot(600, ""), snapshot(0))
-    assert (result.status, result.reason) == (Status.UNKNOWN, "earlier boot: the node reports no boot_id")
 
 
 def test_a_reboot_is_still_told_at_the_looks_after_the_one_that_met_it(tmp_path: Path) -> None:

@@ -397,44 +397,41 @@ FILE_RULES = sorted(ids("raid.yaml") | ids("disk.yaml") - OWN - _ELSEWHERE - set
 
 @pytest.mark.parametrize("rule", FILE_RULES)
 def test_a_node_without_such_a_device_is_skipped_and_says_so(rule: str) -> None:
-    empty = {name: machine.done() for name in FILE_PROBES}
-    result = verdict(rule, machine.recording(**empty))
+    result = verdict(rule, machine.recording(**dict.fromkeys(FILE_PROBES, machine.done())))
     assert result.status is Status.SKIPPED and "(none here)" in result.reason
 
 
 @pytest.mark.parametrize("rule", FILE_RULES)
 def test_what_was_not_captured_is_unknown(rule: str) -> None:
-    late = Capture(Outcome.TIMEOUT, seconds=5.0, bytes=0, note="its turn never came")
-    late = {name: replace(late, outcome=Outcome.CRASHED)
-            for name in FILE_PROBES}
-    assert verdict(rule, machine.recording(**late)).status is Status.UNKNOWN
+    crashed = Capture(Outcome.CRASHED, seconds=5.0, bytes=0, note="its turn never came")
+    assert verdict(rule, machine.recording(**dict.fromkeys(FILE_PROBES, crashed))).status is Status.UNKNOWN
 
 
 @pytest.mark.parametrize("rule", SMART_RULES)
 def test_smart_is_skipped_without_smartctl_and_unknown_where_it_may_not_be_asked(rule: str) -> None:
-    missing = machine.recording(disk_smart=Capture(Outcome.MISSING, note="smartctl is not in the path"))
-    result = verdict(rule, missing, missing)
-    assert result.status is Status.SKIPPED and "smartctl is not installed" in result.reason
-    denied = machine.recording(disk_smart=Capture(Outcome.DENIED))
-    result = verdict(rule, denied, denied)
-    assert result.status is Status.UNKNOWN and "permission denied" in result.reason
+    for capture, status, reason in (
+        (Capture(Outcome.MISSING, note="smartctl is not in the path"), Status.SKIPPED, "smartctl is not installed"),
+        (Capture(Outcome.DENIED), Status.UNKNOWN, "permission denied")):
+        seen = machine.recording(disk_smart=capture)
+        result = verdict(rule, seen, seen)
+        assert result.status is status and reason in result.reason
 
 
-@pytest.mark.parametrize("rule", [rule for rule in SMART_RULES
-                                  if rule != "disk-smart-defects"])
+def not_opened(why: str) -> Recording:
+    """smartctl could not open the disk."""
+    told = {"string": f"Smartctl open device: /dev/sda failed: {why}", "severity": "error"}
+    return one_disk("sda", {"smartctl": {"exit_status": 2, "messages": [told]}}, code=2)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in SMART_RULES if rule != "disk-smart-defects"])
 def test_a_drive_that_smartctl_could_not_ask_is_unknown_and_says_why(rule: str) -> None:
-    findings_of = ('{"smartctl": {"exit_status": 2, "messages": [{"string": "Smartctl open device: /dev/sda '
-                   'failed: No such device", "severity": "error"}]}}')
-    recording = one_disk("sda", findings_of, code=2)
-    result = verdict(rule, recording, recording)
+    seen = not_opened("No such device")
+    result = verdict(rule, seen, seen)
     assert result.status is Status.UNKNOWN and "No such device" in result.reason
 
 
 def test_a_disk_behind_a_raid_controller_is_not_supported_and_no_fault() -> None:
-    findings_of = ('{"smartctl": {"exit_status": 2, "messages": [{"string": "Smartctl open device: /dev/sda '
-                   'failed: DELL or MegaRaid controller, '
-                   'please try adding \'-d megaraid,N\'", "severity": "error"}]}}')
-    result = verdict("disk-smart-failed", one_disk("sda", findings_of, code=2))
+    result = verdict("disk-smart-failed", not_opened("DELL or MegaRaid controller, please try adding '-d megaraid,N'"))
     assert result.status is Status.SKIPPED and "sda (behind a RAID controller)" in result.reason
 
 
@@ -505,9 +502,7 @@ def test_a_drive_that_was_passed_on_is_not_missing(driver: str) -> None:
 
 
 def test_a_disk_that_smartctl_calls_failing_in_its_exit_status_is_read_all_the_same() -> None:
-    result = verdict("disk-smart-failed",
-                     one_disk("sda", {"model_name": "X1", "smart_status": {"passed": False}},
-                              code=8 + 16 + 64))
+    result = verdict("disk-smart-failed", one_disk("sda", {"model_name": "X1", "smart_status": {"passed": False}}, code=8 + 16 + 64))
     assert findings_of(result) == "sda (X1): failing, by its own report, expected passed"
 
 
@@ -527,12 +522,10 @@ def test_a_drive_that_hangs_when_its_temperature_is_read_is_unknown_and_the_othe
 @pytest.mark.parametrize(("count", "status"),
                          [(9, Status.FAIL), (10, Status.PASS), (11, Status.FAIL), (None, Status.SKIPPED)])
 def test_a_node_has_as_many_drives_on_its_bus_as_its_sku_says(count: int | None, status: Status) -> None:
-    bus = {f"/sys/bus/pci/devices/0000:{n:02x}:00.0/uevent": "PCI_CLASS=10802\nPCI_ID=144D:A824\n"
-           for n in range(10)}
+    bus = {f"/sys/bus/pci/devices/0000:{n:02x}:00.0/uevent": "PCI_CLASS=10802\nPCI_ID=144D:A824\n" for n in range(10)}
     result = verdict("disk-nvme-count", machine.recording(gpu_pci=machine.done(**bus)), nvme_count=count)
     assert result.status is status
-    assert findings_of(result) == (f"NVMe drives: 10 on PCI, expected {count}"
-                                   if status is Status.FAIL else "")
+    assert findings_of(result) == (f"NVMe drives: 10 on PCI, expected {count}" if status is Status.FAIL else "")
 
 
 def test_every_rule_of_both_files_is_in_a_table() -> None:

@@ -74,8 +74,7 @@ def test_a_setting_that_the_daemon_does_not_tell_is_unknown(rule: str, info: dic
 
 def test_a_daemon_without_a_word_of_warnings_at_all_is_unknown() -> None:
     info = {key: value for key, value in machine.DOCKER_INFO.items() if key != "Warnings"}
-    assert verdict("docker-warnings",
-                   machine.recording(docker_info=machine.lines(info))).status is Status.UNKNOWN
+    assert verdict("docker-warnings", machine.recording(docker_info=machine.lines(info))).status is Status.UNKNOWN
 
 
 LATE = "error during connect: Get http://%2Fvar%2Frun%2Fdocker.sock/v1.45/info: context deadline exceeded\n"
@@ -266,16 +265,14 @@ def test_the_file_system_that_holds_the_data_root_has_room(root: str, root_free:
 
 
 def test_a_data_root_on_what_could_not_be_measured_is_unknown() -> None:
-    without = replace(mounts(90 * GIB, 90 * GIB))
-    held = {path: entry for path, entry in without.files.items() if path != "/raid"}
-    assert verdict("docker-disk",
-                   machine.recording(filesystem_mounts=replace(without, files=held))).status is Status.UNKNOWN
+    whole = mounts(90 * GIB, 90 * GIB)
+    without = replace(whole, files={path: entry for path, entry in whole.files.items() if path != "/raid"})
+    assert verdict("docker-disk", machine.recording(filesystem_mounts=without)).status is Status.UNKNOWN
 
 
 # Images
 
-def images(*rows: dict[str, Any]) -> Capture:
-    return machine.lines(*rows)
+images = machine.lines
 
 
 def pulled(rows: tuple[dict[str, Any], ...] | Capture, *named: str) -> Result:
@@ -346,14 +343,16 @@ def test_the_node_whose_docker_works_with_another_containerd_is_named() -> None:
     assert found == [(Status.PASS, "")] * 3 + [(
         Status.FAIL, "Docker's parts: containerd beefbeefbeef, runc v1.1.12-0-g51d5e94, expected containerd "
         "7c3aca7a610d, runc v1.1.12-0-g51d5e94, as on 3 of 4 nodes")]
-    unsaid = fleet("fleet-docker-parts",
-                   docker_info=(machine.docker(),) * 3 + (machine.docker(RuncCommit={}), NO_CLIENT, HUNG))
-    assert [status for status, _ in unsaid] == [Status.PASS] * 3 + [Status.SKIPPED, Status.SKIPPED, Status.UNKNOWN]
 
 
-def test_a_node_without_docker_leaves_the_comparison_of_versions() -> None:
-    found = fleet("fleet-docker-version", docker_info=(machine.docker(),) * 3 + (NO_CLIENT, HUNG))
-    assert [status for status, _ in found] == [Status.PASS] * 3 + [Status.SKIPPED, Status.UNKNOWN]
+@pytest.mark.parametrize(("rule", "others", "statuses"), [
+    ("fleet-docker-version", (NO_CLIENT, HUNG), (Status.SKIPPED, Status.UNKNOWN)),
+    ("fleet-docker-parts", (machine.docker(RuncCommit={}), NO_CLIENT, HUNG), (Status.SKIPPED, Status.SKIPPED, Status.UNKNOWN))])
+def test_a_node_without_docker_or_that_did_not_say_leaves_the_comparison(
+    rule: str, others: tuple[Capture, ...], statuses: tuple[Status, ...],
+) -> None:
+    found = fleet(rule, docker_info=(machine.docker(),) * 3 + others)
+    assert [status for status, _ in found] == [Status.PASS] * 3 + list(statuses)
 
 
 def test_one_tag_with_two_digests_is_named_on_the_node_that_differs() -> None:
@@ -364,25 +363,22 @@ def test_one_tag_with_two_digests_is_named_on_the_node_that_differs() -> None:
             + [(Status.FAIL, f"{name}: {OTHER}, expected {DIGEST}, as on 3 of 4 nodes")])
 
 
-def test_a_node_whose_images_could_not_be_listed_leaves_the_comparison_of_digests() -> None:
-    ours = images(machine.image())
-    found = fleet("fleet-docker-image", docker_images=(ours, ours, ours, HUNG))
-    assert [status for status, _ in found] == [Status.PASS] * 3 + [Status.UNKNOWN]
+OURS, BUILT = images(machine.image()), images(machine.image("tool:1", "<none>"))
 
 
-def test_images_without_digests_are_compared_by_their_ids() -> None:
-    built = images(machine.image("tool:1", "<none>"))
-    found = fleet("fleet-docker-image",
-                  docker_images=(built, built, built, images(machine.image("tool:1", "<none>", OTHER))))
-    assert [status for status, _ in found] == [Status.PASS] * 3 + [Status.FAIL]
+@pytest.mark.parametrize(("three", "fourth", "status"), [
+    (OURS, HUNG, Status.UNKNOWN),           # it leaves the comparison
+    (BUILT, images(machine.image("tool:1", "<none>", OTHER)), Status.FAIL)])        # without digests, by their ids
+def test_images_are_compared_where_they_were_listed_and_by_their_ids_without_digests(
+    three: Capture, fourth: Capture, status: Status,
+) -> None:
+    found = fleet("fleet-docker-image", docker_images=(three, three, three, fourth))
+    assert [each for each, _ in found] == [Status.PASS] * 3 + [status]
 
 
 def test_a_tag_that_few_have_or_of_which_none_has_a_majority_accuses_nobody() -> None:
-    ours = images(machine.image())
-    few = fleet("fleet-docker-image",
-                docker_images=(images(machine.image(), machine.image("a:1")),
-                               images(machine.image(), machine.image("a:1", OTHER)), ours))
+    few = fleet("fleet-docker-image", docker_images=(
+        images(machine.image(), machine.image("a:1")), images(machine.image(), machine.image("a:1", OTHER)), OURS))
     assert [status for status, _ in few] == [Status.PASS] * 3
-    split = fleet("fleet-docker-image", docker_images=(ours, ours, images(machine.image(digest=OTHER)),
-                                                       images(machine.image(digest=OTHER))))
+    split = fleet("fleet-docker-image", docker_images=(OURS, OURS) + (images(machine.image(digest=OTHER)),) * 2)
     assert [status for status, _ in split] == [Status.SKIPPED] * 4 and "no digest of" in split[0][1]

@@ -28,14 +28,30 @@ def loaded(rule: str, rows: Any, mib: float = 0, **readings: Any) -> tuple[Statu
 RUNNING = [[4711, "S", "python3"]]
 
 
-@pytest.mark.parametrize(("rows", "mib", "words"), [
-    ([], 0, ""), ([], 512, ""),
-    ([], 512.001, "GPU 3: 512 MiB in use without a process, expected at most 512 MiB"),
-    ([], 40_000, "GPU 3: 40000 MiB in use without a process, expected at most 512 MiB"),
-    (RUNNING, 40_000, ""),
+@pytest.mark.parametrize(("rule", "rows", "mib", "words"), [
+    # memory that no process holds
+    ("gpu-memory-leaked", [], 0, ""), ("gpu-memory-leaked", [], 512, ""),
+    ("gpu-memory-leaked", [], 512.001, "512 MiB in use without a process, expected at most 512 MiB"),
+    ("gpu-memory-leaked", [], 40_000, "40000 MiB in use without a process, expected at most 512 MiB"),
+    ("gpu-memory-leaked", RUNNING, 40_000, ""),
+    # processes that are no more
+    ("gpu-processes-gone", [], 0, ""), ("gpu-processes-gone", RUNNING, 0, ""),
+    ("gpu-processes-gone", [[4711, "R", "python3"], [4712, "D", "python3"]], 0, ""),
+    ("gpu-processes-gone", [[4711, "", ""]], 0,
+     "process 4711 is listed and does not exist, expected processes that exist"),
+    ("gpu-processes-gone", [[4711, "Z", "python3"]], 0,
+     "process 4711 has ended and was not waited for, expected processes that run"),
+    ("gpu-processes-gone", [[4711, "S", "python3"], [4712, "", ""], [4713, "Z", "sh"]], 0,
+     "process 4712 is listed and does not exist, expected processes that exist; "
+     "GPU 3: process 4713 has ended and was not waited for, expected processes that run"),
+    # a machine that was promised idle
+    ("gpu-idle", [], 0, ""), ("gpu-idle", RUNNING, 0, "1 running: 4711 (python3), expected no process"),
+    ("gpu-idle", [[4711, "?", ""]], 0, "1 running: 4711, expected no process"),
+    ("gpu-idle", [[n, "S", "python3"] for n in range(1, 8)], 0,
+     "7 running: 1 (python3), 2 (python3), 3 (python3), 4 (python3), 5 (python3), expected no process"),
 ])
-def test_memory_that_no_process_holds_is_a_leak(rows: Any, mib: float, words: str) -> None:
-    assert loaded("gpu-memory-leaked", rows, mib) == (Status.FAIL if words else Status.PASS, words)
+def test_what_processes_hold_or_leave_behind_is_named(rule: str, rows: Any, mib: float, words: str) -> None:
+    assert loaded(rule, rows, mib) == ((Status.FAIL, f"GPU 3: {words}") if words else (Status.PASS, ""))
 
 
 @pytest.mark.parametrize("model", ["NVIDIA GB200", "NVIDIA GH200 480GB", "NVIDIA GB300"])
@@ -47,32 +63,10 @@ def test_memory_that_the_operating_system_keeps_on_a_superchip_is_no_leak(model:
     assert loaded("gpu-memory-leaked", [], 40_000, name={"ok": "NVIDIA B200"})[0] is Status.FAIL
 
 
-@pytest.mark.parametrize(("rows", "words"), [
-    ([], ""), (RUNNING, ""), ([[4711, "R", "python3"], [4712, "D", "python3"]], ""),
-    ([[4711, "", ""]], "GPU 3: process 4711 is listed and does not exist, expected processes that exist"),
-    ([[4711, "Z", "python3"]],
-     "GPU 3: process 4711 has ended and was not waited for, expected processes that run"),
-    ([[4711, "S", "python3"], [4712, "", ""], [4713, "Z", "sh"]],
-     "GPU 3: process 4712 is listed and does not exist, expected processes that exist; "
-     "GPU 3: process 4713 has ended and was not waited for, expected processes that run"),
-])
-def test_processes_that_are_no_more_are_named(rows: Any, words: str) -> None:
-    assert loaded("gpu-processes-gone", rows) == (Status.FAIL if words else Status.PASS, words)
-
-
 def test_what_is_gone_wants_a_reset_and_a_zombie_the_end_of_its_parent() -> None:
     result = verdict("gpu-processes-gone", gpus({"processes": {"ok": [[1, "", ""], [2, "Z", "sh"]]}}))
     assert ["reset the GPU" in finding.remedy for finding in result.findings] == [True, False]
     assert ["parent" in finding.remedy for finding in result.findings] == [False, True]
-
-
-@pytest.mark.parametrize(("rows", "words"),
-                         [([], ""), (RUNNING, "GPU 3: 1 running: 4711 (python3), expected no process"),
-                          ([[4711, "?", ""]], "GPU 3: 1 running: 4711, expected no process"),
-                          ([[n, "S", "python3"] for n in range(1, 8)], "GPU 3: 7 running: 1 (python3), 2 "
-                           "(python3), 3 (python3), 4 (python3), 5 (python3), expected no process")])
-def test_a_machine_that_was_promised_idle_has_no_process(rows: Any, words: str) -> None:
-    assert loaded("gpu-idle", rows) == (Status.FAIL if words else Status.PASS, words)
 
 
 def test_idleness_is_for_profiles_that_ask_for_it() -> None:

@@ -11,11 +11,11 @@ from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.hca import HCA, Adapter
 from healthcheck.model.outcome import Owner, Result, Status
 from healthcheck.model.recording import Capture, Outcome, Recording
-from healthcheck.sweep.assess import Assessment
-from inventory.model import Node, PortPlan
+from inventory.model import PortPlan
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed
 from tests.healthcheck.checks.ports import PLANNED, changed, of, snapshot
-from tests.healthcheck.checks.verdicts import RULESET, findings_of, ids
+from tests.healthcheck.checks.verdicts import findings_of, ids
 
 ALL = range(8)
 PCI = "/sys/bus/pci/devices"
@@ -150,9 +150,8 @@ def kernel(*lines: str, seconds: int = 100) -> Recording:
     younger than they."""
     text = "".join(f"4,{100 + n},{(100 + n) * 1_000_000},-;mlx5_core 0000:d2:00.0: {line}\n"
                    for n, line in enumerate(lines))
-    return snapshot(
-        kernel_log=machine.done(
-            **{"/dev/kmsg": f"{machine.KMSG}{text}6,999,{(100 + seconds) * 1_000_000},-;hello\n"}))
+    return snapshot(kernel_log=machine.done(
+        **{"/dev/kmsg": f"{machine.KMSG}{text}6,999,{(100 + seconds) * 1_000_000},-;hello\n"}))
 
 
 LOST = [
@@ -222,24 +221,20 @@ def test_a_cable_is_out_until_it_is_plugged_in_again() -> None:
     assert of("hca-log", kernel(out, back)).status is Status.PASS
 
 
-@pytest.mark.parametrize(("rule", "line"), [
-    ("hca-log", LOOK_AT[0][0]),
-    ("hca-log-refused", "mlx5_cmd_out_err:838:(pid 2): ACCESS_REG(0x805) op_mod(0x1) failed"),
-])
-def test_what_is_older_than_a_day_is_not_accused(rule: str, line: str) -> None:
+REFUSED = ("mlx5_cmd_out_err:838:(pid 2): ACCESS_REG(0x805) op_mod(0x1) failed, status bad operation(0x2), "
+           "syndrome (0x305684), err(-22)")
+
+
+@pytest.mark.parametrize(("rule", "line"), [("hca-log", LOOK_AT[0][0]), ("hca-log-refused", REFUSED)])
+def test_what_is_older_than_a_day_is_not_accused_and_an_adapter_that_was_lost_is_for_the_boot(rule: str, line: str) -> None:
     assert of(rule, kernel(line, seconds=86400)).status is Status.FAIL
     assert of(rule, kernel(line, seconds=86401)).status is Status.PASS
-
-
-def test_an_adapter_that_was_lost_stays_accused_for_the_boot() -> None:
     assert of("hca-log-fatal", kernel(LOST[0][0], seconds=90 * 86400)).status is Status.FAIL
 
 
 def test_refused_readings_are_counted() -> None:
-    line = ("mlx5_cmd_out_err:838:(pid 2): ACCESS_REG(0x805) op_mod(0x1) failed, status bad operation(0x2), "
-            "syndrome (0x305684), err(-22)")
-    assert (findings_of(of("hca-log-refused", kernel(*[line] * 40))) == "adapter at 0000:d2:00.0: 40 lines "
-            "say that ACCESS_REG failed, expected no such line")
+    assert findings_of(of("hca-log-refused", kernel(*[REFUSED] * 40))) == (
+        "adapter at 0000:d2:00.0: 40 lines say that ACCESS_REG failed, expected no such line")
 
 
 # ---- the fleet
@@ -247,11 +242,8 @@ def test_refused_readings_are_counted() -> None:
 
 def fleet(rule: str, **odd: dict[str, str]) -> list[Result]:
     """Results of five nodes, of which those named have adapters of their own."""
-    names = [f"n{n}" for n in range(5)]
-    assessment = Assessment(tuple(Node(name, sku="hgx-h100") for name in names), RULESET)
-    for name in names:
-        assessment.add(machine.recording(name, hca_sysfs=machine.hcas(**odd.get(name, {}))))
-    return [next(r for r in report.results if r.rule == rule) for report in assessment.finish().reports]
+    seen = [machine.recording(name, hca_sysfs=machine.hcas(**odd.get(name, {}))) for name in ("n0", "n1", "n2", "n3", "n4")]
+    return [next(r for r in report.results if r.rule == rule) for report in assessed(*seen).reports]
 
 
 @pytest.mark.parametrize(("rule", "name", "words"), [

@@ -14,12 +14,11 @@ from healthcheck.facts.pcie_config import words
 from healthcheck.facts.values import Partial, Unmeasured
 from healthcheck.model.outcome import Result, Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
-from healthcheck.sweep.assess import Assessment
-from inventory.model import Node
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed
 from tests.healthcheck.checks.ports import BASE as RDMA
 from tests.healthcheck.checks.ports import changed
-from tests.healthcheck.checks.verdicts import RULESET, findings_of, ids, status_findings, verdict
+from tests.healthcheck.checks.verdicts import findings_of, ids, status_findings, verdict
 
 ACS, PAYLOAD, READS, FLEET = "pcie-acs", "pcie-max-payload", "pcie-max-read-request", "fleet-pcie-config"
 RELAXED = "pcie-relaxed-ordering"
@@ -164,12 +163,9 @@ def test_a_node_without_a_switch_an_adapter_or_any_of_them_skips_the_rule(
 
 def fleet(**odd: Capture) -> list[Result]:
     """Results of five nodes, of which those named have settings of their own."""
-    names = [f"n{number}" for number in range(5)]
-    assessment = Assessment(tuple(Node(name, sku="hgx-h100") for name in names), RULESET)
-    for name in names:
-        assessment.add(machine.recording(name, pcie_config=odd.get(name, machine.pcie_settings())))
-    return [next(result for result in report.results if result.rule == FLEET)
-            for report in assessment.finish().reports]
+    seen = [machine.recording(name, pcie_config=odd.get(name, machine.pcie_settings()))
+            for name in ("n0", "n1", "n2", "n3", "n4")]
+    return [next(result for result in report.results if result.rule == FLEET) for report in assessed(*seen).reports]
 
 
 def test_the_node_whose_sizes_are_not_its_peers_is_named_and_what_differs_alike_is_one_finding() -> None:

@@ -120,24 +120,21 @@ def test_without_its_tool_one_rule_is_unknown_and_names_what_to_install(driver: 
     assert {result.status for result in results.values()} == {Status.SKIPPED}
 
 
-def test_a_tool_that_does_not_find_the_controller_is_the_wrong_one() -> None:
-    nothing = [{"Command Status": {**raid.COMMAND, "Status Code": 0, "Status": "Failure", "Description": "No Controller found"}}]
-    result = verdict("raid-controller-state", perc(raid_storcli=raid.answered("megaraid_sas", nothing, 1)))
-    assert result.status is Status.UNKNOWN
-    assert "the tool that is installed does not find it: install storcli64" in result.reason
+NOTHING = [{"Command Status": {**raid.COMMAND, "Status Code": 0, "Status": "Failure", "Description": "No Controller found"}}]
 
 
-@pytest.mark.parametrize("driver", ["smartpqi", "hpsa", "aacraid"])
-def test_a_controller_whose_tool_is_not_read_is_skipped_by_name(driver: str) -> None:
-    result = verdict("raid-controller-state", machine.recording(gpu_pci=raid.bus(**{driver: "0000:5c:00.0"})))
-    assert result.status is Status.SKIPPED and f"0000:5c:00.0 ({driver}, whose tool is not read)" in result.reason
-
-
-@pytest.mark.parametrize("driver", ["vmd", "ahci", "vfio-pci", ""])
-def test_what_only_looks_like_a_raid_controller_asks_for_no_tool(driver: str) -> None:
-    recording = machine.recording(gpu_pci=raid.bus(**{driver: "0000:00:0e.0"}), raid_storcli=Capture(Outcome.MISSING))
+@pytest.mark.parametrize(("recording", "status", "words"), [
+    (perc(raid_storcli=raid.answered("megaraid_sas", NOTHING, 1)), Status.UNKNOWN,
+     "the tool that is installed does not find it: install storcli64"),
+    *((machine.recording(gpu_pci=raid.bus(**{driver: "0000:5c:00.0"})), Status.SKIPPED,
+       f"0000:5c:00.0 ({driver}, whose tool is not read)") for driver in ("smartpqi", "hpsa", "aacraid")),
+    # What only looks like a RAID controller asks for no tool.
+    *((machine.recording(gpu_pci=raid.bus(**{driver: "0000:00:0e.0"}), raid_storcli=Capture(Outcome.MISSING)),
+       Status.SKIPPED, "no controller here") for driver in ("vmd", "ahci", "vfio-pci", "")),
+])
+def test_a_controller_that_no_tool_can_be_asked_of_is_told_by_why(recording: Recording, status: Status, words: str) -> None:
     result = verdict("raid-controller-state", recording)
-    assert result.status is Status.SKIPPED and "no controller here" in result.reason
+    assert result.status is status and words in result.reason
 
 
 @pytest.mark.parametrize("capture", [

@@ -4,7 +4,6 @@ fails and how it is said, both sides of each limit, and what was not measured or
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -48,13 +47,8 @@ def healthy(probe: str) -> str:
 
 def sel(*rows: str) -> Recording:
     """The healthy machine at noon of 2026-11-21, with more events in its log."""
-    seen = printed("bmc.log", demo_sel() + "".join(f"{row}\n" for row in rows))
-    assert seen.host is not None
-    return replace(seen, host=replace(seen.host, time=NOON))
-
-
-def demo_sel() -> str:
-    return healthy("bmc.log")
+    seen = printed("bmc.log", healthy("bmc.log") + "".join(f"{row}\n" for row in rows))
+    return machine.on_host(seen, time=NOON)
 
 
 HOT = demo.sensor("TEMP_CPU0", "ucr", "96 degrees C")
@@ -217,17 +211,13 @@ def test_a_controller_that_may_not_be_asked_is_unknown() -> None:
 ])
 def test_a_clock_is_off_beyond_a_minute(off: float, text: str) -> None:
     seen = machine.recording()
-    assert seen.host is not None
-    assert findings_of(verdict("host-clock-offset",
-                               replace(seen, host=replace(seen.host, time=seen.received + off)))) == text
+    assert findings_of(verdict("host-clock-offset", machine.on_host(seen, time=seen.received + off))) == text
 
 
 @pytest.mark.parametrize(("own", "fails"),
                          [("GPU001.cluster.internal", False), ("gpu001", False), ("gpu002", True)])
 def test_a_node_is_called_what_the_inventory_calls_it(own: str, fails: bool) -> None:
-    seen = machine.recording()
-    assert seen.host is not None
-    result = verdict("host-name", replace(seen, host=replace(seen.host, hostname=own)))
+    result = verdict("host-name", machine.on_host(machine.recording(), hostname=own))
     assert findings_of(result) == (f"host name: {own}, expected gpu001, as in the inventory" if fails else "")
 
 

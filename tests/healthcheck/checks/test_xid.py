@@ -13,11 +13,10 @@ from healthcheck.kernellog.ending import EndKind
 from healthcheck.model.outcome import LogEvidence, Owner, Result, Status
 from healthcheck.model.probes import MIB
 from healthcheck.model.recording import Capture, FileCapture, Outcome
-from healthcheck.sweep.assess import Assessment
 from healthcheck.xid.xidtable import SERIOUS, WATCHED, Action
-from inventory.model import Node
 from tests import packagedrules
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import by_rule
 
 RULES = packagedrules.RULES.select(only=("kernel-xid*", "kernel-sxid*"))
 TABLE = RULES.xids
@@ -36,9 +35,8 @@ def kmsg(*lines: tuple[float, str], newest: float = 0) -> Capture:
 
 
 def judged(log: Capture, **more: Capture) -> dict[str, Result]:
-    assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), RULES)
-    assessment.add(machine.recording(kernel_log=log, **more))
-    return {result.rule: result for result in assessment.finish().reports[0].results if result.rule in OURS}
+    found = by_rule(machine.recording(kernel_log=log, **more))
+    return {rule: result for rule, result in found.items() if rule in OURS}
 
 
 def failing(log: Capture, **more: Capture) -> dict[str, Result]:
@@ -100,6 +98,7 @@ def test_a_number_in_no_table_fails_critically_and_says_so() -> None:
 
 
 def test_all_reports_are_read_and_not_the_newest_only() -> None:
+    """dcgm-exporter's DCGM_FI_DEV_XID_ERRORS holds the last Xid only (DCGM issues 112, 235, 277)."""
     found = failing(kmsg((50, xid(48)), (51, xid(63)), (52, xid(13)), (53, xid(79, B)), (54, xid(43))))
     assert [f.subject for f in found["kernel-xid"].findings] == [f"GPU at PCI {A}, Xid 48",
                                                                  f"GPU at PCI {B}, Xid 79"]
@@ -204,11 +203,8 @@ def test_the_evidence_counts_all_reports_of_a_number_and_names_the_first_and_the
 def test_what_was_asked_for_everything_is_told_though_it_is_over() -> None:
     rules = replace(RULES, rules=tuple(replace(rule, parameters={"everything": True})
                                        if rule.id == "kernel-xid-watch" else rule for rule in RULES.rules))
-    assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), rules)
-    assessment.add(machine.recording(kernel_log=kmsg((50, xid(94)), newest=50 + YEAR)))
-    (found,
-     ) = [result for result in assessment.finish().reports[0].results if result.rule == "kernel-xid-watch"]
-    assert found.status is Status.FAIL
+    found = by_rule(machine.recording(kernel_log=kmsg((50, xid(94)), newest=50 + YEAR)), rules=rules)
+    assert found["kernel-xid-watch"].status is Status.FAIL
 
 
 # name, lines (seconds, text), whether kernel-xid-repeat fails, a word of what it says
@@ -282,11 +278,8 @@ def test_a_repeat_rule_that_a_site_disabled_is_not_judged_and_said() -> None:
     def under(*disabled: str) -> Result:
         repeats = {name: replace(repeat, enabled=name not in disabled)
                    for name, repeat in TABLE.repeats.items()}
-        assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),),
-                                replace(RULES, xids_from=lambda: changed(TABLE, repeats=repeats)))
-        assessment.add(machine.recording(kernel_log=bursts))
-        return next(result for result in assessment.finish().reports[0].results
-                    if result.rule == "kernel-xid-repeat")
+        rules = replace(RULES, xids_from=lambda: changed(TABLE, repeats=repeats))
+        return by_rule(machine.recording(kernel_log=bursts), rules=rules)["kernel-xid-repeat"]
 
     assert under().status is Status.FAIL
     assert (under("five-bursts").status, under("five-bursts").reason) == (Status.PASS,
@@ -577,10 +570,8 @@ def test_an_access_port_is_told_from_a_trunk_port_by_the_gpus_that_report_with_i
 
 
 def test_without_a_table_the_rules_are_unknown_and_it_is_our_fault() -> None:
-    assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), replace(RULES, xids_from=None))
-    assessment.add(machine.recording())
-    found = [result for result in assessment.finish().reports[0].results if result.rule in OURS]
-    assert {(result.status, result.reason) for result in found} == {
+    found = by_rule(machine.recording(), rules=replace(RULES, xids_from=None))
+    assert {(found[rule].status, found[rule].reason) for rule in OURS} == {
         (Status.UNKNOWN, "Xid table: no rules folder holds an xid.yaml")}
 
 

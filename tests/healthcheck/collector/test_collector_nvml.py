@@ -93,8 +93,6 @@ def binding(**changed: Any) -> Any:
 
 
 class Binding:
-    """See `binding`."""
-
     def __init__(self, answers: dict[str, Any], missing: set[str]) -> None:
         self.__dict__.update(answers)
         self.missing = missing
@@ -103,6 +101,12 @@ class Binding:
         if name in self.missing or not name.startswith("nvmlDevice"):
             raise AttributeError(f"module 'pynvml' has no attribute {name!r}")
         return fail(3, "Not Supported")
+
+
+def gpu_of(**changed: Any) -> dict[str, Any]:
+    """The line of the one GPU of such a binding."""
+    _, gpu = collector_nvml.lines(binding(**changed))
+    return gpu
 
 
 def test_a_gpu_is_a_line_of_readings(host: None) -> None:
@@ -118,21 +122,19 @@ def test_a_gpu_is_a_line_of_readings(host: None) -> None:
 
 
 def test_every_reading_that_facts_are_made_of_is_read_and_no_other() -> None:
-    _, gpu = collector_nvml.lines(binding())
-    assert set(gpu) - {"index", "nvlinks", "processes", "p2p"} == {key for key, _, _ in READINGS.values()}
+    assert set(gpu_of()) - {"index", "nvlinks", "processes", "p2p"} == {key for key, _, _ in READINGS.values()}
 
 
 GONE = fail(13, "Function Not Found")
 
 
 def test_a_function_of_a_newer_driver_is_not_supported_and_any_other_that_is_missing_is_an_error() -> None:
-    _, gpu = collector_nvml.lines(binding(
+    gpu = gpu_of(
         nvmlDeviceGetMarginTemperature=GONE, nvmlDeviceGetGpuFabricInfoV=GONE,
         nvmlDeviceGetGpuFabricInfo=GONE, nvmlDeviceGetGspFirmwareVersion=GONE,
         nvmlDeviceGetSramEccErrorStatus=GONE, nvmlDeviceGetMemoryErrorCounter=lambda *_: 4,
-        nvmlDeviceGetRowRemapperHistogram=GONE, nvmlDeviceGetPowerUsage=GONE,
-        nvmlDeviceGetRepairStatus=GONE, nvmlDeviceGetPlatformInfo=GONE, nvmlDeviceGetC2cModeInfoV=GONE,
-        nvmlDeviceGetTotalEccErrors=GONE))
+        nvmlDeviceGetRowRemapperHistogram=GONE, nvmlDeviceGetPowerUsage=GONE, nvmlDeviceGetRepairStatus=GONE,
+        nvmlDeviceGetPlatformInfo=GONE, nvmlDeviceGetC2cModeInfoV=GONE, nvmlDeviceGetTotalEccErrors=GONE)
     for key in ("temperature_margin_c", "fabric_state", "fabric_health", "fabric_summary", "gsp_firmware",
                 "sram_threshold_exceeded", "banks_none", "channel_repair_pending", "tpc_repair_pending",
                 "chassis_serial", "module_id", "c2c_enabled"):
@@ -148,7 +150,7 @@ def test_used_memory_is_not_known_from_a_driver_that_counts_what_it_reserves_as_
             raise NVMLError(13, "Function Not Found")
         return SimpleNamespace(total=80, used=3)
 
-    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetMemoryInfo=memory))
+    gpu = gpu_of(nvmlDeviceGetMemoryInfo=memory)
     assert (gpu["memory_bytes"], gpu["memory_used_bytes"]) == ({"ok": 80}, {"na": True})
 
 
@@ -156,9 +158,9 @@ def test_an_older_driver_tells_the_fabric_without_its_health_and_the_clocks_by_t
     def first(gpu: Any, out: Any) -> None:
         out.__dict__.update(state=2, status=0, cliqueId=7, clusterUuid=bytes(range(16)))
 
-    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetGpuFabricInfoV=GONE, nvmlDeviceGetGpuFabricInfo=first,
-                                          nvmlDeviceGetCurrentClocksEventReasons=GONE,
-                                          nvmlDeviceGetCurrentClocksThrottleReasons=lambda gpu: 8))
+    gpu = gpu_of(
+        nvmlDeviceGetGpuFabricInfoV=GONE, nvmlDeviceGetGpuFabricInfo=first,
+        nvmlDeviceGetCurrentClocksEventReasons=GONE, nvmlDeviceGetCurrentClocksThrottleReasons=lambda gpu: 8)
     assert (gpu["fabric_state"], gpu["fabric_status"], gpu["fabric_clique"]) == (
         {"ok": "in_progress"}, {"ok": 0}, {"ok": 7})
     assert (gpu["fabric_cluster"], gpu["fabric_health"]) == ({"ok": "00010203-0405-0607-0809-0a0b0c0d0e0f"},
@@ -175,15 +177,13 @@ def test_an_older_driver_tells_the_fabric_without_its_health_and_the_clocks_by_t
     (Field(99), {"ok": "unknown (99)"}),
 ])
 def test_a_field_is_reported_by_its_own_return_code_and_type(field: Field, told: dict[str, Any]) -> None:
-    _, gpu = collector_nvml.lines(binding(NVMLError=Named, nvmlDeviceGetFieldValues=fields(f230=field)))
-    assert gpu["recovery_action"] == told
+    assert gpu_of(NVMLError=Named, nvmlDeviceGetFieldValues=fields(f230=field))["recovery_action"] == told
 
 
 @pytest.mark.parametrize("number", sorted(collector_nvml.FIELDS.values()))
 @pytest.mark.parametrize("code", [2, 3])
 def test_a_field_that_an_older_driver_lacks_is_not_supported(number: int, code: int) -> None:
-    _, gpu = collector_nvml.lines(binding(NVMLError=Named, nvmlDeviceGetFieldValues=fields(
-        **{f"f{number}": Field(code=code)})))
+    gpu = gpu_of(NVMLError=Named, nvmlDeviceGetFieldValues=fields(**{f"f{number}": Field(code=code)}))
     (key,) = [key for key, field in collector_nvml.FIELDS.items() if field == number]
     assert gpu[key] == ({"error": [2, "NVML's words"]} if code == 2 and number < 161 else {"na": True})
 
@@ -198,8 +198,7 @@ class Named(NVMLError):
 @pytest.mark.parametrize(("field", "told"), [
     (Field(2**64 - 3, kind=5), -3), (Field(2**32 - 8, kind=1), -8), (Field(0, kind=5), 0), (Field(7, kind=3), 7)])
 def test_a_limit_below_zero_is_a_number_and_no_error(field: Field, told: int) -> None:
-    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetFieldValues=fields(f194=field)))
-    assert gpu["tlimit_slowdown_c"] == {"ok": told}
+    assert gpu_of(nvmlDeviceGetFieldValues=fields(f194=field))["tlimit_slowdown_c"] == {"ok": told}
 
 
 # The times of slowdowns, which two numberings have at different places: NVIDIA's own bindings, by release.
@@ -280,9 +279,9 @@ def test_the_fabrics_summary_is_asked_for_first_and_an_older_driver_keeps_its_ma
         if out.version == 3:
             out.healthSummary = 2
 
-    _, gpu = collector_nvml.lines(binding(
+    gpu = gpu_of(
         nvmlDeviceGetGpuFabricInfoV=told, c_nvmlGpuFabricInfo_v3_t=lambda: SimpleNamespace(version=3),
-        c_nvmlGpuFabricInfo_v2_t=lambda: SimpleNamespace(version=2)))
+        c_nvmlGpuFabricInfo_v2_t=lambda: SimpleNamespace(version=2))
     assert gpu["fabric_health"] == {"ok": 0x1AA}
     assert gpu["fabric_summary"] == ({"na": True} if code else {"ok": "unhealthy"})
 
@@ -290,37 +289,36 @@ def test_the_fabrics_summary_is_asked_for_first_and_an_older_driver_keeps_its_ma
 @pytest.mark.parametrize("call", ["nvmlDeviceGetPlatformInfo", "nvmlDeviceGetRepairStatus", "nvmlDeviceGetMarginTemperature",
                                   "nvmlDeviceGetC2cModeInfoV"])
 def test_a_structure_that_is_newer_than_the_driver_is_not_supported(call: str) -> None:
-    _, gpu = collector_nvml.lines(binding(**{call: fail(25, "Argument Version Mismatch")}))
+    gpu = gpu_of(**{call: fail(25, "Argument Version Mismatch")})
     assert [gpu[key] for key in ("chassis_serial", "tpc_repair_pending", "temperature_margin_c", "c2c_enabled")] == [
         {"na": True}] * 4
 
 
 def test_links_to_the_cpu_are_counted_and_their_errors_added() -> None:
     links = fields(f170=Field(3), f171_0=Field(1), f171_1=Field(0), f171_2=Field(1), f231_0=Field(4), f231_2=Field(5))
-    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetFieldValues=links))
+    gpu = gpu_of(nvmlDeviceGetFieldValues=links)
     assert [gpu[f"c2c_{key}"] for key in ("links", "links_active", "crc_errors", "replays")] == [
         {"ok": 3}, {"ok": 2}, {"ok": 9}, {"na": True}]
-    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetFieldValues=fields(f170=Field(0))))
+    gpu = gpu_of(nvmlDeviceGetFieldValues=fields(f170=Field(0)))
     assert gpu["c2c_links"] == gpu["c2c_links_active"] == {"na": True}
-    _, gpu = collector_nvml.lines(binding(NVMLError=Named, nvmlDeviceGetFieldValues=fields(
-        f170=Field(1), f171_0=Field(code=15))))
+    gpu = gpu_of(NVMLError=Named, nvmlDeviceGetFieldValues=fields(f170=Field(1), f171_0=Field(code=15)))
     assert gpu["c2c_links_active"] == {"error": [15, "NVML's words"]}
 
 
 def test_when_all_fields_fail_each_reports_it() -> None:
-    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetFieldValues=fail(15, "GPU is lost")))
+    gpu = gpu_of(nvmlDeviceGetFieldValues=fail(15, "GPU is lost"))
     assert gpu["temperature_memory_c"] == gpu["recovery_action"] == gpu["nvlinks"] == {
         "error": [15, "GPU is lost"]}
 
 
 def test_a_link_is_a_row_of_numbers_in_which_an_error_is_negative() -> None:
-    _, gpu = collector_nvml.lines(binding(
+    gpu = gpu_of(
         nvmlDeviceGetFieldValues=fields(f91=Field(3), f166_0=Field(7), f164_0=Field(26562), f161_0=Field(5),
                                         f162_0=Field(code=999)),
         nvmlDeviceGetNvLinkState=lambda gpu, link: (1, 0)[link] if link < 2 else fail(15, "GPU is lost")(),
         nvmlDeviceGetNvLinkRemoteDeviceType=lambda gpu, link: 2,
         nvmlDeviceGetNvLinkRemotePciInfo=lambda gpu, link: SimpleNamespace(busId="00000000:07:00.0"),
-        nvmlDeviceGetNvLinkErrorCounter=lambda gpu, link, kind: 1 << 40 if kind == 2 else kind))
+        nvmlDeviceGetNvLinkErrorCounter=lambda gpu, link, kind: 1 << 40 if kind == 2 else kind)
     assert gpu["nvlinks"]["ok"] == [
         [1, 7, 26562, 2, "0000:07:00.0", 5, -999, 1 << 40, 3, 4], [0, -3, -3, -3, -3, -3, -3, 1 << 40, 3, 4],
         [-15, -3, -3, -3, -3, -3, -3, 1 << 40, 3, 4],
@@ -332,7 +330,7 @@ def test_counters_of_the_fifth_generation_follow_where_there_may_be_any(architec
     told = fields(f91=Field(1), f215_0=Field(2), f220_0=Field(15 << 8 | 255), f235_0=Field(9), f238_0=Field(4),
                   f239_0=Field(0), f293_0=Field(1 << 8 | 5))
     changed: dict[str, Any] = {} if architecture is None else {"nvmlDeviceGetArchitecture": lambda gpu: architecture}
-    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetFieldValues=told, **changed))
+    gpu = gpu_of(nvmlDeviceGetFieldValues=told, **changed)
     assert gpu["nvlinks"]["ok"] == [[-3] * 10 + [-3, -3, -3, -3, -3, 2, -3, 15 << 8 | 255, -3, -3, 1 << 8 | 5,
                                                  [9, -3, -3, 4]]]
 
@@ -344,7 +342,7 @@ def test_an_older_gpu_is_not_asked_for_counters_of_the_fifth_generation() -> Non
         asked.extend(numbers)
         return fields(f91=Field(18), f215_0=Field(2))(gpu, numbers)
 
-    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetFieldValues=told, nvmlDeviceGetArchitecture=lambda gpu: 9))
+    gpu = gpu_of(nvmlDeviceGetFieldValues=told, nvmlDeviceGetArchitecture=lambda gpu: 9)
     assert gpu["nvlinks"]["ok"] == [[-3] * 10] * 18
     assert {each[0] for each in asked if isinstance(each, tuple)} == {161, 162, 164, 166}
 
@@ -376,9 +374,9 @@ def test_processes_are_reported_with_their_state_and_name(host: None) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as living, \
             subprocess.Popen([sys.executable, "-c", ""]) as ended:
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
-        _, gpu = collector_nvml.lines(binding(nvmlDeviceGetComputeRunningProcesses_v3=pids(ended.pid),
-                                              nvmlDeviceGetMPSComputeRunningProcesses_v3=pids(
-                                                  living.pid, ended.pid)))
+        gpu = gpu_of(
+            nvmlDeviceGetComputeRunningProcesses_v3=pids(ended.pid),
+            nvmlDeviceGetMPSComputeRunningProcesses_v3=pids(living.pid, ended.pid))
         found = {number: (state, name) for number, state, name in gpu["processes"]["ok"]}
         living.communicate(b"\n")
     assert set(found) == {living.pid, ended.pid}
@@ -403,45 +401,39 @@ def test_a_process_that_proc_hides_exists_all_the_same(host: None, monkeypatch: 
     assert collector_nvml.process(os.getpid()) == ("?", "")
 
 
-def test_in_a_pid_namespace_of_its_own_no_one_is_called_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MUSTER_ROOT", raising=False)
-    monkeypatch.setattr(collector_nvml, "FIRST_NAMESPACE", "another")
-    assert collector_nvml.process(4194304) == ("-", "")
-
-
-def test_in_a_pid_namespace_of_its_own_no_process_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_pid_namespace_of_its_own_no_one_is_called_gone_and_no_process_is_no_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A container is shown none of the others' processes: the memory that they hold is no leak."""
     monkeypatch.delenv("MUSTER_ROOT", raising=False)
     monkeypatch.setattr(collector_nvml, "FIRST_NAMESPACE", "another")
-    _, gpu = collector_nvml.lines(binding())
-    assert gpu["processes"] == {"error": [-1, (
+    assert collector_nvml.process(4194304) == ("-", "")
+    assert gpu_of()["processes"] == {"error": [-1, (
         "RuntimeError: the collector runs in a PID namespace of its own and sees no process outside of it")]}
-    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetComputeRunningProcesses_v3=pids(7)))
-    assert gpu["processes"] == {"ok": [[7, "-", ""]]}
+    assert gpu_of(nvmlDeviceGetComputeRunningProcesses_v3=pids(7))["processes"] == {"ok": [[7, "-", ""]]}
 
 
 def test_a_display_server_is_a_process_that_holds_memory(host: None) -> None:
-    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetGraphicsRunningProcesses_v3=pids(os.getpid())))
+    gpu = gpu_of(nvmlDeviceGetGraphicsRunningProcesses_v3=pids(os.getpid()))
     assert [row[0] for row in gpu["processes"]["ok"]] == [os.getpid()]
 
 
 def test_older_drivers_are_asked_for_processes_by_the_second_version(host: None) -> None:
-    _, gpu = collector_nvml.lines(binding(
+    gpu = gpu_of(
         nvmlDeviceGetComputeRunningProcesses_v3=GONE, nvmlDeviceGetComputeRunningProcesses_v2=pids(),
-        nvmlDeviceGetMPSComputeRunningProcesses_v3=GONE))
+        nvmlDeviceGetMPSComputeRunningProcesses_v3=GONE)
     assert gpu["processes"] == {"ok": []}
 
 
 @pytest.mark.parametrize("code", [4, 15])
 def test_processes_that_may_not_be_listed_are_no_idle_gpu(code: int) -> None:
-    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetComputeRunningProcesses_v3=fail(code, "no")))
-    assert gpu["processes"] == {"error": [code, "no"]}
+    assert gpu_of(nvmlDeviceGetComputeRunningProcesses_v3=fail(code, "no"))["processes"] == {"error": [code, "no"]}
 
 
 def test_what_the_device_has_not_what_failed_and_what_the_binding_lacks_cost_one_reading_each() -> None:
-    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetSerial=fail(3, "Not Supported"),
-                                          nvmlDeviceGetEccMode=fail(15, "GPU is lost"),
-                                          nvmlDeviceGetMemoryInfo=None))
+    gpu = gpu_of(
+        nvmlDeviceGetSerial=fail(3, "Not Supported"), nvmlDeviceGetEccMode=fail(15, "GPU is lost"),
+        nvmlDeviceGetMemoryInfo=None)
     assert gpu["serial"] == {"na": True}
     assert gpu["ecc_mode"] == {"error": [15, "GPU is lost"]}
     assert (gpu["memory_bytes"]["error"][0] == -1
@@ -450,8 +442,7 @@ def test_what_the_device_has_not_what_failed_and_what_the_binding_lacks_cost_one
 
 
 def test_a_gpu_that_cannot_be_had_is_still_a_line() -> None:
-    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetHandleByIndex=fail(15, "GPU is lost")))
-    assert gpu == {"index": 0, "error": [15, "GPU is lost"]}
+    assert gpu_of(nvmlDeviceGetHandleByIndex=fail(15, "GPU is lost")) == {"index": 0, "error": [15, "GPU is lost"]}
 
 
 def test_a_library_that_does_not_come_up_is_the_only_line() -> None:

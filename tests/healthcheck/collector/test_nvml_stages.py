@@ -31,10 +31,9 @@ from healthcheck.facts.values import Unmeasured, reading
 from healthcheck.model.outcome import Result
 from healthcheck.model.recording import Capture, Host, Outcome, Recording
 from healthcheck.ruleset.ruleset import load_ruleset
-from healthcheck.sweep.assess import Assessment
 from healthcheck.sweep.snapshots import KeptSnapshots
-from inventory.model import Node
 from provisioning.demo.build import build
+from tests.healthcheck.assessing import by_rule
 from tests.healthcheck.collector.test_collector_nvml import binding, fail
 from tests.testbed import fuse
 from tests.testbed.collector import await_none_with, collect, running
@@ -333,10 +332,7 @@ def judged(folder: Path, row: Sequence[Recording]) -> list[dict[str, Result]]:
     state.prepare()
     for recording in row:
         previous = state.read(recording.node)
-        assessment = Assessment([Node(name=recording.node, sku="hgx-h100")], RULES)
-        assessment.add(recording, previous)
-        (report,) = assessment.finish().reports
-        found.append({result.rule: result for result in report.results})
+        found.append(by_rule(recording, previous))
         state.write(recording, previous)
     return found
 

@@ -41,11 +41,9 @@ def test_what_dash_J_wrote_is_read_and_its_environment_is_left_alone() -> None:
 
 
 def ranks(count: int, hosts: int = 1, gpu: str = "NVIDIA H100 80GB HBM3") -> str:
-    return "# Collective test starting: all_reduce_perf\n" + "".join(f"#  Rank {rank:2} Group  0 Pid   "
-                                                                     f"{1887 + rank} on   "
-                                                                     f"worker-{rank * hosts // count} device "
-                                                                     f"{rank % 8:2} [0000:8d:00] {gpu}\n"
-                                                                     for rank in range(count))
+    return "# Collective test starting: all_reduce_perf\n" + "".join(
+        f"#  Rank {rank:2} Group  0 Pid   {1887 + rank} on   worker-{rank * hosts // count} device {rank % 8:2} "
+        f"[0000:8d:00] {gpu}\n" for rank in range(count))
 
 
 def rows(*rates: float, of: int) -> str:
@@ -61,33 +59,27 @@ def causes(text: str) -> list[str]:
     return [cause.by.removeprefix("nccl-tests ") for cause in explain(parse(text)[0], LineIndex(text))]
 
 
-def test_a_run_of_fewer_ranks_than_devices_shows_in_its_figures() -> None:
-    assert causes(ranks(8) + HEAD + rows(400, 440, 470, of=8) + FOOT) == []
-    assert causes(ranks(8) + HEAD + rows(400, 440, 470, of=4) + FOOT) == ["ranks"]
+ONE = " 1073741824 268435456 float sum -1 5808.0 184.87 0.00 0 5882.2 182.54 0.00 0\n"
+ENDED = " .. gpu3 pid 1: Test failure common.cu:401\n"
 
 
-def test_bandwidths_are_compared_with_what_such_gpus_reach() -> None:
-    assert causes(ranks(8) + HEAD + rows(300, 310, 320, of=8) + FOOT) == ["slow"]
-    assert causes(ranks(8) + HEAD + rows(900, 950, 999, of=8) + FOOT) == ["fast"]
-    assert causes(ranks(16, 2) + HEAD + rows(40, 42, 44, of=16) + FOOT) == ["slow-between"]
-    assert causes(ranks(8, gpu="Unheard Of") + HEAD + rows(3, 3, 3, of=8) + FOOT) == []
-
-
-def test_a_fall_at_larger_sizes_is_told() -> None:
-    assert causes(ranks(16, 2) + HEAD + rows(380, 385, 150, 386, 120, of=16) + FOOT) == ["dip"]
-
-
-def test_one_rank_has_no_bandwidth_and_is_not_called_slow() -> None:
-    text = ranks(
-        1) + HEAD + " 1073741824 268435456 float sum -1 5808.0 184.87 0.00 0 5882.2 182.54 0.00 0\n" + FOOT
-    assert causes(text) == []
-
-
-@pytest.mark.parametrize("said", ["gpu3: Test NCCL failure all_reduce.cu:44 'unhandled cuda error'",
-                                  "gpu3: Test timeout", "gpu3: Test CUDA failure common.cu:892 'no "
-                                                        "CUDA-capable device is detected'"])
-def test_a_test_that_failed_says_so(said: str) -> None:
-    assert causes(ranks(8) + HEAD + said + "\n .. gpu3 pid 1: Test failure common.cu:401\n") == ["failed"]
+@pytest.mark.parametrize(("text", "said"), [
+    (ranks(8) + HEAD + rows(400, 440, 470, of=8) + FOOT, []),
+    (ranks(8) + HEAD + rows(400, 440, 470, of=4) + FOOT, ["ranks"]),        # fewer ranks than devices
+    (ranks(8) + HEAD + rows(300, 310, 320, of=8) + FOOT, ["slow"]),
+    (ranks(8) + HEAD + rows(900, 950, 999, of=8) + FOOT, ["fast"]),
+    (ranks(16, 2) + HEAD + rows(40, 42, 44, of=16) + FOOT, ["slow-between"]),
+    (ranks(8, gpu="Unheard Of") + HEAD + rows(3, 3, 3, of=8) + FOOT, []),
+    (ranks(16, 2) + HEAD + rows(380, 385, 150, 386, 120, of=16) + FOOT, ["dip"]),
+    (ranks(1) + HEAD + ONE + FOOT, []),     # it has no bandwidth
+    *((f"{ranks(8)}{HEAD}{said}\n{ENDED}", ["failed"]) for said in (
+        "gpu3: Test NCCL failure all_reduce.cu:44 'unhandled cuda error'", "gpu3: Test timeout",
+        "gpu3: Test CUDA failure common.cu:892 'no CUDA-capable device is detected'")),
+])
+def test_bandwidths_are_compared_with_what_such_gpus_and_so_many_ranks_reach_and_a_failure_says_so(
+    text: str, said: list[str],
+) -> None:
+    assert causes(text) == said
 
 
 @pytest.mark.parametrize(("name", "said", "about"), [
@@ -118,21 +110,18 @@ def test_runs_of_one_file_are_all_told() -> None:
 
 
 def test_an_ok_that_verified_nothing_is_told_and_is_no_fault() -> None:
-    text = ranks(8) + HEAD + rows(400, 440, 470, of=8).replace(" 0 ", " N/A ").replace(
-        " 0\n", " N/A\n") + FOOT
+    text = ranks(8) + HEAD + rows(400, 440, 470, of=8).replace(" 0 ", " N/A ").replace(" 0\n", " N/A\n") + FOOT
     told = explained(text.encode())
     assert [cause.by for cause in told.causes] == ["nccl-tests unverified"]
     assert told.exit_code == 0
 
 
 def test_figures_that_contradict_each_other_are_told() -> None:
-    text = ranks(
-        8) + HEAD + " 1073741824 268435456 float sum -1 5808.0 365.90 640.33 0 5808.0 365.90 640.33 0\n" + FOOT
-    assert "columns" in causes(text)
+    wrong = " 1073741824 268435456 float sum -1 5808.0 365.90 640.33 0 5808.0 365.90 640.33 0\n"
+    assert "columns" in causes(ranks(8) + HEAD + wrong + FOOT)
 
 
 def test_a_line_that_another_program_broke_is_told() -> None:
-    text = ranks(8) + HEAD + rows(400, 440,
-                                  of=8) + " 8589934592 2147483648 float sum -1 warning: something\n" + FOOT
-    (cause,) = explained(text.encode()).causes
+    broken = " 8589934592 2147483648 float sum -1 warning: something\n"
+    (cause,) = explained((ranks(8) + HEAD + rows(400, 440, of=8) + broken + FOOT).encode()).causes
     assert (cause.by, cause.quotes[0].line) == ("nccl-tests broken", 13)

@@ -53,7 +53,6 @@ def newest(
 
 
 def node(name: str = "gpu001", **changes: Any) -> Node:
-    """A node of the inventory."""
     return Node(name, **{"rack": "r1", "leaf": ("leaf1",), "sku": "hgx-h100", **changes})
 
 

@@ -16,8 +16,6 @@ NOW = 1000.0
 
 @dataclass(frozen=True)
 class Made:
-    """A connection."""
-
     peer: str
     phase: ConnectionPhase = ConnectionPhase.REQUEST
     since: float = NOW - 10

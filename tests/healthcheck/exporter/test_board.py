@@ -29,13 +29,11 @@ class Told:
         self.wait.set()
 
     def read(self, now: float) -> FleetStatus | None:
-        """The next one."""
         self.asked += 1
         self.wait.wait(60)
         return self.fleets.pop(0) if self.fleets else None
 
     def close(self) -> None:
-        """It is told so."""
         self.closed = True
 
 

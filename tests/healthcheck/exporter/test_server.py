@@ -44,7 +44,6 @@ class Told:
         self.wait: Callable[[], object] = lambda: None
 
     def read(self, now: float) -> FleetStatus | None:
-        """What is known, the first time."""
         self.asked += 1
         self.wait()
         return self.fleet if self.asked == 1 else None
@@ -54,7 +53,6 @@ class Told:
 
 
 def board(source: Told | None = None, inventory: list[Node] | None = None) -> Board:
-    """A board over one healthy node."""
     held = Board(source or Told(made.fleet(made.at())), Page(3600), lambda: made.PROCESS,
                  clock=lambda: made.NOW, inventory=(lambda: inventory) if inventory is not None else None,
                  port=9100 if inventory is not None else None)

@@ -151,7 +151,6 @@ def test_a_changed_file_counts_at_once_and_a_broken_one_is_reported_once(
 
 
 def asked(server: Server, trusted: Path, mine: tuple[Path, Path] | None = None, **headers: str) -> http.client.HTTPResponse:
-    """The answer over TLS, read."""
     context = ssl.create_default_context(cafile=str(trusted))
     if mine is not None:
         context.load_cert_chain(*mine)

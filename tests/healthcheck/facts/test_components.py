@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -23,8 +22,7 @@ GPU, NIC = "gpu 0000:18:00.0", "nic 0000:40:00.0"
 
 def snapshot(boot: str = "b1", **changed: Capture) -> Recording:
     found = machine.recording("n1", **{name.replace("__", "."): capture for name, capture in changed.items()})
-    assert found.host is not None
-    return dataclasses.replace(found, host=dataclasses.replace(found.host, boot_id=boot))
+    return machine.on_host(found, boot_id=boot)
 
 
 def test_gpus_adapters_board_and_versions_are_told_by_what_tells_them_apart() -> None:

@@ -22,9 +22,7 @@ from healthcheck.facts.edac import BASE, EDAC, MemoryPart
 from healthcheck.facts.firmware import DIMMS, Dimm
 from healthcheck.facts.values import Unmeasured, readings
 from healthcheck.model.outcome import Status
-from healthcheck.model.probes import Probe
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
-from healthcheck.ruleset.rule import Rule
 from tests.healthcheck import machine
 from tests.healthcheck.checks.verdicts import RULES, after, findings_of, verdict
 from tests.testbed.collector import collect
@@ -136,24 +134,17 @@ def test_errors_of_no_known_dimm_are_the_controllers_and_corrected_ones_too() ->
 BY_LABEL = devices(("P1-DIMMA1", "P0_Node0_Channel0_Dimm0"), ("P1-DIMMB1", "P0_Node0_Channel1_Dimm0"))
 
 
-def test_the_remedy_names_the_slot_that_both_lists_have() -> None:
-    sick = {**NEW, "mc0/dimm2/dimm_ue_count": "1", "mc0/ue_count": "1", "mc0/dimm2/dimm_label": "P1_DIMMB1"}
+FIRST_ONLY = {path: text for path, text in NEW.items() if path.startswith("mc0/")}
+
+
+@pytest.mark.parametrize(("sick", "subject", "slot"), [
+    ({**NEW, "mc0/dimm2/dimm_ue_count": "1", "mc0/ue_count": "1", "mc0/dimm2/dimm_label": "P1_DIMMB1"}, "DIMM P1_DIMMB1 (mc0/dimm2)", "P1-DIMMB1"),
+    (OLD, "DIMM P1-DIMMA1 or P1-DIMMB1 (mc0/csrow0)", "P1-DIMMA1 or P1-DIMMB1"),
+    ({**FIRST_ONLY, "mc0/dimm0/dimm_ue_count": "1", "mc0/ue_count": "1"}, "DIMM CPU_SrcID#0_MC#0_Chan#0_DIMM#0 (mc0/dimm0)",
+     "P1-DIMMA1 (found by its place in dmidecode's list)")])
+def test_the_remedy_names_the_slots_that_both_lists_have_and_says_where_only_the_place_tells(sick: dict[str, str], subject: str, slot: str) -> None:
     (found,) = verdict("memory-ecc-uncorrected", seen(sick, BY_LABEL)).findings
-    assert found.remedy == "Drain the node, power it off and replace the module in slot P1-DIMMB1."
-
-
-def test_a_row_that_met_an_uncorrected_error_names_both_slots() -> None:
-    (found,) = verdict("memory-ecc-uncorrected", seen(OLD, BY_LABEL)).findings
-    assert (found.subject, found.remedy) == (
-        "DIMM P1-DIMMA1 or P1-DIMMB1 (mc0/csrow0)",
-        "Drain the node, power it off and replace the module in slot P1-DIMMA1 or P1-DIMMB1.")
-
-
-def test_a_slot_found_by_place_is_said_to_be_so() -> None:
-    only = {path: text for path, text in NEW.items() if path.startswith("mc0/")}
-    sick = {**only, "mc0/dimm0/dimm_ue_count": "1", "mc0/ue_count": "1"}
-    (found,) = verdict("memory-ecc-uncorrected", seen(sick, BY_LABEL)).findings
-    assert found.remedy.endswith("the module in slot P1-DIMMA1 (found by its place in dmidecode's list).")
+    assert (found.subject, found.remedy) == (subject, f"Drain the node, power it off and replace the module in slot {slot}.")
 
 
 @pytest.mark.parametrize("dimms", ["", "nonsense", devices(("P1-DIMMA1", "BANK 0"))])
@@ -164,12 +155,8 @@ def test_without_a_slot_the_rules_remedy_stays_and_the_subject_is_the_same(dimms
     assert (found.subject, found.remedy) == ("DIMM CPU_SrcID#0_MC#0_Chan#0_DIMM#0 (mc0/dimm0)", "")
 
 
-def asked(rule: Rule) -> set[Probe]:
-    return set(rule.probes)
-
-
 def test_a_rule_beside_a_job_starts_no_dmidecode_for_a_slots_name() -> None:
-    assert asked(RULES["memory-ecc-uncorrected"]) == {EDAC}
+    assert set(RULES["memory-ecc-uncorrected"].probes) == {EDAC}
 
 
 def sockets(form: str, channels: int) -> tuple[Dimm, ...]:

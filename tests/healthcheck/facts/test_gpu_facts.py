@@ -30,17 +30,6 @@ def built(name: str, capture: Capture | None = None, **changes: Any) -> Any:
     return build_fact(FACTS[name], Captures(machine.recording(gpu_nvml=capture or machine.nvml(**changes))))
 
 
-def lost(index: int, gpus: int = 8) -> Capture:
-    """A GPU that gives no handle."""
-    capture = machine.nvml(gpus)
-    lines = capture.text.splitlines()
-    lines[index + 1] = json.dumps({"index": index, "error": [15, "GPU is lost"]})
-    rest = [json.loads(line) for line in lines]
-    for line in rest[index + 2:]:
-        line["p2p"]["ok"][index] = None
-    return dataclasses.replace(capture, text="\n".join(map(json.dumps, rest)) + "\n")
-
-
 LOST = Unmeasured("NVML: GPU is lost (error 15)")
 
 
@@ -90,7 +79,7 @@ def test_a_gpu_whose_links_were_not_read_is_one_subject(name: str, output: Any, 
 
 @pytest.mark.parametrize("name", OF_NVML[1:])
 def test_a_lost_gpu_is_one_unmeasured_subject_and_the_others_are_measured(name: str) -> None:
-    facts = built(name, lost(5))
+    facts = built(name, machine.lost_gpus(5))
     mine = [fact for fact in facts if fact.name.startswith("GPU 5") and "to" not in fact.name]
     assert len(mine) == 1 and fields_of(mine[0]) == {LOST}
     assert any(fact.name.startswith("GPU 6") and LOST not in fields_of(fact) for fact in facts)
@@ -168,7 +157,7 @@ def test_a_pair_that_may_not_reach_each_other_says_why_in_nvmls_words() -> None:
 
 
 def test_pairs_with_a_lost_gpu_are_unmeasured() -> None:
-    pairs = {pair.name: pair for pair in built("gpu_pairs", lost(5))}
+    pairs = {pair.name: pair for pair in built("gpu_pairs", machine.lost_gpus(5))}
     for name in ("GPU 5 to GPU 6", "GPU 7 to GPU 5"):
         assert fields_of(pairs[name], "peer") == {Unmeasured("NVML: the other GPU was not read")}
     assert pairs["GPU 6 to GPU 7"].read == "ok"

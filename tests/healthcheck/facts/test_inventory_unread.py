@@ -22,12 +22,11 @@ from healthcheck.facts.roce import ETHTOOL
 from healthcheck.judge.leftout import addresses, left_out
 from healthcheck.model.outcome import Result, Status
 from healthcheck.model.recording import Capture, Outcome, Recording
-from healthcheck.sweep.assess import Assessment
 from inventory.model import Node, PortPlan, Privilege
 from inventory.transport.base import Program
 from inventory.transport.frame import shell_command
 from tests.healthcheck import machine
-from tests.healthcheck.checks.verdicts import RULESET
+from tests.healthcheck.assessing import by_rule
 from tests.testbed import collector
 
 PROBES = (COUNTERS, SYSFS, NETDEV, HWMON, MLXLINK, ETHTOOL)
@@ -127,10 +126,7 @@ def test_without_the_word_the_same_files_are_opened(tree: Path) -> None:
 # ---- what is said of it
 
 def judged(seen: Recording, **more: object) -> Mapping[str, Result]:
-    # type: ignore[arg-type]
-    assessment = Assessment([replace(Node(name="gpu001", sku="hgx-h100"), **more)], RULESET)
-    assessment.add(seen)
-    return {result.rule: result for result in assessment.finish().reports[0].results}
+    return by_rule(seen, nodes=[replace(Node(name="gpu001", sku="hgx-h100"), **more)])      # type: ignore[arg-type]
 
 
 def without(device: str, address: str) -> Recording:

@@ -119,36 +119,27 @@ def test_of_several_unknown_rules_each_must_be_allowed() -> None:
     assert asked(fleet(1, gpu001=odd), policy=rules).gate is Gate.CLOSED
 
 
-def test_no_node_at_all_closes() -> None:
-    said = asked(fleet(4), [])
-    assert said.gate is Gate.CLOSED and only(said) == "the node list is empty"
-
-
-def test_a_node_that_the_snapshot_does_not_name_closes() -> None:
-    said = asked(fleet(4), ["gpu001", "gpu999"])
-    assert said.gate is Gate.CLOSED
-    assert (said.whys[0].node, only(said)) == ("gpu999", "the snapshot has no such node")
-
-
-def test_a_clock_that_was_set_back_closes_and_one_that_is_a_little_behind_does_not() -> None:
-    assert asked(fleet(2), now=NOW - 2 * HOUR).gate is Gate.CLOSED
-    assert "behind the snapshot" in only(asked(fleet(2), now=NOW - 2 * HOUR))
-    assert asked(fleet(2), now=NOW - 240).gate is Gate.OPEN
+@pytest.mark.parametrize(("nodes", "wanted", "hours", "gate", "why"), [
+    (fleet(4), [], 0, Gate.CLOSED, "the node list is empty"),
+    (fleet(4), ["gpu001", "gpu999"], 0, Gate.CLOSED, "the snapshot has no such node"),
+    # a clock that was set back closes, and one that is a little behind does not
+    (fleet(2), None, -2, Gate.CLOSED, "behind the snapshot"), (fleet(2), None, -240 / HOUR, Gate.OPEN, ""),
+    (fleet(2), None, 25, Gate.UNSURE, "past the grace"),
+    # a node that was bad when the head went away stays closed; one that was never looked at lacks a result
+    (fleet(2, gpu002={"state": "unhealthy"}), None, 8, Gate.CLOSED, "unhealthy"),
+    (fleet(4, gpu003={"looked": None}), None, 0, Gate.CLOSED, "never checked"),
+])
+def test_who_is_asked_of_and_when_decides(
+    nodes: dict[str, Any], wanted: list[str] | None, hours: float, gate: Gate, why: str,
+) -> None:
+    said = asked(nodes, wanted, now=NOW + hours * HOUR)
+    assert said.gate is gate and [why in one.why for one in said.whys] == [True] * (gate is not Gate.OPEN)
 
 
 def test_a_head_that_is_off_for_eight_hours_closes_nothing_and_is_told() -> None:
     said = asked(fleet(512), now=NOW + 8 * HOUR)
     assert said.gate is Gate.OPEN
     assert "the snapshot is 8 h old" in said.notices[0].text
-
-
-def test_past_the_grace_nobody_can_tell() -> None:
-    said = asked(fleet(2), now=NOW + 25 * HOUR)
-    assert said.gate is Gate.UNSURE and "past the grace" in only(said)
-
-
-def test_a_node_that_was_bad_when_the_head_went_away_stays_closed() -> None:
-    assert asked(fleet(2, gpu002={"state": "unhealthy"}), now=NOW + 8 * HOUR).gate is Gate.CLOSED
 
 
 def test_a_locked_store_closes_nothing_within_the_grace() -> None:
@@ -172,11 +163,6 @@ def test_one_of_512_may_lack_a_fresh_result_where_policy_allows_and_one_alone_ma
     assert asked(fleet(512, gpu007=stale), policy=policy("unknown", percent=0)).gate is Gate.CLOSED
     assert asked(fleet(512, gpu007=stale), ["gpu007"]).gate is Gate.CLOSED
     assert asked(fleet(512, **{f"gpu00{at}": stale for at in (1, 2, 3)})).gate is Gate.CLOSED
-
-
-def test_a_node_that_was_never_looked_at_lacks_a_result() -> None:
-    said = asked(fleet(4, gpu003={"looked": None}))
-    assert said.gate is Gate.CLOSED and only(said).endswith("never checked")
 
 
 def test_where_all_sweeps_have_stopped_nodes_open_within_the_grace() -> None:

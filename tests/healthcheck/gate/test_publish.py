@@ -77,13 +77,8 @@ def report(node: str, *results: Result, stage: Stage | None = None) -> NodeRepor
 
 
 def swept(store: Store, *reports: NodeReport, at: float = NOW, boot: str = "b1", **changed: Any) -> None:
-    found = {}
-    for one in reports:
-        if one.results:
-            seen = machine.recording(one.node, **changed)
-            assert seen.host is not None
-            found[one.node] = readings(
-                dataclasses.replace(seen, host=dataclasses.replace(seen.host, boot_id=boot)))
+    found = {one.node: readings(machine.on_host(machine.recording(one.node, **changed), boot_id=boot))
+             for one in reports if one.results}
     record(store, SweepRecord(at, at + 1, False, "test", "d"), reports, found)
 
 

@@ -19,6 +19,7 @@ from tests.command import muster
 from tests.healthcheck.gate.fleet import NOW, Place, entry, names, snapshot
 
 OLD = {"versions": {"driver": "535.1"}}
+RMA = {"lifecycle": "rma"}
 
 
 def filled(
@@ -49,37 +50,30 @@ def test_a_spare_of_the_nvlink_domain_goes_before_one_of_the_leaf_before_any_oth
     assert found.moves[0].why == "not in service: rma"
 
 
-def test_a_spare_stands_in_the_place_of_the_node_that_it_replaces() -> None:
-    assert filled({"a": {}, "b": {"lifecycle": "rma"}, "c": {}, "s": {}}, ["a", "b", "c"],
-                  ["s"])[1].nodes == ("a", "s", "c")
-
-
-def test_closed_spares_and_those_that_are_wanted_already_do_not_step_in() -> None:
-    nodes: dict[str, dict[str, Any]] = {"a": {}, "b": {"lifecycle": "rma"}, "s1": {"isolation": "evict"},
-                                        "s2": {}}
-    assert filled(nodes, ["a", "b"], ["a", "s1", "nobody", "s2"])[1].nodes == ("a", "s2")
-
-
-def test_a_spare_with_another_driver_does_not_step_in() -> None:
-    nodes: dict[str, dict[str, Any]] = {"a": {}, "b": {}, "c": {"lifecycle": "rma"}, "s1": OLD, "s2": {}}
-    gate, found = filled(nodes, ["a", "b", "c"], ["s1", "s2"])
-    assert (gate, found.nodes) == (Gate.OPEN, ("a", "b", "s2"))
-
-
-def test_a_node_with_another_driver_than_most_is_replaced() -> None:
-    gate, found = filled({"a": {}, "b": OLD, "c": {}, "s": {}}, ["a", "b", "c"], ["s"])
-    assert (gate, found.nodes) == (Gate.OPEN, ("a", "s", "c"))
+@pytest.mark.parametrize(("nodes", "wanted", "spares", "found"), [
+    # In the place of the node that it replaces.
+    ({"a": {}, "b": RMA, "c": {}, "s": {}}, "abc", ["s"], ("a", "s", "c")),
+    # Closed spares and those that are wanted already do not step in.
+    ({"a": {}, "b": RMA, "s1": {"isolation": "evict"}, "s2": {}}, "ab", ["a", "s1", "nobody", "s2"], ("a", "s2")),
+    # Nor does one with another driver, and a node with another than most is replaced.
+    ({"a": {}, "b": {}, "c": RMA, "s1": OLD, "s2": {}}, "abc", ["s1", "s2"], ("a", "b", "s2")),
+    ({"a": {}, "b": OLD, "c": {}, "s": {}}, "abc", ["s"], ("a", "s", "c"))])
+def test_an_open_spare_like_the_others_stands_in_the_place_of_a_node(
+    nodes: dict[str, dict[str, Any]], wanted: str, spares: list[str], found: tuple[str, ...],
+) -> None:
+    gate, made = filled(nodes, list(wanted), spares)
+    assert (gate, made.nodes) == (Gate.OPEN, found)
 
 
 def test_more_nodes_may_be_needed_than_are_named_and_fewer() -> None:
-    nodes: dict[str, dict[str, Any]] = {"a": {}, "b": {"lifecycle": "rma"}, "c": {}, "s1": {}, "s2": {}}
+    nodes: dict[str, dict[str, Any]] = {"a": {}, "b": RMA, "c": {}, "s1": {}, "s2": {}}
     assert filled(nodes, ["a", "b", "c"], ["s1", "s2"], 4)[1].nodes == ("a", "s1", "c", "s2")
     found = filled(nodes, ["a", "b", "c"], ["s1", "s2"], 1)[1]
     assert (found.nodes, found.moves, found.left) == (("a",), (), ("c",))
 
 
 def test_too_few_spares_close_and_say_how_many_are_wanting() -> None:
-    gate, found = filled({"a": {"lifecycle": "rma"}, "b": {"lifecycle": "rma"}, "s": {}}, ["a", "b"], ["s"])
+    gate, found = filled({"a": RMA, "b": RMA, "s": {}}, ["a", "b"], ["s"])
     assert (gate, found.short) == (Gate.CLOSED, 1)
 
 
@@ -88,7 +82,7 @@ def test_too_few_spares_close_and_say_how_many_are_wanting() -> None:
 def test_whatever_is_written_opens_as_a_whole_and_holds_each_node_once(
     odd: list[tuple[bool, bool, str]], spares: int, need: int,
 ) -> None:
-    nodes = {name: {"leaf": leaf, **({"lifecycle": "rma"} if closed else {}), **(OLD if old else {})}
+    nodes = {name: {"leaf": leaf, **(RMA if closed else {}), **(OLD if old else {})}
              for name, (closed, old, leaf) in zip(names(9), odd, strict=False)}
     wanted = list(nodes)
     extra = [f"spare{at}" for at in range(spares)]

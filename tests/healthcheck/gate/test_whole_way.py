@@ -53,10 +53,8 @@ class World:
         """One look at a node; `gpu` are readings of its third GPU."""
         changed = ({"gpu.nvml": machine.nvml(gpu3={key: {"ok": value} for key, value in gpu.items()})} if gpu
                    else {})
-        found = machine.recording(name, **changed)
-        assert found.host is not None
-        return dataclasses.replace(found, host=dataclasses.replace(found.host, boot_id="b1"),
-                                   received=self.now)
+        found = machine.on_host(machine.recording(name, **changed), boot_id="b1")
+        return dataclasses.replace(found, received=self.now)
 
     def sweep(self, **odd: dict[str, object]) -> None:
         """What a sweep writes into the store."""

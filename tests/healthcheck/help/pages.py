@@ -83,7 +83,6 @@ def commands(page: Path) -> Iterator[Shown]:
 
 
 def of_line(page: str, line: str) -> Iterator[Shown]:
-    """The muster commands of one line of shell."""
     parts = shlex.shlex(line, posix=True, punctuation_chars=True)
     parts.whitespace_split = True
     words: list[str] = []

@@ -28,7 +28,6 @@ class World:
     fleet: DemoFleet
 
     def edit(self, old: str, new: str) -> None:
-        """Changes the inventory."""
         file = self.home / "muster.yaml"
         assert old in file.read_text()
         file.write_text(file.read_text().replace(old, new, 1))

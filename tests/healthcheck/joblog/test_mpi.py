@@ -23,19 +23,14 @@ def recorded(name: str) -> str:
     return (RECORDED / f"{name}.log").read_text()
 
 
-def test_a_process_that_was_killed_has_its_rank_node_and_signal() -> None:
-    (event,) = events(recorded("kill"))
-    assert (event.kind, event.rank, event.node, event.code) == (JobEventKind.EXIT, 2, "gpu003", -9)
-
-
-def test_the_first_process_that_ended_with_an_error_is_named() -> None:
-    (event,) = events(recorded("exit"))
-    assert (event.kind, event.rank, event.code) == (JobEventKind.EXIT, 1, 3)
-
-
-def test_an_abort_names_its_rank_and_code() -> None:
-    (event,) = events(recorded("abort"))
-    assert (event.kind, event.rank, event.code) == (JobEventKind.ABORT, 1, 7)
+@pytest.mark.parametrize(("name", "kind", "rank", "node", "code"), [
+    ("kill", JobEventKind.EXIT, 2, "gpu003", -9), ("exit", JobEventKind.EXIT, 1, "", 3),
+    ("abort", JobEventKind.ABORT, 1, "", 7)])
+def test_a_recorded_end_has_its_rank_node_and_signal_or_code(
+    name: str, kind: JobEventKind, rank: int, node: str, code: int,
+) -> None:
+    (event,) = events(recorded(name))
+    assert (event.kind, event.rank, event.node, event.code) == (kind, rank, node, code)
 
 
 @pytest.mark.parametrize(("text", "kind", "rank", "node", "code"), [

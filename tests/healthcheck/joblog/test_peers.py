@@ -60,16 +60,59 @@ def test_the_ranks_of_one_node_are_one_voice() -> None:
     assert (first.who.node, first.sure) == ("gpu017", Sure.GUESS)
 
 
-def test_one_node_that_says_so_of_several_peers_while_nobody_else_does_is_itself_accused() -> None:
-    text = retry("gpu012", "10.20.0.11") + retry("gpu012", "10.20.0.17") + retry("gpu012", "10.20.0.18")
-    assert accused(text, NODES) == "gpu012"
+THERE, USING = "10.20.0.17", using("gpu017", "10.20.0.17")
+ALL_BUT_ONE = "".join(retry(node, THERE) for node in NODES if node != "gpu017")
+NOT_CONNECTED = (
+    "{}:1:2 [0] misc/ibvwrap.cc:376 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev "
+    "mlx5_0:1, curr state INIT, next state RTR, local GID index 3, local GID ::ffff:10.224.0.1, remote GID "
+    "::ffff:10.224.3.40\n")
+LOST_AND_SICK = (
+    "gpu011:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer gpu017<45678>\n"
+    "gpu018:1:2 [0] enqueue.cc:1402 NCCL WARN Cuda failure 'uncorrectable ECC error encountered'\n")
+UCX = "".join(
+    f"[{node}:{pid}:0:{pid}] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 "
+    f"hw_synd 0/0)\n[{node}:{pid}:0:{pid}] ib_mlx5_log.c:143  DCI QP 0x10f3a wqe[446]: SEND s-e [rqpn 0x32ca rlid "
+    "1935] [inl len 20]\n" for node, pid in (("gpu011", 27251), ("gpu012", 30536), ("gpu018", 30540)))
+OPEN_MPI = (
+    "WARNING: Open MPI failed to TCP connect to a peer MPI process.\n\n  Local host: gpu011\n  PID:        4711\n"
+    "  Message:    connect() to 10.1.2.3:1024 failed\n  Error:      No route to host (113)\n")
+LAST_ERROR = "".join(
+    f"[rank{rank}]: Last error:\n[rank{rank}]: NET/IB: Got completion from peer {THERE}<39226> with status=12 "
+    "opcode=32224 len=0 vendor err 129 (Recv) localGid fe80:: remoteGidsfe80:: hca mlx5_3\n" for rank in (0, 8))
+# The lines, the nodes of the job, the inventory's addresses, and who is accused.
+ACCUSED: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
+    "one node that says so of several peers while nobody else does is itself accused":
+        ("".join(retry("gpu012", f"10.20.0.{at}") for at in (11, 17, 18)), NODES, {}, "gpu012"),
+    "the sick node that names all others is accused by those who name it":
+        (USING + retry("gpu017", "10.20.0.11") + retry("gpu017", "10.20.0.12") + retry("gpu011", THERE)
+         + retry("gpu012", THERE), (), {}, "gpu017"),
+    "an address": (retry("gpu012", THERE) + retry("gpu018", THERE), (), {}, THERE),
+    "an address leads to a node by the inventory":
+        (retry("gpu012", THERE) + retry("gpu018", THERE), (), {THERE: "rack2-gpu07"}, "rack2-gpu07"),
+    "an address leads to a node by the GID that the node itself calls its own":
+        (retry("gpu012", THERE, local="fe80::12", remote="fe80::17")
+         + retry("gpu018", THERE, local="fe80::18", remote="fe80::17")
+         + retry("gpu017", "10.20.0.12", local="fe80::17", remote="fe80::12"), (), {}, "gpu017"),
+    "where all nodes but one name an address that one is behind it": (ALL_BUT_ONE, NODES, {}, "gpu017"),
+    "but not where its address is known to be another one":
+        (using("gpu017", "10.20.9.9") + ALL_BUT_ONE, NODES, {}, THERE),
+    "flushed work is no vote":
+        (USING + using("gpu011", "10.20.0.11") + retry("gpu012", THERE)
+         + "".join(retry(node, "10.20.0.11", status=5) for node in ("gpu012", "gpu017", "gpu018")), (), {}, "gpu017"),
+    "the remote GID of a connection that could not be made is the peer":
+        (NOT_CONNECTED.format("gpu011") + NOT_CONNECTED.format("gpu012"), (), {"10.224.3.40": "gpu040"}, "gpu040"),
+    "a lost peer is no cause where another error is known": (USING + LOST_AND_SICK, (), {}, "gpu018"),
+    "UCX names the port to which it sent": (UCX, (), {}, "LID 1935"),
+    "and not the node that says so": (UCX, NODES, {}, "gpu017"),
+    "Open MPI names the peer that it could not reach": (OPEN_MPI, (), {"10.1.2.3": "gpu003"}, "gpu003"),
+    "the peer that PyTorch repeats of NCCL's last error": (LAST_ERROR, (), {}, THERE),
+    "and its node": (USING + LAST_ERROR, (), {}, "gpu017"),
+}
 
 
-def test_the_sick_node_that_names_all_others_is_accused_by_those_who_name_it() -> None:
-    text = using("gpu017", "10.20.0.17") + retry("gpu017", "10.20.0.11") + retry(
-        "gpu017", "10.20.0.12") + retry("gpu011", "10.20.0.17") + \
-        retry("gpu012", "10.20.0.17")
-    assert accused(text) == "gpu017"
+@pytest.mark.parametrize(("text", "nodes", "addresses", "who"), ACCUSED.values(), ids=ACCUSED)
+def test_who_is_accused(text: str, nodes: tuple[str, ...], addresses: dict[str, str], who: str) -> None:
+    assert accused(text, nodes, addresses) == who
 
 
 def test_two_nodes_that_name_each_other_are_both_a_guess() -> None:
@@ -79,32 +122,12 @@ def test_two_nodes_that_name_each_other_are_both_a_guess() -> None:
         ("gpu012", Sure.GUESS), ("gpu011", Sure.GUESS)]
 
 
-def test_an_address_leads_to_a_node_by_the_inventory() -> None:
-    text = retry("gpu012", "10.20.0.17") + retry("gpu018", "10.20.0.17")
-    assert accused(text) == "10.20.0.17"
-    assert accused(text, (), {"10.20.0.17": "rack2-gpu07"}) == "rack2-gpu07"
-
-
-def test_an_address_leads_to_a_node_by_the_gid_that_the_node_itself_calls_its_own() -> None:
-    text = retry("gpu012", "10.20.0.17", local="fe80::12", remote="fe80::17") + retry(
-        "gpu018", "10.20.0.17", local="fe80::18", remote="fe80::17") + \
-        retry("gpu017", "10.20.0.12", local="fe80::17", remote="fe80::12")
-    assert accused(text) == "gpu017"
-
-
 @pytest.mark.parametrize(("peer", "nodes", "node"), [
     ("gpu017.cluster.local", NODES, "gpu017"), ("GPU017", NODES, "gpu017"),
     ("10.20.0.17", ("ip-10-20-0-12", "ip-10-20-0-17", "x"), "ip-10-20-0-17"),
 ])
 def test_a_peer_that_is_called_by_a_name_is_that_node(peer: str, nodes: tuple[str, ...], node: str) -> None:
     assert accused(retry(nodes[0], peer) + retry("x", peer), nodes) == node
-
-
-def test_where_all_nodes_but_one_name_an_address_that_one_is_behind_it() -> None:
-    text = "".join(retry(node, "10.20.0.17") for node in NODES if node != "gpu017")
-    assert accused(text, NODES) == "gpu017"
-    # Not where its address is known to be another one.
-    assert accused(using("gpu017", "10.20.9.9") + text, NODES) == "10.20.0.17"
 
 
 @pytest.mark.parametrize(("status", "id_", "of", "symptom"), [
@@ -116,20 +139,6 @@ def test_where_all_nodes_but_one_name_an_address_that_one_is_behind_it() -> None
 def test_each_status_accuses_whom_it_means(status: int, id_: str, of: str, symptom: bool, form: str) -> None:
     (charge,) = told(using("gpu017", "10.20.0.17") + retry("gpu012", "10.20.0.17", form=form, status=status))
     assert (charge.meaning.id, charge.who.node, charge.symptom) == (id_, of, symptom)
-
-
-def test_flushed_work_is_no_vote() -> None:
-    text = using("gpu017", "10.20.0.17") + using("gpu011", "10.20.0.11") + retry("gpu012", "10.20.0.17") + \
-        "".join(retry(node, "10.20.0.11", status=5) for node in ("gpu012", "gpu017", "gpu018"))
-    assert accused(text) == "gpu017"
-
-
-def test_the_remote_gid_of_a_connection_that_could_not_be_made_is_the_peer() -> None:
-    line = ("{}:1:2 [0] misc/ibvwrap.cc:376 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed "
-            "out, on dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3, local GID "
-            "::ffff:10.224.0.{}, remote GID ::ffff:10.224.3.40\n")
-    text = line.format("gpu011", 11) + line.format("gpu012", 12)
-    assert accused(text, (), {"10.224.3.40": "gpu040"}) == "gpu040"
 
 
 @pytest.mark.parametrize("line", [
@@ -147,14 +156,6 @@ def test_the_first_peer_that_was_lost_is_a_lead_where_nothing_else_is_known(line
     assert (first.who.node, first.sure) == ("gpu017", Sure.GUESS)
 
 
-def test_a_lost_peer_is_no_cause_where_another_error_is_known() -> None:
-    text = (using("gpu017",
-                  "10.20.0.17") + "gpu011:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection "
-                                  "closed by remote peer gpu017<45678>\n"
-            "gpu018:1:2 [0] enqueue.cc:1402 NCCL WARN Cuda failure 'uncorrectable ECC error encountered'\n")
-    assert accused(text) == "gpu018"
-
-
 def test_who_waited_for_a_connection_is_not_accused() -> None:
     assert cause(
         "gpu011:1:2 [0] bootstrap.cc:512 NCCL WARN Timeout waiting for connection from rank 3\n") is None
@@ -167,17 +168,6 @@ def test_the_node_that_could_not_be_reached_for_the_rendezvous_is_accused() -> N
     assert (first.who.node, first.meaning.id) == ("gpu001", "rendezvous")
 
 
-def test_ucx_names_the_port_to_which_it_sent_and_not_the_node_that_says_so() -> None:
-    text = "".join(
-        f"[{node}:{pid}:0:{pid}] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 "
-        "vend 0x81 hw_synd 0/0)\n"
-        f"[{node}:{pid}:0:{pid}] ib_mlx5_log.c:143  DCI QP 0x10f3a wqe[446]: SEND s-e [rqpn 0x32ca rlid "
-        "1935] [inl len 20]\n"
-        for node, pid in (("gpu011", 27251), ("gpu012", 30536), ("gpu018", 30540)))
-    assert accused(text) == "LID 1935"
-    assert accused(text, NODES) == "gpu017"
-
-
 def test_ucx_on_roce_names_the_peers_address() -> None:
     text = ("[1732182000.123456] [gpu011:12345:0]    ib_mlx5_log.c:179  UCX  ERROR Transport retry count "
             "exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81)\n"
@@ -185,13 +175,6 @@ def test_ucx_on_roce_names_the_peers_address() -> None:
             "s-e [rqpn 0x1e1 dgid=::ffff:10.20.0.17]\n")
     first = culprit(text, (), {"10.20.0.17": "gpu017"})
     assert (first.who.node, first.time) == ("gpu017", 1732182000.123456)
-
-
-def test_open_mpi_names_the_peer_that_it_could_not_reach() -> None:
-    assert accused("WARNING: Open MPI failed to TCP connect to a peer MPI process.\n\n  Local host: gpu011\n "
-                   " PID:        4711\n"
-                   "  Message:    connect() to 10.1.2.3:1024 failed\n  Error:      No route to host (113)\n",
-                   (), {"10.1.2.3": "gpu003"}) == "gpu003"
 
 
 @pytest.mark.parametrize("line", [
@@ -202,13 +185,6 @@ def test_open_mpi_names_the_peer_that_it_could_not_reach() -> None:
 def test_a_peer_that_no_line_names_is_nobody_and_not_who_says_so(line: str) -> None:
     first = culprit(f"{line}\n", NODES)
     assert (first.who.label, first.sure, first.words) == ("", Sure.GUESS, "so says gpu011")
-
-
-def test_the_peer_that_pytorch_repeats_of_nccls_last_error_is_accused() -> None:
-    said = "".join(f"[rank{rank}]: Last error:\n[rank{rank}]: NET/IB: Got completion from peer "
-                   "10.20.0.17<39226> with status=12 opcode=32224 len=0 vendor err 129 (Recv) localGid "
-                   "fe80:: remoteGidsfe80:: hca mlx5_3\n" for rank in (0, 8))
-    assert accused(said) == "10.20.0.17" and accused(using("gpu017", "10.20.0.17") + said) == "gpu017"
 
 
 def test_an_address_that_several_ranks_lost_is_a_lead_where_no_line_tells_whose_it_is() -> None:

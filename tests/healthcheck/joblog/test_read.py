@@ -6,6 +6,7 @@ import os
 import pickle
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,19 +66,13 @@ def test_a_pickle_that_would_run_something_is_refused_and_said() -> None:
     assert log.caveats == ("fr_0: a flight recorder's dump, the pickle names posix.putenv: it is not read",)
 
 
-def test_a_cut_dump_is_said() -> None:
-    assert read([("fr_0.json", b'{"pg_status": {')], CLOCK).caveats == (
-        "fr_0.json: a flight recorder's dump, it is cut, or no JSON",)
-
-
-def test_a_dump_whose_rank_nobody_tells_is_said() -> None:
-    log = read([("dump.json", b'{"pg_status": {"0": {"last_enqueued_collective": 3}}}')], CLOCK)
-    assert log.caveats == ("dump.json: whose dump it is, the file's name does not say",)
-
-
-def test_a_file_of_something_else_is_said() -> None:
-    assert read([("notes.txt", b"hello\n")], CLOCK).caveats == (
-        "notes.txt: holds nothing of NCCL, torchrun, Slurm or a flight recorder",)
+@pytest.mark.parametrize(("name", "data", "caveat"), [
+    ("fr_0.json", b'{"pg_status": {', "a flight recorder's dump, it is cut, or no JSON"),
+    ("dump.json", b'{"pg_status": {"0": {"last_enqueued_collective": 3}}}',
+     "whose dump it is, the file's name does not say"),
+    ("notes.txt", b"hello\n", "holds nothing of NCCL, torchrun, Slurm or a flight recorder")])
+def test_what_is_not_read_of_a_file_is_said(name: str, data: bytes, caveat: str) -> None:
+    assert read([(name, data)], CLOCK).caveats == (f"{name}: {caveat}",)
 
 
 def test_only_so_many_events_of_one_file_are_kept(monkeypatch) -> None:  # type: ignore[no-untyped-def]

@@ -31,9 +31,9 @@ from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import Finding, Origin, Result, Status
 from healthcheck.model.recording import Capture, Outcome
 from healthcheck.ruleset.rule import Rule
-from healthcheck.sweep.assess import Assessment
-from inventory.model import Node
+from healthcheck.sweep.assess import Assessed
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed as sweep_of
 from tests.healthcheck.rules import Thing, rule, thing
 from tests.packagedrules import RULES
 from tests.tries import tries
@@ -274,13 +274,17 @@ def test_an_nvlink_that_repeats_far_more_than_the_others_is_named() -> None:
 # Boot times
 
 def assessed(uptimes: Mapping[str, float | None]) -> dict[str, Result]:
-    assessment = Assessment([Node(name=name, sku="hgx-h100") for name in uptimes], RULES)
-    for name, hours in uptimes.items():
-        held = Capture(Outcome.MISSING) if hours is None else machine.done(
-            **{"/proc/uptime": f"{hours * 3600:.2f} 99.0\n"})
-        assessment.add(machine.recording(name, host_uptime=held))
-    return {report.node: next(r for r in report.results if r.rule == "fleet-boot-time")
-            for report in assessment.finish().reports}
+    seen = [machine.recording(name, host_uptime=Capture(Outcome.MISSING) if hours is None else up_for(hours))
+            for name, hours in uptimes.items()]
+    return boot_times(sweep_of(*seen))
+
+
+def up_for(hours: float) -> Capture:
+    return machine.done(**{"/proc/uptime": f"{hours * 3600:.2f} 99.0\n"})
+
+
+def boot_times(of: Assessed) -> dict[str, Result]:
+    return {report.node: next(r for r in report.results if r.rule == "fleet-boot-time") for report in of.reports}
 
 
 def test_a_node_that_booted_lately_among_established_peers_is_named() -> None:
@@ -291,16 +295,9 @@ def test_a_node_that_booted_lately_among_established_peers_is_named() -> None:
 
 
 def test_a_node_whose_earlier_snapshot_shows_the_reboot_is_not_accused_twice() -> None:
-    assessment = Assessment([Node(name=f"n{i}", sku="hgx-h100") for i in range(8)], RULES)
-    for i in range(8):
-        seen = machine.recording(
-            f"n{i}",
-            host_uptime=machine.done(**{"/proc/uptime": f"{(3.5 if i > 5 else 960.0) * 3600:.2f} 99.0\n"}))
-        before = replace(seen, host=replace(seen.host, boot_id="an earlier one"),
-                         received=seen.received - 960 * 3600) if i == 7 and seen.host else None
-        assessment.add(seen, before)
-    results = {r.node: next(one for one in r.results if one.rule == "fleet-boot-time")
-               for r in assessment.finish().reports}
+    seen = [machine.recording(f"n{i}", host_uptime=up_for(3.5 if i > 5 else 960.0)) for i in range(8)]
+    before = replace(machine.on_host(seen[7], boot_id="an earlier one"), received=seen[7].received - 960 * 3600)
+    results = boot_times(sweep_of(*seen, before={"n7": before}))
     assert (results["n6"].status, results["n7"].status) == (Status.FAIL, Status.SKIPPED)
     assert results["n7"].reason == "an earlier snapshot shows this reboot, which host-rebooted judges"
 

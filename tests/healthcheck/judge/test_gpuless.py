@@ -21,12 +21,13 @@ from healthcheck.judge.gpuless import GpuHistory, SeenNode, not_gpuless, stem
 from healthcheck.model.outcome import NodeReport, NodeState
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.report.document import node as document_of
-from healthcheck.report.table import Heading, brief, render
-from healthcheck.sweep.assess import Assessed, Assessment
+from healthcheck.report.table import brief
+from healthcheck.sweep.assess import Assessed
 from inventory.model import Node, PortPlan
-from inventory.nodeset import fold
 from tests import packagedrules
 from tests.healthcheck import machine, plainhost
+from tests.healthcheck.assessing import assessed as sweep_of
+from tests.healthcheck.assessing import page_of
 from tests.healthcheck.plainhost import bus, names
 
 RULES = packagedrules.RULES
@@ -37,11 +38,8 @@ def assessed(*recordings: Recording, history: GpuHistory | None = KNOWN_NOTHING,
              **declared: str) -> Assessed:
     """Each recording judged as a machine of its own; `declared` are SKUs by node."""
     nodes = [Node(seen.node, sku=declared.get(seen.node)) for seen in recordings]
-    assessment = Assessment(nodes, RULES, gpu_history=history)
-    for seen in recordings:
-        host = replace(seen.host or machine.HOST, boot_id=f"boot of {seen.node}")
-        assessment.add(replace(seen, host=host), (before or {}).get(seen.node))
-    return assessment.finish()
+    booted = [replace(seen, host=replace(seen.host or machine.HOST, boot_id=f"boot of {seen.node}")) for seen in recordings]
+    return sweep_of(*booted, nodes=nodes, before=before, gpu_history=history)
 
 
 def judged(*recordings: Recording, **more: Any) -> NodeReport:
@@ -57,12 +55,6 @@ def not_taken(report: NodeReport) -> str:
     return why
 
 
-def page(found: Assessed) -> str:
-    out = io.StringIO()
-    render(Console(file=out, width=400, soft_wrap=True, color_system=None), found, {}, Heading("x", 1.0, False, 1), fold)
-    return out.getvalue()
-
-
 def test_a_plain_machine_is_healthy_without_a_word_of_what_it_is_and_the_report_says_on_what_that_rests() -> None:
     found = assessed(plainhost.recording("login1"))
     (report,) = found.reports
@@ -71,7 +63,7 @@ def test_a_plain_machine_is_healthy_without_a_word_of_what_it_is_and_the_report_
         "without GPUs by what it shows: no GPU on PCI, no driver of one loaded or installed, no GPU server by firmware's name "
         "(Dell Inc. PowerEdge R650), none in what is known of it and of its equals")
     assert document_of(report)["sku_basis"] == report.sku_basis
-    assert f"login1  judged as cpu-only, {report.sku_basis}. To settle it, name its SKU in the inventory (`sku: cpu-only`)" in page(found)
+    assert f"login1  judged as cpu-only, {report.sku_basis}. To settle it, name its SKU in the inventory (`sku: cpu-only`)" in page_of(found, width=400)
     out = io.StringIO()
     brief(Console(file=out, width=80, soft_wrap=True, color_system=None), found)
     assert out.getvalue() == "login1  healthy    cpu-only by what it shows\n"
@@ -144,8 +136,8 @@ EVIDENCE: list[tuple[Mapping[str, Capture | None], str]] = [
 def test_one_piece_that_speaks_against_it_or_was_not_measured_prevents_it(changes: Mapping[str, Capture | None], why: str) -> None:
     found = assessed(plainhost.recording("login1", **changes))
     assert why in not_taken(found.reports[0])
-    assert f"login1  {found.reports[0].sku_basis}. If it is to have none: `sku: cpu-only` in the inventory, or --sku cpu-only" in page(found)
-    assert "This looks like cpu-only" not in page(found)
+    assert f"login1  {found.reports[0].sku_basis}. If it is to have none: `sku: cpu-only` in the inventory, or --sku cpu-only" in page_of(found, width=400)
+    assert "This looks like cpu-only" not in page_of(found, width=400)
 
 
 @pytest.mark.parametrize("found", [
@@ -184,25 +176,24 @@ def test_a_host_whose_gpus_left_the_bus_is_not_healthy_while_its_driver_is_there
     assert "loaded" in not_taken(judged(seen))
 
 
-def test_a_host_whose_gpus_left_the_bus_is_not_healthy_while_its_equals_by_name_have_them() -> None:
+def test_a_host_whose_gpus_left_the_bus_is_not_healthy_while_its_equals_by_name_or_firmware_have_them() -> None:
     other = replace(equal("node018"), captures={**equal("node018").captures, "host.firmware": names()})
-    assert not_taken(judged(fallen(), other)) == "of its equals (by name) node018: it has 8 GPUs on PCI (10de:2330)"
-
-
-def test_a_host_whose_gpus_left_the_bus_is_not_healthy_while_its_equals_by_firmware_have_them() -> None:
-    assert not_taken(judged(fallen(), equal("rack7-3"))) == "of its equals (by firmware, Some Maker S7) rack7-3: it has 8 GPUs on PCI (10de:2330)"
+    for found, which in ((other, "by name) node018"), (equal("rack7-3"), "by firmware, Some Maker S7) rack7-3")):
+        assert not_taken(judged(fallen(), found)) == f"of its equals ({which}: it has 8 GPUs on PCI (10de:2330)"
 
 
 def test_an_equal_that_was_declared_to_have_gpus_speaks_even_where_it_did_not_answer() -> None:
     nodes = [Node("node017"), Node("node018", sku="hgx-h100")]
-    assessment = Assessment(nodes, RULES, gpu_history=KNOWN_NOTHING)
-    assessment.add(fallen())
-    assert not_taken(assessment.finish().reports[0]) == "of its equals (by name) node018: the SKU that is named for it has GPUs"
+    found = sweep_of(fallen(), nodes=nodes, gpu_history=KNOWN_NOTHING)
+    assert not_taken(found.reports[0]) == "of its equals (by name) node018: the SKU that is named for it has GPUs"
 
 
-def test_an_equal_outside_the_sweep_speaks_by_the_inventory_or_the_store() -> None:
-    history = GpuHistory({"node018": "the inventory names the SKU hgx-h100 for it"})
-    assert not_taken(judged(fallen(), history=history)) == "of its equals (by name) node018: the inventory names the SKU hgx-h100 for it"
+@pytest.mark.parametrize(("history", "why"), [
+    (GpuHistory({"node018": "the inventory names the SKU hgx-h100 for it"}), "of its equals (by name) node018: the inventory names the SKU hgx-h100 for it"),
+    (GpuHistory({"node017": "the store has serial numbers of its GPUs"}), "the store has serial numbers of its GPUs"),
+    (GpuHistory(unread="the store was not read"), "the store was not read")])
+def test_the_inventory_and_the_store_speak_for_it_and_its_equals_and_one_that_was_not_read_proves_nothing(history: GpuHistory, why: str) -> None:
+    assert not_taken(judged(fallen(), history=history)) == why
 
 
 def test_a_node_alone_of_its_equals_is_not_judged_by_what_they_might_have() -> None:
@@ -218,9 +209,8 @@ def test_a_node_alone_of_its_equals_is_not_judged_by_what_they_might_have() -> N
 
 def test_only_who_is_not_declared_is_an_equal_whose_silence_leaves_open_what_it_has() -> None:
     for sku, healthy in ((None, False), ("cpu-only", True)):
-        assessment = Assessment([Node("node017"), Node("node018", sku=sku)], RULES, gpu_history=KNOWN_NOTHING)
-        assessment.add(fallen())
-        (report, _) = assessment.finish().reports
+        nodes = [Node("node017"), Node("node018", sku=sku)]
+        (report, _) = sweep_of(fallen(), nodes=nodes, gpu_history=KNOWN_NOTHING).reports
         if healthy:
             assert report.state is NodeState.HEALTHY
         else:
@@ -247,11 +237,6 @@ def test_no_later_snapshot_forgets_that_a_node_had_gpus() -> None:
     assert gpus_capture(then, then) is None and shown_before(then) == ""
 
 
-def test_a_host_whose_gpus_left_the_bus_is_not_healthy_where_the_store_knows_them() -> None:
-    assert not_taken(judged(fallen(), history=GpuHistory({"node017": "the store has serial numbers of its GPUs"}))) == (
-        "the store has serial numbers of its GPUs")
-
-
 def test_a_machine_that_had_gpus_under_another_name_is_known_by_its_identity() -> None:
     seen = fallen(host_firmware=names("S7", "Some Maker", product_serial="C0FFEE"))
     (own,) = [one for one in gpu_signs(Captures(seen)).identities if one.startswith("chassis=")]
@@ -259,15 +244,10 @@ def test_a_machine_that_had_gpus_under_another_name_is_known_by_its_identity() -
     assert not_taken(judged(seen, history=GpuHistory(machines={own: "old-name"}))) == "this machine had GPUs as old-name"
 
 
-def test_a_store_that_could_not_be_read_proves_nothing() -> None:
-    assert not_taken(judged(fallen(), history=GpuHistory(unread="the store was not read"))) == "the store was not read"
-
-
 @pytest.mark.parametrize("node", [Node("node017", nvlink_domain="nvl1"), Node("node017", ports={"0000:18:00.0": PortPlan(rail=0)})])
 def test_a_place_among_gpus_in_the_inventory_is_no_machine_without(node: Node) -> None:
-    assessment = Assessment([node], RULES, gpu_history=KNOWN_NOTHING)
-    assessment.add(fallen())
-    assert "the inventory gives" in not_taken(assessment.finish().reports[0])
+    found = sweep_of(fallen(), nodes=[node], gpu_history=KNOWN_NOTHING)
+    assert "the inventory gives" in not_taken(found.reports[0])
 
 
 def test_many_hosts_whose_gpus_all_left_the_bus_do_not_vouch_for_each_other() -> None:

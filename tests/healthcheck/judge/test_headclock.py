@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +10,8 @@ from healthcheck.config import rulesfolder
 from healthcheck.judge.headclock import HeadClock, head_clock
 from healthcheck.model.outcome import Result, Status
 from healthcheck.ruleset.ruleset import load_ruleset
-from healthcheck.sweep.assess import Assessment
-from inventory.model import Node
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed
 
 RULES = load_ruleset(rulesfolder.folders(None)).select(("host-clock-offset",), ())
 DAY = 86400.0
@@ -22,13 +19,8 @@ DAY = 86400.0
 
 def judged(*offsets: float) -> tuple[list[Result], HeadClock | None]:
     """The rule's result on nodes whose clocks are so far ahead of the head's, and what is said of the head."""
-    names = [f"n{at}" for at in range(len(offsets))]
-    assessment = Assessment([Node(name, sku="hgx-h100") for name in names], RULES)
-    for name, off in zip(names, offsets, strict=True):
-        found = machine.recording(name)
-        assert found.host is not None
-        assessment.add(replace(found, host=replace(found.host, time=found.received + off)))
-    done = assessment.finish()
+    seen = [machine.recording(f"n{at}") for at in range(len(offsets))]
+    done = assessed(*(machine.on_host(one, time=one.received + off) for one, off in zip(seen, offsets, strict=True)))
     return [one for report in done.reports for one in report.results if one.rule == "host-clock-offset"], done.head
 
 

@@ -1,6 +1,5 @@
-"""Invariant 1 as a property: drop, truncate, deny or delay any capture, and no rule that passed because of it
-may still pass.
-"""
+"""Invariant 1 as properties of GPUs' readings and of single files; of whole captures, rule by rule, in
+tests/scenarios/test_unmeasured.py."""
 
 from __future__ import annotations
 
@@ -13,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.model.outcome import NodeReport, NodeState, Severity, Status
+from healthcheck.model.outcome import NodeReport, NodeState, Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
-from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed
+from tests.healthcheck.checks.verdicts import after
 from tests.packagedrules import RULES
 from tests.tries import tries
 
@@ -28,71 +28,17 @@ BY_PROBE: Mapping[str, frozenset[str]] = MappingProxyType(
      for probe in machine.captures()})
 
 
-def _earlier(seconds: float) -> Recording:
-    now = machine.recording(TARGET)
-    assert now.host is not None
-    return replace(now, received=now.received - seconds, host=replace(now.host, time=now.host.time - seconds))
+EARLIER = after(machine.recording(TARGET), -600)
 
 
-EARLIER = _earlier(600)
-
-
-def report(target: Recording, previous: Recording | None = None) -> NodeReport:
+def report(target: Recording) -> NodeReport:
     """The target's report in a sweep with three healthy nodes."""
-    assessment = Assessment(NODES, RULES)
-    assessment.add(target, previous or EARLIER)
-    for node in NODES[1:]:
-        assessment.add(machine.recording(node.name))
-    return assessment.finish().reports[0]
+    peers = (machine.recording(node.name) for node in NODES[1:])
+    return assessed(target, *peers, nodes=NODES, before={TARGET: EARLIER}).reports[0]
 
 
 def passing(of: NodeReport) -> set[str]:
     return {result.rule for result in of.results if result.status is Status.PASS}
-
-
-# Why a rule may say nothing of a healthy idle H100 among three others; whatever else is not PASS would empty
-# the property of meaning.
-SKIPPED = ("not supported: ", "needs a lease", "disabled in ", "a cohort of ", "fewer than ", "not busy",
-           "the SKU ", "no plan of the ports", "there are no ", "no baseline for ", "no kubelet uses ",
-           "neither a kubelet nor nerdctl uses ")
-# These never change a node's state.
-INFORMS = {rule.id for rule in RULES.rules if rule.severity is Severity.INFO}
-
-
-def test_the_healthy_recording_passes_every_rule_so_that_the_property_means_something() -> None:
-    healthy = report(machine.recording(TARGET))
-    assert healthy.state is NodeState.HEALTHY
-    # A baseline is each site's own.
-    other = [result for result in healthy.results if result.status is not Status.PASS
-             and result.rule != "kernel-baseline"]
-    assert not [result for result in other if result.status is not Status.SKIPPED
-                or not result.reason.startswith(SKIPPED)]
-    assert len(other) < len(healthy.results) / 3
-
-
-# Of a probe that serves rules which can do without it: those that cannot. With NVML's answer at hand the bus
-# is only asked whether 'no GPU' is true, and nvidia-smi nothing; persistence shows in NVML too. Without the
-# uptime the log's newest record stands for the snapshot: more is judged for it, never less.
-ONLY: Mapping[str, set[str]] = MappingProxyType({
-    # Without NVML no Xid is over, and more is accused, never less.
-    "gpu.nvml": {rule for rule in BY_PROBE["gpu.nvml"] if "xid" not in rule},
-    "gpu.pci": {"gpu-count"}, "gpu.smi": set(), "host.uptime": {"fleet-boot-time", "host-rebooted"},
-    # The log of the kernel names its kernel itself; the versions only choose a baseline. The loaded driver is
-    # asked of a CDI specification only where its libraries are gone.
-    "host.versions": {rule for rule in BY_PROBE["host.versions"] if not rule.startswith(("kernel-", "cdi-paths"))},
-    # They tell which disks SMART is not asked of, and where the kernel shows a temperature: without them more
-    # is judged, never less. Namespaces are readings of their own.
-    **{probe: {rule for rule in BY_PROBE[probe] if not rule.startswith("disk-smart-")}
-       for probe in ("disk.scsi", "nvme.sysfs", "nvme.temperature")},
-    "nvme.namespaces": {"disk-nvme-namespace", "disk-nvme-read-only", "fleet-disk-sizes", "fleet-disk-namespaces"},
-    # The bus has no RAID controller whose drives it would ask.
-    "disk.raid-smart": set(),
-    # It tells which interfaces are in a team, whose members are the team's matter: without it more is judged.
-    "netdev.teamd": {"bond-members", "bond-lacp", "fleet-bond"},
-    # Which plain Ethernet adapters have RDMA matters where there are some.
-    "port.sysfs": {rule for rule in BY_PROBE["port.sysfs"] if not rule.startswith(("pcie-", "fleet-pcie-"))},
-    "service.nvidia": set(BY_PROBE["service.nvidia"]) - {"driver-persistence-daemon", "gpu-persistence"},
-})
 
 
 def lost(capture: Capture, outcome: Outcome | None, keep: float) -> Capture | None:
@@ -105,27 +51,6 @@ def lost(capture: Capture, outcome: Outcome | None, keep: float) -> Capture | No
         return replace(capture, outcome=outcome, text=capture.text[: int(len(capture.text) * keep)],
                        files=kept)
     return replace(capture, outcome=outcome, text="", files={}, exit=None)
-
-
-@settings(deadline=None, max_examples=tries(60))
-@given(probe=st.sampled_from(sorted(BY_PROBE)),
-       outcome=st.sampled_from([None, *(o for o in Outcome if o is not Outcome.DONE)]),
-       keep=st.floats(0, 0.99))
-def test_invariant_1_not_measured_is_never_pass_for_any_capture(
-    probe: str, outcome: Outcome | None, keep: float,
-) -> None:
-    recording = machine.recording(TARGET)
-    damaged = lost(recording.captures[probe], outcome, keep)
-    held = {name: capture for name, capture in recording.captures.items() if name != probe}
-    if damaged is not None:
-        held[probe] = damaged
-    after = report(replace(recording, captures=held))
-    depends = ONLY.get(probe, set(BY_PROBE[probe]))
-    still = passing(after) & depends
-    assert not still, f"{still} passed without {probe}"
-    unsaid = {result.rule for result in after.results
-              if result.status is not Status.SKIPPED} & depends - INFORMS
-    assert after.state is not NodeState.HEALTHY or not unsaid
 
 
 def _readings() -> tuple[str, ...]:

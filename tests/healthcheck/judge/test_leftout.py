@@ -17,12 +17,10 @@ NOTE = f"not read, as the inventory says: {ONE}"
 
 
 def noted(note: str) -> Capture:
-    """A capture with a note."""
     return replace(Capture(Outcome.DONE), note=note)
 
 
 def result(status: Status, **changes: object) -> Result:
-    """A result of the rule."""
     return replace(Result("port-rate", "port.rate", status, Severity.CRITICAL), **changes)
 
 

@@ -12,6 +12,7 @@ from healthcheck.facts.snapshot_time import SnapshotTime
 from healthcheck.facts.values import Fact, NotMeasured, Partial, Unmeasured
 from healthcheck.judge.nodefacts import Input, NodeFacts, pair
 from healthcheck.model.outcome import Finding
+from tests.healthcheck.judge.things import hot
 from tests.healthcheck.rules import Thing, rule, thing
 
 NOW, BEFORE = SnapshotTime("look", 1000.0, 0.0), SnapshotTime("look", 940.0, 0.0)
@@ -24,11 +25,6 @@ class Worded(Fact):
 
     name: str
     caveat: str
-
-
-def hot(thing: Thing) -> Iterator[Finding]:
-    if thing.heat > 50:
-        yield Finding(thing.heat, 50)
 
 
 def grew(thing: Thing, growth: Growth[Thing]) -> Iterator[Finding]:

@@ -14,7 +14,6 @@ DEAD = Finding("does not answer", "answers", "GPU 5")
 
 
 def result(rule: str, status: Status, severity: Severity = Severity.WARNING, reason: str = "not read") -> Result:
-    """A result of a rule."""
     findings = (Finding(1, 2, "GPU 0"),) if status is Status.FAIL else ()
     return Result(rule, "c", status, severity, findings, reason if status is Status.UNKNOWN else "")
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from healthcheck.cli.gatequick import _reason
 from healthcheck.explain.judging import unjudged
@@ -16,12 +14,12 @@ from healthcheck.judge.nodereport import summary_line
 from healthcheck.model.outcome import NodeReport, NodeState, Result, Severity, Status, exit_code
 from healthcheck.model.recording import Capture, Outcome
 from healthcheck.report.document import document
-from healthcheck.report.table import Heading, render
-from healthcheck.sweep.assess import Assessed, Assessment
+from healthcheck.report.table import Heading
+from healthcheck.sweep.assess import Assessed
 from inventory.model import Node
-from inventory.nodeset import fold
 from tests.documents import validate
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed, page_of
 from tests.packagedrules import RULES
 
 NODES = [Node(name=f"gpu{number:03d}", sku="hgx-h100") for number in range(1, 5)]
@@ -29,30 +27,12 @@ WHEN: dict[str, Any] = {"started": "", "finished": "", "partial": False}
 LOST = [15, "GPU is lost"]
 
 
-def lost(*indexes: int, error: list[Any] | None = None) -> Capture:
-    """These GPUs give no handle."""
-    lines = [json.loads(line) for line in machine.nvml().text.splitlines()]
-    for line in lines[1:]:
-        for index in indexes:
-            if index < line["index"]:
-                line["p2p"]["ok"][index] = None
-    for index in indexes:
-        lines[index + 1] = {"index": index, "error": error or LOST}
-    return dataclasses.replace(machine.nvml(), text="\n".join(map(json.dumps, lines)) + "\n")
-
-
 def sweep(**changes: Capture) -> Assessed:
-    assessment = Assessment(NODES, RULES)
-    for node in NODES:
-        assessment.add(machine.recording(node.name, **(changes if node is NODES[0] else {})))
-    return assessment.finish()
+    return assessed(*(machine.recording(node.name, **(changes if node is NODES[0] else {})) for node in NODES), nodes=NODES)
 
 
 def page(of: Assessed) -> str:
-    out = io.StringIO()
-    console = Console(file=out, width=80, soft_wrap=True, highlight=False, markup=False, emoji=False)
-    render(console, of, {rule.id: rule for rule in RULES.rules}, Heading("x", 1.0, False, len(RULES.rules)), fold)
-    return out.getvalue()
+    return page_of(of, RULES.rules, width=80, heading=Heading("x", 1.0, False, len(RULES.rules)))
 
 
 def about(of: NodeReport, subject: str) -> list[Result]:
@@ -63,7 +43,7 @@ def about(of: NodeReport, subject: str) -> list[Result]:
 
 @pytest.fixture(scope="module")
 def one() -> Assessed:
-    return sweep(gpu_nvml=lost(5))
+    return sweep(gpu_nvml=machine.lost_gpus(5))
 
 
 def test_the_table_has_one_line_for_it_with_the_remedy(one: Assessed) -> None:
@@ -107,7 +87,7 @@ def test_its_reason_its_line_the_gate_and_explain_name_the_cause_once(one: Asses
 
 
 def test_two_lost_gpus_are_two_lines_each_with_its_own_number() -> None:
-    of = sweep(gpu_nvml=lost(2, 5))
+    of = sweep(gpu_nvml=machine.lost_gpus(2, 5))
     told = [line.strip() for line in page(of).splitlines()
             if "cannot be judged for it" in line and not line.startswith("1. ")]
     assert [line.partition(" is lost")[0] for line in told] == ["GPU 2", "GPU 5"]
@@ -120,15 +100,15 @@ def test_two_lost_gpus_are_two_lines_each_with_its_own_number() -> None:
 
 
 def test_what_is_unknown_for_another_reason_is_shown_beside_it() -> None:
-    of = sweep(gpu_nvml=lost(5), docker_info=Capture(Outcome.TIMEOUT))
+    of = sweep(gpu_nvml=machine.lost_gpus(5), docker_info=Capture(Outcome.TIMEOUT))
     text = page(of)
     assert "GPU 5 is lost (NVML 15)" in text and "docker: docker did not answer within" in text
 
 
 def test_a_rule_that_is_unknown_for_two_reasons_shows_the_other_one() -> None:
-    denied = json.loads(lost(5).text.splitlines()[2])
+    denied = json.loads(machine.lost_gpus(5).text.splitlines()[2])
     denied["serial"] = denied["ecc_mode"] = {"error": [4, "Insufficient Permissions"]}
-    lines = lost(5).text.splitlines()
+    lines = machine.lost_gpus(5).text.splitlines()
     lines[2] = json.dumps(denied)
     of = sweep(gpu_nvml=dataclasses.replace(machine.nvml(), text="\n".join(lines) + "\n"))
     found = page(of).splitlines()
@@ -138,7 +118,7 @@ def test_a_rule_that_is_unknown_for_two_reasons_shows_the_other_one() -> None:
 
 
 def test_a_failing_rule_that_could_not_judge_the_lost_gpu_still_fails() -> None:
-    lines = [json.loads(line) for line in lost(5).text.splitlines()]
+    lines = [json.loads(line) for line in machine.lost_gpus(5).text.splitlines()]
     lines[2]["ecc_uncorrected"] = {"ok": 12}
     of = sweep(gpu_nvml=dataclasses.replace(machine.nvml(), text="\n".join(map(json.dumps, lines)) + "\n"))
     text = page(of)
@@ -148,15 +128,13 @@ def test_a_failing_rule_that_could_not_judge_the_lost_gpu_still_fails() -> None:
 
 def test_where_the_rule_that_names_the_cause_is_left_out_every_unknown_is_shown() -> None:
     rules = RULES.select((), ("gpu-answers",))
-    assessment = Assessment(NODES[:1], rules)
-    assessment.add(machine.recording(NODES[0].name, gpu_nvml=lost(5)))
-    (node,) = assessment.finish().reports
+    (node,) = assessed(machine.recording(NODES[0].name, gpu_nvml=machine.lost_gpus(5)), nodes=NODES[:1], rules=rules).reports
     assert node.state is NodeState.UNKNOWN
     assert "GPU 5: NVML: GPU is lost (error 15)" in node.reason and "explained" not in summary_line(node, 500)
 
 
 def test_where_no_gpu_answers_the_driver_is_the_one_cause() -> None:
-    of = sweep(gpu_nvml=lost(*range(8), error=[999, "Unknown Error"]))
+    of = sweep(gpu_nvml=machine.lost_gpus(*range(8), error=[999, "Unknown Error"]))
     line, again = [line for line in page(of).splitlines() if "cannot be judged for it" in line]
     assert again.startswith("1. gpu001  driver-loads: driver: ")
     assert line.startswith("    gpu001  driver: the driver lists 8 GPUs, and none answers: Unknown Error (NVML 999); ")
@@ -176,7 +154,7 @@ def test_a_driver_that_is_not_loaded_is_one_line() -> None:
 
 
 def test_what_a_node_calls_its_error_is_bounded_and_escaped_wherever_it_is_shown() -> None:
-    of = sweep(gpu_nvml=lost(5, error=[15, "\x1b[2J\n\u202e[bold]" + "x" * 5000]))
+    of = sweep(gpu_nvml=machine.lost_gpus(5, error=[15, "\x1b[2J\n\u202e[bold]" + "x" * 5000]))
     node = of.reports[0]
     for text in (page(of), node.reason, summary_line(node, 500), json.dumps(document(of.reports, **WHEN))):
         assert "\x1b" not in text and "\u202e" not in text

@@ -11,9 +11,8 @@ from healthcheck.judge.fleetjudge import judge_fleet
 from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.judge.samplejudge import FleetSample, judge_by_sample
 from healthcheck.model.outcome import Origin, Result, Status
-from healthcheck.sweep.assess import Assessment
-from inventory.model import Node
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed
 from tests.healthcheck.judge.test_fleet import BY_ID, FLEET, HEALTHY, gpus
 from tests.healthcheck.rules import Thing, rule, thing
 from tests.packagedrules import RULES
@@ -49,10 +48,8 @@ def test_with_less_than_three_of_the_sample_every_fleet_rule_is_unknown_of_origi
 
 
 def swept(samples: dict[str, FleetSample], *names: str) -> dict[str, dict[str, Result]]:
-    assessment = Assessment([Node(name, sku="hgx-h100") for name in names], RULES, samples=samples)
-    for name in names:
-        assessment.add(machine.recording(name))
-    return {report.node: {one.rule: one for one in report.results} for report in assessment.finish().reports}
+    reports = assessed(*map(machine.recording, names), samples=samples).reports
+    return {report.node: {one.rule: one for one in report.results} for report in reports}
 
 
 def test_a_sweep_without_its_sample_passes_no_fleet_rule(tmp_path: Any) -> None:

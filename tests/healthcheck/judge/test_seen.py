@@ -32,10 +32,7 @@ MOST = 1000
 
 
 def snapshot(boot: str = "b00t") -> Recording:
-    """A snapshot in this boot."""
-    seen = machine.recording()
-    assert seen.host is not None
-    return replace(seen, host=replace(seen.host, boot_id=boot))
+    return machine.on_host(machine.recording(), boot_id=boot)
 
 
 def holding(text: str, boot: str = "b00t", outcome: Outcome = Outcome.DONE) -> Recording:
@@ -62,30 +59,6 @@ def result(check: str, status: Status, *subjects: str) -> Result:
 def test_before_the_first_snapshot_nothing_was_seen() -> None:
     assert seen_before(None) is NOTHING_SEEN and seen_before(snapshot()) is NOTHING_SEEN
     assert NOTHING_SEEN.fingerprints == frozenset()
-
-
-def test_what_a_snapshot_reported_was_seen_before_at_the_next_one_of_its_boot() -> None:
-    assert remembered(after(None, "1", "a", "b")) == {"a", "b"}
-
-
-def test_within_a_boot_what_was_seen_once_stays_seen() -> None:
-    assert remembered(after(after(after(None, "1", "a"), "1", "b"), "1")) == {"a", "b"}
-
-
-def test_what_the_boot_before_reported_was_seen_before_and_what_the_one_before_that_did_was_not() -> None:
-    first = after(None, "1", "a")
-    second = after(first, "2", "b")
-    assert remembered(second) == {"a", "b"}
-    assert remembered(after(second, "2", "c")) == {"a", "b", "c"}
-    assert remembered(after(after(second, "2", "c"), "3")) == {"b", "c"}
-    assert remembered(after(after(second, "3"), "4")) == set()
-
-
-def test_what_comes_back_in_each_boot_stays_seen() -> None:
-    previous: Recording | None = None
-    for boot in "12345":
-        previous = after(previous, boot, "a")
-        assert remembered(previous) == {"a"}
 
 
 def test_equal_snapshots_are_kept_with_equal_bytes_whatever_the_order() -> None:

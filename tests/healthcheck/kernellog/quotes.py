@@ -61,6 +61,5 @@ def _printed(found: re.Match[str]) -> str:
 
 @cache
 def formats() -> tuple[Format, ...]:
-    """All of them."""
     return tuple(Format(one["name"], one["format"], one["source"], tuple(one["examples"]))
                  for one in yaml.safe_load(FORMATS.read_text()))

@@ -263,10 +263,6 @@ Call trace:
 """
 
 
-def lines_in(text: str) -> int:
-    return len(text.splitlines())
-
-
 @pytest.mark.parametrize(("text", "kind", "apart", "head"), [
     (OOPS, KernelEventKind.TRACE, 0, "BUG: kernel NULL pointer dereference"),
     (WARNING, KernelEventKind.TRACE, 1, "WARNING: CPU: 1 PID: 61 at lib/refcount.c:28"),
@@ -291,7 +287,7 @@ def test_a_report_is_one_event_named_by_the_line_that_says_what_it_is(
 ) -> None:
     ((one, count, named),) = heads(text)
     assert one is kind
-    assert count == lines_in(text) - apart
+    assert count == len(text.splitlines()) - apart
     assert named.startswith(head)
 
 

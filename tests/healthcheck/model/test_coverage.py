@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
-from rich.console import Console
 
 from healthcheck.model.coverage import Coverage, RequestedProbes, coverage
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.report.document import node
-from healthcheck.report.table import Heading, render
-from healthcheck.sweep.assess import Assessed, Assessment
-from inventory.model import Node
-from inventory.nodeset import fold
+from healthcheck.sweep.assess import Assessed
 from inventory.transport.base import Failure, Stage
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed as sweep_of
+from tests.healthcheck.assessing import page_of
 from tests.packagedrules import RULES
 
 TOOL = Probe("a.tool", ProbeKind.COMMAND, argv=("tool",), root=True)
@@ -56,14 +52,12 @@ def test_what_failed_otherwise_is_not_put_down_to_privilege(probe: Probe, captur
 
 
 def assessed() -> Assessed:
-    nodes = [Node(f"gpu{n:03d}", sku="hgx-h100") for n in range(1, 6)]
-    assessment = Assessment(nodes, RULES.select(("docker-answers", "kernel-hardware-error", "host-*ap")))
-    for one in nodes[:3]:
-        assessment.add(machine.recording(one.name, kernel_log=machine.denied("/dev/kmsg"),
-                                         docker_info=machine.docker_denied()))
-    assessment.add(machine.recording("gpu004", kernel_log=machine.denied("/dev/kmsg")))
-    assessment.add(Recording("gpu005", 1.0, None, Failure(Stage.CONNECT, "refused")))
-    return assessment.finish()
+    log = machine.denied("/dev/kmsg")
+    return sweep_of(
+        *(machine.recording(f"gpu00{n}", kernel_log=log, docker_info=machine.docker_denied()) for n in (1, 2, 3)),
+        machine.recording("gpu004", kernel_log=log),
+        Recording("gpu005", 1.0, None, Failure(Stage.CONNECT, "refused")),
+        rules=RULES.select(("docker-answers", "kernel-hardware-error", "host-*ap")))
 
 
 def test_the_document_tells_it_of_each_node_that_was_reached() -> None:
@@ -74,11 +68,7 @@ def test_the_document_tells_it_of_each_node_that_was_reached() -> None:
 
 
 def test_the_table_folds_equal_nodes_into_one_line() -> None:
-    out = io.StringIO()
-    console = Console(file=out, width=200, soft_wrap=True, highlight=False, markup=False, emoji=False,
-                      color_system=None)
-    render(console, assessed(), {}, Heading("x", 1.0, False, 1), fold)
-    page = out.getvalue()
+    page = page_of(assessed())
     assert "2 of 5 probes need root and were not seen: docker.info, kernel.log  gpu[001-003]\n" in page
     assert "1 of 5 probes needs root and was not seen: kernel.log  gpu004\n" in page
 

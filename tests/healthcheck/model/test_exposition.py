@@ -29,7 +29,6 @@ class Held(Collector):
         self.families = families
 
     def collect(self) -> tuple[Metric, ...]:
-        """As they are."""
         return self.families
 
 

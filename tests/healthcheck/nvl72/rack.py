@@ -17,10 +17,10 @@ from healthcheck.facts.imex import ADDRESSES, DOMAIN, NODES, PATH
 from healthcheck.model.outcome import NodeReport
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.ruleset.ruleset import Ruleset
-from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests import packagedrules
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed
 
 TRAYS, GPUS, LINKS = 18, 4, 18
 UUIDS = {"r3": "5cd30dc8-4cb0-4f8a-9c5e-000000000003", "r4": "5cd30dc8-4cb0-4f8a-9c5e-000000000004"}
@@ -69,12 +69,8 @@ def sweep(trays: Sequence[Tray], rules: Ruleset = RULES, sku: str = "gb200-nvl72
     """The reports of a sweep of these trays, by node."""
     nodes = [Node(tray.name, sku=sku, rack=tray.domain, nvlink_domain=tray.domain,
                   labels={"nvlink_partition": tray.partition} if tray.partition else {}) for tray in trays if not tray.absent]
-    assessment = Assessment(nodes, rules)
-    for tray in trays:
-        if tray.absent:
-            continue
-        assessment.add(recording(tray, trays))
-    return {report.node: report for report in assessment.finish().reports}
+    seen = [recording(tray, trays) for tray in trays if not tray.absent]
+    return {report.node: report for report in assessed(*seen, nodes=nodes, rules=rules).reports}
 
 
 def recording(tray: Tray, trays: Iterable[Tray]) -> Recording:

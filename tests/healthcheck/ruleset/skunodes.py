@@ -9,9 +9,8 @@ from typing import Any
 from healthcheck.model.outcome import NodeReport
 from healthcheck.model.recording import Capture, Recording
 from healthcheck.ruleset.sku import Sku
-from healthcheck.sweep.assess import Assessment
-from inventory.model import Node
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed
 from tests.healthcheck.nvl72 import rack
 from tests.packagedrules import RULES
 
@@ -102,8 +101,5 @@ _OF_THE_SERVER = ("memory_gib", "docker", "cpu_count", "numa_nodes", "dimm_count
 def judged(recording: Recording, sku: Sku) -> NodeReport:
     """The report of a node whose inventory names the SKU, by all that this one says of GPUs."""
     board = replace(sku, numbers={**sku.numbers, **dict.fromkeys(_OF_THE_SERVER)}, ports={})
-    assessment = Assessment([Node(name=recording.node, sku=sku.name)],
-                            replace(RULES, skus={**RULES.skus, sku.name: board}))
-    assessment.add(recording)
-    (report,) = assessment.finish().reports
-    return report
+    rules = replace(RULES, skus={**RULES.skus, sku.name: board})
+    return assessed(recording, sku=sku.name, rules=rules).reports[0]

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from healthcheck.model.outcome import Result, Status
 from healthcheck.model.recording import Capture
-from healthcheck.sweep.assess import Assessment
 from inventory.model import Node, PortPlan
 from tests.healthcheck import machine
-from tests.packagedrules import RULES
+from tests.healthcheck.assessing import by_rule
 
 COMPUTE = tuple(f"0000:{bus}:00.0" for bus in ("18", "40", "4f", "5e", "9a", "c0", "ce", "dc"))
 STORAGE = ("0000:29:00.0", "0000:29:00.1", "0000:aa:00.0", "0000:aa:00.1")
@@ -38,10 +37,7 @@ def sysfs(*adapters: dict[str, str]) -> Capture:
 
 
 def results(capture: Capture, sku: str = "hgx-h100", **ports: PortPlan) -> dict[str, Result]:
-    node = Node("gpu001", sku=sku, ports=ports)
-    assessment = Assessment((node,), RULES)
-    assessment.add(machine.recording(port_sysfs=capture))
-    return {result.rule: result for result in assessment.finish().reports[0].results}
+    return by_rule(machine.recording(port_sysfs=capture), nodes=[Node("gpu001", sku=sku, ports=ports)])
 
 
 def failed(found: dict[str, Result]) -> set[str]:

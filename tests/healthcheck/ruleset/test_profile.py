@@ -27,13 +27,13 @@ from healthcheck.model.outcome import (
 from healthcheck.model.probes import Effect
 from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
-from healthcheck.sweep.assess import Assessment
 from healthcheck.sweep.saved import SweepManifest, _manifest_from_json, _manifest_to_json
 from inventory.errors import InventoryError, MusterError, RulesError, UsageError
 from inventory.load import load_inventory
 from inventory.model import Node
 from tests.command import muster
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed
 from tests.packagedrules import RULES
 from tests.tries import tries
 
@@ -57,11 +57,10 @@ def load(folder: Path, text: str) -> Ruleset:
 
 
 def reports(nodes: list[Node], ruleset: Ruleset = RULES) -> dict[str, NodeReport]:
-    assessment = Assessment(nodes, ruleset, "hgx-h100")
-    for node in nodes:
-        assessment.add(machine.recording(node.name, kernel_log=machine.denied("/dev/kmsg"),
-                                         docker_info=machine.docker_denied()))
-    return {report.node: report for report in assessment.finish().reports}
+    seen = [machine.recording(node.name, kernel_log=machine.denied("/dev/kmsg"), docker_info=machine.docker_denied())
+            for node in nodes]
+    found = assessed(*seen, nodes=nodes, rules=ruleset, default_sku="hgx-h100")
+    return {report.node: report for report in found.reports}
 
 
 def test_the_packaged_profile_leaves_out_what_needs_root_and_nothing_else() -> None:
@@ -93,12 +92,10 @@ def test_what_was_not_asked_for_is_not_counted_as_not_seen() -> None:
 def test_a_fleet_rule_compares_only_nodes_that_it_is_judged_for(tmp_path: Path) -> None:
     ruleset = load(tmp_path, "profile: quiet\nleave_out: [fleet-*]\n")
     nodes = [Node(f"n{n}") for n in range(3)] + [Node("odd", profile="quiet")]
-    assessment = Assessment(nodes, ruleset, "hgx-h100")
-    for node in nodes:
-        version = "6.8.0\n" if node.name == "odd" else "6.5.0-1019\n"
-        assessment.add(machine.recording(
-            node.name, host_versions=machine.done(**{"/proc/sys/kernel/osrelease": version})))
-    found = {report.node: {r.rule: r for r in report.results} for report in assessment.finish().reports}
+    seen = [machine.recording(node.name, host_versions=machine.done(**{
+        "/proc/sys/kernel/osrelease": "6.8.0\n" if node.name == "odd" else "6.5.0-1019\n"})) for node in nodes]
+    reports = assessed(*seen, nodes=nodes, rules=ruleset, default_sku="hgx-h100").reports
+    found = {report.node: {r.rule: r for r in report.results} for report in reports}
     assert found["odd"]["fleet-kernel"].reason == "left out by profile quiet"
     assert found["n0"]["fleet-kernel"].status is Status.PASS
 
@@ -119,12 +116,10 @@ def test_a_rule_that_was_left_out_already_keeps_its_reason() -> None:
 
 def test_a_nodes_own_profile_and_that_of_the_occasion_both_hold(tmp_path: Path) -> None:
     ruleset = load(tmp_path, GOOD)
-    assessment = Assessment([Node("a"), Node("b", profile="unprivileged")], ruleset, "hgx-h100",
-                            profiles=("quiet",))
-    for name in "ab":
-        assessment.add(machine.recording(name))
-    a, b = ({r.rule: r.reason for r in report.results if r.reason.startswith("left out")}
-            for report in assessment.finish().reports)
+    nodes = [Node("a"), Node("b", profile="unprivileged")]
+    reports = assessed(*map(machine.recording, "ab"), nodes=nodes, rules=ruleset, default_sku="hgx-h100",
+                       profiles=("quiet",)).reports
+    a, b = ({r.rule: r.reason for r in report.results if r.reason.startswith("left out")} for report in reports)
     assert set(a) == {rule.id for rule in RULES.rules if rule.id.startswith("docker-")
                       and not rule.left_out} | {"host-swap"}
     assert set(a.values()) == {"left out by profile quiet"}
@@ -151,10 +146,9 @@ def test_a_profile_enables_what_is_disabled_otherwise_also_a_fleet_rule(tmp_path
     ruleset = site(tmp_path, "profile: deep\nenable: [host-*, fleet-*]\n")
     nodes = [Node(f"n{number}") for number in range(3)] + [Node("deep", profile="deep")]
     for occasion, statuses in (((), {Status.SKIPPED}), (("deep",), {Status.PASS})):
-        assessment = Assessment(nodes, ruleset, "hgx-h100", profiles=occasion)
-        for node in nodes:
-            assessment.add(machine.recording(node.name))
-        found = [{r.rule: r for r in report.results} for report in assessment.finish().reports]
+        reports = assessed(*(machine.recording(node.name) for node in nodes), nodes=nodes, rules=ruleset,
+                           default_sku="hgx-h100", profiles=occasion).reports
+        found = [{r.rule: r for r in report.results} for report in reports]
         for rule in ("host-swap", "fleet-kernel"):
             assert {results[rule].status for results in found[:3]} == statuses
         assert found[3]["host-swap"].status is Status.PASS

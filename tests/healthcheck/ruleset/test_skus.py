@@ -4,7 +4,6 @@ from what was measured.
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
@@ -24,27 +22,38 @@ from healthcheck.facts.values import Unmeasured
 from healthcheck.model.outcome import NodeReport, NodeState, Origin, Result, Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.report.document import node
-from healthcheck.report.table import Heading, render
 from healthcheck.ruleset import sku as skus
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.sweep import saved
-from healthcheck.sweep.assess import Assessment
 from healthcheck.sweep.skulearn import as_yaml, differences, propose
 from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.transport.base import Failure, Stage
 from tests.command import muster
 from tests.healthcheck import machine
+from tests.healthcheck.assessing import assessed, by_rule, page_of
 from tests.packagedrules import RULES
 
 NEEDED = {number for rule in RULES.rules for number in rule.numbers}
 A100 = {"name": {"ok": "NVIDIA A100-SXM4-80GB"}}
-ALL_A100 = machine.nvml(**{f"gpu{n}": A100 for n in range(8)})
+
+
+def each_gpu(number: int = 8, **readings: Any) -> Capture:
+    """NVML's answer, with these readings of every GPU."""
+    return machine.nvml(number, **{f"gpu{n}": readings for n in range(number)})
+
+
+ALL_A100 = each_gpu(**A100)
 
 
 def facts(recording: Recording) -> dict[str, Any]:
     return {name: build_fact(FACTS[name], Captures(recording)) for names in skus.LEARNED_FROM.values()
             for name in names}
+
+
+def learned(**captures: Capture) -> dict[str, Any]:
+    """What a machine with these captures shows."""
+    return skus.learn(facts(machine.recording(**captures)))
 
 
 def pci(device: str, number: int = 8, switches: int = 4) -> Capture:
@@ -59,10 +68,7 @@ def pci(device: str, number: int = 8, switches: int = 4) -> Capture:
 
 
 def swept(*recordings: Recording, sku: str | None = "hgx-h100") -> list[NodeReport]:
-    assessment = Assessment([Node(name=recording.node, sku=sku) for recording in recordings], RULES)
-    for recording in recordings:
-        assessment.add(recording)
-    return list(assessment.finish().reports)
+    return list(assessed(*recordings, sku=sku).reports)
 
 
 def results(report: NodeReport) -> dict[str, Result]:
@@ -165,7 +171,7 @@ def test_where_nvml_is_silent_the_pci_bus_says_that_it_is_another_machine() -> N
     assert (right["sku-matches"].status, right["sku-matches"].origin) == (Status.UNKNOWN, Origin.NODE)
 
 
-PCIE = machine.nvml(**{f"gpu{n}": {"name": {"ok": "NVIDIA H100 PCIe"}} for n in range(8)})
+PCIE = each_gpu(name={"ok": "NVIDIA H100 PCIe"})
 
 
 @pytest.mark.parametrize(("nvml", "bus", "seen"), [
@@ -206,11 +212,10 @@ def test_one_gpu_of_another_device_is_a_fault_of_that_board_and_most_are_another
 
 
 def test_a_gpu_whose_model_cannot_be_read_is_unknown_and_contradicts_nothing() -> None:
-    (report,) = swept(
-        machine.recording(gpu_nvml=machine.nvml(gpu1={"name": {"error": [999, "Unknown Error"]}})))
-    assert (results(report)["sku-matches"].status,
-            results(report)["sku-matches"].origin) == (Status.UNKNOWN, Origin.NODE)
-    assert results(report)["gpu-count"].status is Status.PASS
+    (report,) = swept(machine.recording(gpu_nvml=machine.nvml(gpu1={"name": {"error": [999, "Unknown Error"]}})))
+    found = results(report)
+    assert (found["sku-matches"].status, found["sku-matches"].origin) == (Status.UNKNOWN, Origin.NODE)
+    assert found["gpu-count"].status is Status.PASS
 
 
 def test_machines_of_another_kind_are_no_peers_of_the_skus_own() -> None:
@@ -234,24 +239,15 @@ def test_a_gpu_of_another_model_than_most_is_named_where_no_sku_is() -> None:
 
 
 def test_a_hostile_product_name_that_is_learned_does_no_harm_on_the_page() -> None:
-    hostile = machine.nvml(**{f"gpu{n}": {"name": {"ok": "NVIDIA \x1b[2JH100"}} for n in range(8)})
-    assessment = Assessment([Node(name=f"n{n}") for n in range(3)], RULES)
-    for n in range(3):
-        assessment.add(machine.recording(f"n{n}", gpu_nvml=hostile))
-    out = io.StringIO()
-    console = Console(file=out, width=80, soft_wrap=True, color_system=None)
-    render(console, assessment.finish(), {}, Heading("x", 1.0, False, 1), ",".join)
-    assert "gpu_model NVIDIA \\x1b[2JH100" in out.getvalue() and "\x1b" not in out.getvalue()
+    hostile = each_gpu(name={"ok": "NVIDIA \x1b[2JH100"})
+    found = assessed(*(machine.recording(f"n{n}", gpu_nvml=hostile) for n in range(3)), sku=None)
+    page = page_of(found, width=80)
+    assert "gpu_model NVIDIA \\x1b[2JH100" in page and "\x1b" not in page
 
 
 def test_the_reason_for_many_unknown_rules_comes_before_their_names() -> None:
-    assessment = Assessment([Node(name="n0", sku="hgx-h100")], RULES)
-    assessment.add(machine.recording("n0", gpu_nvml=ALL_A100))
-    out = io.StringIO()
-    render(Console(file=out, width=80, soft_wrap=True, color_system=None), assessment.finish(), {},
-           Heading("x", 1.0, False, 1), ",".join)
     reason = "the node is to be hgx-h100, but GPU 0 is NVIDIA A100-SXM4-80GB: correct `sku:`"
-    lines = out.getvalue().splitlines()
+    lines = page_of(assessed(machine.recording("n0", gpu_nvml=ALL_A100)), width=80).splitlines()
     at = next(number for number, line in enumerate(lines) if reason in line)
     assert lines[at - 1].startswith("UNKNOWN  ") and lines[at - 1].endswith(" rules")
     assert lines[at + 1].lstrip().startswith("gpu-count, ") and lines[at + 1].endswith(" more")
@@ -260,7 +256,7 @@ def test_the_reason_for_many_unknown_rules_comes_before_their_names() -> None:
 # Learning
 
 def test_a_healthy_node_shows_every_number() -> None:
-    assert skus.learn(facts(machine.recording(gpu_pci=pci("2330")))) == {
+    assert learned(gpu_pci=pci("2330")) == {
         "nvlink_count": 18, "nvlink_gigabytes": 26.562, "gpu_count": 8, "port_count": 8,
         "port_rate_gbps": 400.0, "gpu_model": "NVIDIA H100 80GB HBM3", "gpu_device": "10de:2330",
         "gpu_memory_gib": 79, "pcie_generation": 5, "pcie_width": 16, "power_limit_watts": 700.0,
@@ -279,15 +275,12 @@ def test_nothing_is_learned_that_was_not_measured() -> None:
                          [("mig", {"mig": {"ok": 1}}), ("fabric", {"fabric_state": {"ok": "not_supported"}}),
                           ("ecc", {"ecc_mode": {"error": [999, "x"]}})])
 def test_a_setting_is_learned_only_where_all_gpus_share_it(number: str, changes: dict[str, Any]) -> None:
-    assert skus.learn(facts(machine.recording(gpu_nvml=machine.nvml(gpu2=changes))))[number] is None
-    all_of_them = skus.learn(facts(machine.recording(gpu_nvml=machine.nvml(**{f"gpu{n}": changes
-                                                                              for n in range(8)}))))[number]
-    assert all_of_them == {"mig": True, "fabric": False, "ecc": None}[number]
+    assert learned(gpu_nvml=machine.nvml(gpu2=changes))[number] is None
+    assert learned(gpu_nvml=each_gpu(**changes))[number] == {"mig": True, "fabric": False, "ecc": None}[number]
 
 
 def test_what_most_gpus_of_a_node_show_is_learned_though_one_differs() -> None:
-    shows = skus.learn(
-        facts(machine.recording(gpu_nvml=machine.nvml(gpu2={"pcie_width": {"ok": 8}, **A100}))))
+    shows = learned(gpu_nvml=machine.nvml(gpu2={"pcie_width": {"ok": 8}, **A100}))
     assert (shows["pcie_width"], shows["gpu_model"]) == (16, "NVIDIA H100 80GB HBM3")
 
 
@@ -296,7 +289,7 @@ OF_A_RACK = {"fabric_cluster": {"ok": "0e8b1c1e-0000-0000-0000-000000000001"}}
 NOT_READY = {"fabric_state": {"ok": "in_progress"}}
 
 
-@pytest.mark.parametrize(("switches", "service", "gpu", "learned"), [
+@pytest.mark.parametrize(("switches", "service", "gpu", "manager"), [
     (4, "", {}, True), (4, "failed/failed", NO_FABRIC, True),
     # The NVSwitches of HGX B200 are not seen: the service shows it, dead or alive, and none at all may be the
     # fault or a container's.
@@ -306,25 +299,23 @@ NOT_READY = {"fabric_state": {"ok": "in_progress"}}
     (0, "failed/failed", NO_FABRIC, False), (0, "inactive/dead", OF_A_RACK, False), (0, "", NO_FABRIC, False),
 ])
 def test_a_fabric_manager_is_learned_from_switches_or_its_service(
-    switches: int, service: str, gpu: dict[str, Any], learned: bool | None,
+    switches: int, service: str, gpu: dict[str, Any], manager: bool | None,
 ) -> None:
-    snapshot = machine.recording(gpu_pci=pci("2901", switches=switches),
-                                 service_nvidia=machine.services(fabricmanager=service),
-                                 gpu_nvml=machine.nvml(**{f"gpu{n}": gpu for n in range(8)}))
-    assert skus.learn(facts(snapshot))["fabric_manager"] is learned
+    shows = learned(gpu_pci=pci("2901", switches=switches), gpu_nvml=each_gpu(**gpu),
+                    service_nvidia=machine.services(fabricmanager=service))
+    assert shows["fabric_manager"] is manager
 
 
 def of_a_rack(node: str, cluster: str, *, switches: int = 0, imex: str = "", manager: str = "") -> Recording:
     return machine.recording(
-        node, gpu_pci=pci("2941", switches=switches),
-        service_nvidia=machine.services(fabricmanager=manager, imex=imex),
-        gpu_nvml=machine.nvml(**{f"gpu{n}": {"fabric_cluster": {"ok": cluster}} for n in range(8)}))
+        node, gpu_pci=pci("2941", switches=switches), gpu_nvml=each_gpu(fabric_cluster={"ok": cluster}),
+        service_nvidia=machine.services(fabricmanager=manager, imex=imex))
 
 
 CLUSTER, NONE = "0e8b1c1e-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000000"
 
 
-@pytest.mark.parametrize(("cluster", "switches", "imex", "manager", "learned"), [
+@pytest.mark.parametrize(("cluster", "switches", "imex", "manager", "wanted"), [
     # Its own NVSwitches, or its own Fabric Manager where these are not seen (HGX B200): one node's fabric.
     (CLUSTER, 4, "", "active/running", False), (CLUSTER, 0, "", "active/running", False),
     (CLUSTER, 4, "inactive/dead", "", False),
@@ -337,10 +328,10 @@ CLUSTER, NONE = "0e8b1c1e-0000-0000-0000-000000000001", "00000000-0000-0000-0000
     (CLUSTER, 0, "", "", None),
 ])
 def test_imex_is_learned_from_what_runs_the_fabric_and_not_from_any_cluster(
-    cluster: str, switches: int, imex: str, manager: str, learned: bool | None,
+    cluster: str, switches: int, imex: str, manager: str, wanted: bool | None,
 ) -> None:
     node = of_a_rack("n", cluster, switches=switches, imex=imex, manager=manager)
-    assert skus.learn(facts(node))["imex"] is learned
+    assert skus.learn(facts(node))["imex"] is wanted
 
 
 def test_a_cluster_that_several_nodes_share_spans_nodes() -> None:
@@ -351,10 +342,8 @@ def test_a_cluster_that_several_nodes_share_spans_nodes() -> None:
 
 
 def test_a_bus_that_was_not_read_does_not_show_that_no_fabric_manager_is_wanted() -> None:
-    snapshot = machine.recording(gpu_pci=Capture(Outcome.TIMEOUT),
-                                 service_nvidia=machine.services(fabricmanager=""),
-                                 gpu_nvml=machine.nvml(**{f"gpu{n}": NO_FABRIC for n in range(8)}))
-    assert skus.learn(facts(snapshot))["fabric_manager"] is None
+    shows = learned(gpu_pci=Capture(Outcome.TIMEOUT), service_nvidia=machine.services(fabricmanager=""), gpu_nvml=each_gpu(**NO_FABRIC))
+    assert shows["fabric_manager"] is None
 
 
 def test_without_a_sku_a_dead_fabric_manager_is_found_by_what_most_nodes_run() -> None:
@@ -367,9 +356,7 @@ def test_without_a_sku_a_dead_fabric_manager_is_found_by_what_most_nodes_run() -
 
 
 def test_gpus_without_a_fabric_are_learned_to_have_none() -> None:
-    plain = {"fabric_state": {"na": True}, "fabric_cluster": {"na": True}, "mig": {"na": True}}
-    shows = skus.learn(
-        facts(machine.recording(gpu_nvml=machine.nvml(**{f"gpu{n}": plain for n in range(8)}))))
+    shows = learned(gpu_nvml=each_gpu(**NO_FABRIC, mig={"na": True}))
     assert (shows["fabric"], shows["imex"], shows["mig"]) == (False, False, False)
 
 
@@ -425,10 +412,8 @@ def nodes(number: int, **changes: Capture) -> list[Recording]:
 
 
 def test_nodes_like_a_known_sku_are_proposed_as_that_with_what_differs_and_how_sure_that_is() -> None:
-    capped = {f"gpu{n}": {"power_limit_mw": {"ok": 500_000}} for n in range(8)}
-    wide = {f"gpu{n}": {"power_limit_mw": {"ok": 600_000}} for n in range(8)}
-    snapshots = [*nodes(3, gpu_nvml=machine.nvml(**capped)),
-                 machine.recording("odd", gpu_nvml=machine.nvml(**wide))]
+    snapshots = [*nodes(3, gpu_nvml=each_gpu(power_limit_mw={"ok": 500_000})),
+                 machine.recording("odd", gpu_nvml=each_gpu(power_limit_mw={"ok": 600_000}))]
     proposal = propose(snapshots, RULES)
     assert not proposal.left_out
     assert proposal.parent is not None and proposal.parent.name == "hgx-h100"
@@ -442,26 +427,21 @@ def test_nodes_like_a_known_sku_are_proposed_as_that_with_what_differs_and_how_s
             ours["numbers"]["cpu_count"]) == ("hgx-h100", 2015, True, 224)
 
 
-@pytest.mark.parametrize(("clusters", "learned"), [((CLUSTER, CLUSTER, CLUSTER), True),
-                                                   ((CLUSTER, CLUSTER[:-1] + "2", CLUSTER[:-1] + "3"), None)])
-def test_imex_is_proposed_where_nodes_share_a_cluster_and_not_where_each_has_its_own(
-    clusters: tuple[str, ...], learned: bool | None,
-) -> None:
-    snapshots = [of_a_rack(f"n{n}", cluster) for n, cluster in enumerate(clusters)]
-    assert propose(snapshots, RULES).numbers["imex"].value is learned
+def test_imex_is_proposed_where_nodes_share_a_cluster_and_not_where_each_has_its_own() -> None:
+    for ends, wanted in (("111", True), ("123", None)):
+        snapshots = [of_a_rack(f"n{n}", CLUSTER[:-1] + end) for n, end in enumerate(ends)]
+        assert propose(snapshots, RULES).numbers["imex"].value is wanted
 
 
 def test_a_proposal_loads_and_a_healthy_node_is_well_under_it(tmp_path: Path) -> None:
     snapshots = nodes(4)
     rules = with_sku(tmp_path, as_yaml(propose(snapshots, RULES), "ours", "a test"))
     assert [plan.rail for plan in rules.skus["ours"].ports.values()] == list(range(8))
-    assessment = Assessment([Node(name="n0", sku="ours")], rules)
-    assessment.add(snapshots[0])
-    assert not [r for r in assessment.finish().reports[0].results if r.status is Status.FAIL]
+    assert not [r for r in by_rule(snapshots[0], rules=rules, sku="ours").values() if r.status is Status.FAIL]
 
 
 def test_a_machine_like_no_other_is_proposed_whole() -> None:
-    odd = machine.nvml(3, **{f"gpu{n}": {"name": {"ok": "NVIDIA \x1b[31mX1\n"}} for n in range(3)})
+    odd = each_gpu(3, name={"ok": "NVIDIA \x1b[31mX1\n"})
     document = proposal_of(*nodes(2, gpu_nvml=odd, gpu_pci=pci("9999", 3, 0)))
     assert "inherit" not in document and document["numbers"]["gpu_count"] == 3
     assert "\x1b" not in document["numbers"]["gpu_model"]
@@ -471,17 +451,15 @@ def test_a_machine_like_no_other_is_proposed_whole() -> None:
 def test_a_dead_fabric_manager_of_hgx_b200_is_not_learned_from_and_is_found_by_what_was_learned(
     tmp_path: Path
 ) -> None:
-    b200 = {"gpu_nvml": machine.nvml(**{f"gpu{n}": {"name": {"ok": "NVIDIA B200"}} for n in range(8)}),
-            "gpu_pci": pci("2901", switches=0)}
+    b200 = {"gpu_nvml": each_gpu(name={"ok": "NVIDIA B200"}), "gpu_pci": pci("2901", switches=0)}
     dead = nodes(1, service_nvidia=machine.services(fabricmanager="failed/failed"), **b200)
     with pytest.raises(UsageError, match="nvlink-fabric-manager: nvidia-fabricmanager: failed"):
         propose(nodes(3, service_nvidia=machine.services(fabricmanager="failed/failed"), **b200), RULES)
     proposal = propose(nodes(3, **b200), RULES)
     assert proposal.parent is not None and proposal.parent.name == "hgx-b200"
     assert "fabric_manager" not in proposal.differs
-    assessment = Assessment([Node(name="n0", sku="ours")], with_sku(tmp_path, as_yaml(proposal, "ours", "a test")))
-    assessment.add(dead[0])
-    assert results(assessment.finish().reports[0])["nvlink-fabric-manager"].status is Status.FAIL
+    rules = with_sku(tmp_path, as_yaml(proposal, "ours", "a test"))
+    assert by_rule(dead[0], rules=rules, sku="ours")["nvlink-fabric-manager"].status is Status.FAIL
 
 
 def test_a_machine_without_gpus_and_ports_is_like_cpu_only() -> None:
@@ -545,21 +523,18 @@ def test_the_one_of_many_that_lacks_a_gpu_is_unlike_most_and_left_out() -> None:
     assert proposal.numbers["gpu_count"].how == "all 4 nodes"
 
 
-def silent(*keys: str) -> Capture:
-    """NVML with the same error for some of its answers, on all GPUs."""
-    return machine.nvml(
-        **{f"gpu{n}": {key: {"error": [999, "Unknown Error"]} for key in keys} for n in range(8)})
+FAILED = {"error": [999, "Unknown Error"]}
 
 
 def test_what_was_not_measured_stays_as_the_nearest_sku_has_it_and_is_named(tmp_path: Path) -> None:
-    snapshots = nodes(3, gpu_nvml=silent("nvlinks", "fabric_state", "power_limit_mw"))
+    snapshots = nodes(3, gpu_nvml=each_gpu(**dict.fromkeys(("nvlinks", "fabric_state", "power_limit_mw"), FAILED)))
     proposal = propose(snapshots, RULES)
     assert proposal.parent is not None and proposal.parent.name == "hgx-h100"
     unmeasured = {"nvlink_count", "nvlink_gigabytes", "power_limit_watts", "fabric"}
     assert set(proposal.inherited) == unmeasured and not unmeasured & set(proposal_of(*snapshots)["numbers"])
     assert not [line for line in differences(proposal) if line.partition(":")[0] in unmeasured]
-    learned = with_sku(tmp_path, as_yaml(proposal, "ours", "a test")).skus["ours"]
-    assert [learned.numbers[name] for name in sorted(unmeasured)] == [True, 18, 26.5, 700]
+    ours = with_sku(tmp_path, as_yaml(proposal, "ours", "a test")).skus["ours"]
+    assert [ours.numbers[name] for name in sorted(unmeasured)] == [True, 18, 26.5, 700]
     save(tmp_path / "monday", snapshots)
     done = muster("sku", "learn", "--from-save", "monday", home=tmp_path)
     (message,) = (line for line in done.stderr.splitlines() if "not measured" in line)
@@ -568,9 +543,7 @@ def test_what_was_not_measured_stays_as_the_nearest_sku_has_it_and_is_named(tmp_
 
 
 def test_what_was_not_measured_is_null_where_there_is_no_sku_to_inherit_from() -> None:
-    odd = machine.nvml(
-        3, **{f"gpu{n}": {"name": {"ok": "X1"}, "power_limit_mw": {"error": [999, "Unknown Error"]}}
-              for n in range(3)})
+    odd = each_gpu(3, name={"ok": "X1"}, power_limit_mw=FAILED)
     proposal = propose(nodes(2, gpu_nvml=odd, gpu_pci=pci("9999", 3, 0)), RULES)
     assert proposal.parent is None and proposal.inherited == ()
     assert "  power_limit_watts: null" in as_yaml(proposal, "ours", "a test")
@@ -589,9 +562,7 @@ def test_a_number_on_which_nodes_disagree_is_not_judged_and_says_why() -> None:
     two = propose([with_memory("a", 1_000_000_000), with_memory("b", 1_010_000_000)],
                   RULES).numbers["memory_gib"]
     assert (two.value, two.how) == (954.0, "the median of 2 nodes, 954 to 963")
-    half = {f"gpu{n}": {"mig": {"ok": 1}} for n in range(8)}
-    split = propose([machine.recording("a"), machine.recording("b", gpu_nvml=machine.nvml(**half))],
-                    RULES).numbers["mig"]
+    split = propose([machine.recording("a"), machine.recording("b", gpu_nvml=each_gpu(mig={"ok": 1}))], RULES).numbers["mig"]
     assert split.value is None and split.how.startswith("no majority of 2 nodes, so not judged")
 
 
@@ -650,8 +621,5 @@ def test_ports_that_a_sku_counts_may_not_be_gone_whatever_it_inherits(
 ) -> None:
     rules = with_sku(tmp_path, f"sku: ours\ninherit: single-gpu\nnumbers: {{{numbers}}}\n")
     gone = machine.recording(gpu_nvml=machine.nvml(1), gpu_pci=pci("2330", 1, 0), port_sysfs=Capture(Outcome.DONE))
-    assessment = Assessment([Node(name="gpu001", sku="ours")], rules)
-    assessment.add(gone)
-    (report,) = assessment.finish().reports
-    assert results(report)["port-state"].status is status
+    assert by_rule(gone, rules=rules, sku="ours")["port-state"].status is status
     assert ("ports" in rules.skus["ours"].empty) is (status is Status.SKIPPED)

@@ -43,7 +43,6 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """axe-core's script."""
     folder = tmp_path_factory.mktemp("axe")
     try:
         done = subprocess.run(["npm", "pack", "axe-core@4.14.1", "--silent"], cwd=folder, capture_output=True, text=True, timeout=120)

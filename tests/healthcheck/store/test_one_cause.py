@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import pytest
@@ -16,30 +15,20 @@ from healthcheck.store.file import Store
 from healthcheck.store.readings import NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.telemetry import Telemetry
-from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.healthcheck import machine
-from tests.packagedrules import RULES
+from tests.healthcheck.assessing import assessed
 
 NODE = Node(name="gpu001", sku="hgx-h100")
 
 
 def report(capture: Capture) -> NodeReport:
-    assessment = Assessment([NODE], RULES)
-    assessment.add(machine.recording(NODE.name, gpu_nvml=capture))
-    (found,) = assessment.finish().reports
-    return found
-
-
-def lost(index: int) -> Capture:
-    lines = machine.nvml().text.splitlines()
-    lines[index + 1] = json.dumps({"index": index, "error": [15, "GPU is lost"]})
-    return dataclasses.replace(machine.nvml(), text="\n".join(lines) + "\n")
+    return assessed(machine.recording(NODE.name, gpu_nvml=capture), nodes=[NODE]).reports[0]
 
 
 @pytest.fixture(scope="module")
 def blind() -> NodeReport:
-    return report(lost(5))
+    return report(machine.lost_gpus(5))
 
 
 def swept(store: Store, of: NodeReport, time: float = 1.0) -> newest.Newest:

@@ -46,11 +46,9 @@ class FaultyFabric:
         self.counted = True
 
     def cable(self, device: str, port: str) -> int:
-        """The index of the cable at a port."""
         return next(at for at, cable in enumerate(self.plan.cables) if PlannedEnd(device, port) in (cable.a, cable.b))
 
     def cables(self, device: str) -> set[int]:
-        """Those of a device."""
         return {at for at, cable in enumerate(self.plan.cables) if device in (cable.a.device, cable.b.device)}
 
     def end(self, end: PlannedEnd) -> FabricEnd:
@@ -107,5 +105,4 @@ class FaultyFabric:
         fabricstore.keep(folder, report, seen, racks or {}, at)
 
     def planned(self, number: int) -> PlannedCable:
-        """A cable of the plan."""
         return self.plan.cables[number]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,25 +48,22 @@ def hot(found: Congestion) -> list[int]:
     return [spot.end.number for spot in found.spots]
 
 
+USUAL = loads([BUSY // 20] * 12)
+ONE_WAITS = [BUSY if at == 4 else BUSY // 20 for at in range(12)]
+
+
 def test_a_port_that_waits_many_times_as_long_as_its_equals_is_hot() -> None:
-    waits = [BUSY // 20] * 12
-    waits[4] = BUSY
-    found = congestion(loads(waits))
+    found = congestion(loads(ONE_WAITS))
     assert hot(found) == [5] and found.spots[0].times == 20 and found.spots[0].peers == 11
 
 
-def test_equal_waiting_everywhere_is_no_hot_spot_however_long_it_is() -> None:
-    assert not congestion(loads([BUSY * 50] * 12)).spots
-
-
-def test_a_port_under_another_load_is_not_compared_with_the_others() -> None:
-    found = congestion([*loads([BUSY // 20] * 12), *loads([BUSY], sent=BUSY * 10, first=20)])
-    assert not found.spots and found.unlike == (end(20),)
-
-
-def test_ports_between_other_tiers_are_no_equals() -> None:
-    found = congestion([*loads([BUSY // 20] * 12), *loads([BUSY], between="leaf to spine", first=20)])
-    assert not found.spots and found.unlike == (end(20),)
+@pytest.mark.parametrize(("seen", "unlike"), [
+    (loads([BUSY * 50] * 12), ()),          # equal waiting everywhere, however long it is
+    ([*USUAL, *loads([BUSY], sent=BUSY * 10, first=20)], (end(20),)),                   # under another load
+    ([*USUAL, *loads([BUSY], between="leaf to spine", first=20)], (end(20),))])         # between other tiers
+def test_where_no_equal_waits_less_there_is_no_hot_spot(seen: list[PortLoad], unlike: tuple[FabricEnd, ...]) -> None:
+    found = congestion(seen)
+    assert not found.spots and found.unlike == unlike
 
 
 def test_a_port_that_was_not_read_twice_or_was_reset_is_unmeasured_and_an_idle_one_is_not_hot() -> None:
@@ -100,9 +98,7 @@ def fabric(waits: list[int], *, zeros: bool = True, sent: bool = True) -> SeenSu
 
 
 def test_a_check_names_the_link_that_waits_as_information_and_nothing_where_equals_wait_equally() -> None:
-    waits = [BUSY // 20] * 12
-    waits[4] = BUSY
-    (one,) = (found for found in congested(fabric(waits)) if not found.unknown)
+    (one,) = (found for found in congested(fabric(ONE_WAITS)) if not found.unknown)
     assert (one.rule, one.severity, one.unknown) == (FabricRule.CONGESTION, Severity.INFO, False)
     assert "leaf01 port 5" in one.observed and "20.0 times" in one.observed and "leaf to host" in one.observed
     assert [one for one in congested(fabric([BUSY // 20] * 12)) if not one.unknown] == []

@@ -28,6 +28,14 @@ def the(comparison: CablingComparison) -> CablingDifference:
     return comparison.differences[0]
 
 
+def swapped(*pairs: tuple[int, int], end: str = "b") -> list[SeenCable]:
+    """As planned but for the ends of these cables."""
+    cables = as_planned(PLAN)
+    for one, other in pairs:
+        swap(cables, one, other, end)
+    return cables
+
+
 def actions(comparison: CablingComparison, plan: CablingPlan = PLAN) -> list[tuple[str, str]]:
     return [(item.step.action.value, " ".join(filter(None, (
         f"{item.step.start.device}:{item.step.start.port}" if item.step.start else "", f"to {item.step.stop.device}:{item.step.stop.port}" if item.step.stop else ""))))
@@ -41,9 +49,7 @@ def test_cabling_as_planned_differs_in_nothing() -> None:
 
 
 def test_two_cables_swapped_at_a_leaf_are_a_swap_that_the_network_does_not_feel() -> None:
-    cables = as_planned(PLAN)
-    swap(cables, 0, 4)
-    found = differences(cables)
+    found = differences(swapped((0, 4)))
     one = the(found)
     assert (one.kind, one.harmless, found.plugs, exit_code(found)) == (DifferenceKind.SWAPPED, True, 2, 1)
     assert one.what == "leaf001 ports 1 and 2 are swapped: the cables of gpu02 port mlx5_0 and gpu01 port mlx5_0"
@@ -51,16 +57,12 @@ def test_two_cables_swapped_at_a_leaf_are_a_swap_that_the_network_does_not_feel(
 
 
 def test_two_cables_swapped_between_leaves_are_a_swap_that_the_network_feels() -> None:
-    cables = as_planned(PLAN)
-    swap(cables, 0, 17)     # gpu01 rail 0 and gpu05 rail 1: leaves 1 and 6
-    one = the(differences(cables))
+    one = the(differences(swapped((0, 17))))        # gpu01 rail 0 and gpu05 rail 1: leaves 1 and 6
     assert one.kind is DifferenceKind.SWAPPED and not one.harmless
 
 
 def test_rails_of_one_host_that_are_crossed_are_named_by_host_and_adapters() -> None:
-    cables = as_planned(PLAN)
-    swap(cables, 1, 2)
-    found = differences(cables)
+    found = differences(swapped((1, 2)))
     one = the(found)
     assert (one.kind, one.what, one.harmless) == (DifferenceKind.CROSSED, "gpu01: the cables of mlx5_1 and mlx5_2 are crossed", False)
     assert {item.rack for item in work_list(found, PLAN)} == {"r1"} and found.plugs == 2
@@ -118,9 +120,7 @@ def test_a_link_that_is_not_seen_is_missing_and_says_that_it_may_be_down() -> No
 
 
 def test_a_cable_that_is_not_planned_is_extra_and_is_pulled_before_anything_moves() -> None:
-    cables = [*as_planned(PLAN), SeenCable(PlannedEnd("leaf001", "61"), PlannedEnd("leaf002", "61"))]
-    swap(cables, 0, 4)
-    found = differences(cables)
+    found = differences([*swapped((0, 4)), SeenCable(PlannedEnd("leaf001", "61"), PlannedEnd("leaf002", "61"))])
     assert [one.kind for one in found.differences] == [DifferenceKind.SWAPPED, DifferenceKind.EXTRA]
     assert [action for action, _ in actions(found)] == ["pull", "hold", "move", "move"] and found.plugs == 2
 
@@ -133,8 +133,7 @@ def test_links_of_a_host_that_is_not_seen_are_unknown_and_not_missing() -> None:
 
 
 def test_nothing_is_missing_from_a_subnet_that_was_read_in_part_but_what_is_seen_wrong_is_wrong() -> None:
-    cables = as_planned(PLAN)
-    swap(cables, 0, 4)
+    cables = swapped((0, 4))
     del cables[9]
     found = differences(cables, partial=(None,))
     assert [one.kind for one in found.differences] == [DifferenceKind.SWAPPED, DifferenceKind.UNKNOWN]
@@ -210,10 +209,7 @@ def test_the_list_for_the_data_centre_has_racks_printed_ports_lengths_and_serial
 
 
 def test_the_lines_for_a_terminal_go_rack_by_rack_and_end_with_a_sum() -> None:
-    cables = as_planned(PLAN)
-    swap(cables, 1, 2, "a")
-    swap(cables, 20, 21, "a")
-    lines = list(text(differences(cables), PLAN))
+    lines = list(text(differences(swapped((1, 2), (20, 21), end="a")), PLAN))
     assert [line for line in lines if line.startswith("rack")] == ["rack r1:", "rack r2:"]
     assert "  2. gpu01 port mlx5_1 -> gpu01 port mlx5_2, the cable to leaf003 port 1" in lines
     assert lines[-1] == f"{len(PLAN.cables) - 4} of {len(PLAN.cables)} links as planned; 2 crossed rails; the repair plugs in 4 ends"
@@ -239,9 +235,7 @@ def test_three_hosts_in_a_circle_and_two_spines_are_exchanged() -> None:
 
 
 def test_one_cable_of_two_hosts_that_is_swapped_exchanges_no_hosts() -> None:
-    cables = as_planned(PLAN)
-    swap(cables, 0, 4)
-    assert differences(cables).exchanged == ()
+    assert differences(swapped((0, 4))).exchanged == ()
 
 
 def test_a_host_in_the_place_of_one_that_is_not_there_is_not_exchanged_with_it() -> None:
@@ -250,18 +244,12 @@ def test_a_host_in_the_place_of_one_that_is_not_there_is_not_exchanged_with_it()
 
 
 def test_a_circle_of_neighbouring_ports_is_a_circle_and_no_shift() -> None:
-    cables = as_planned(PLAN)
-    swap(cables, 0, 4)
-    swap(cables, 4, 8)
-    one = the(differences(cables))
+    one = the(differences(swapped((0, 4), (4, 8))))
     assert (one.kind, len(one.planned)) == (DifferenceKind.CIRCLE, 3)
 
 
 def test_machines_that_were_exchanged_are_said_before_the_cables_that_are_right() -> None:
-    cables = as_planned(PLAN)
-    for rail in range(4):
-        swap(cables, rail, 4 + rail)
-    lines = list(text(differences(cables), PLAN))
+    lines = list(text(differences(swapped(*((rail, 4 + rail) for rail in range(4)))), PLAN))
     assert lines[0].startswith("exchanged: gpu01 and gpu02"), lines
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,31 +34,28 @@ def test_one_port_of_a_host_alone_is_a_fault() -> None:
     assert not found.restarts and [(each.link, each.began, each.ended) for each in found.outages] == [(LINKS[GPU1[0]], 100, 101)]
 
 
-def test_ports_that_go_down_apart_in_time_or_do_not_all_come_back_are_faults() -> None:
-    assert len(history(SUBNET, bounce(GPU1[0], 100, 400) + bounce(GPU1[1], 200, 420), OWNERS).outages) == 2
-    assert len(history(SUBNET, bounce(GPU1[0], 100, 400) + bounce(GPU1[1], 103, None), OWNERS).outages) == 2
-    assert len(history(SUBNET, bounce(GPU1[0], 100, 400) + bounce(GPU1[1], 103, 9000), OWNERS).outages) == 2
-
-
-def test_a_switch_that_restarts_takes_its_hosts_links_along_and_no_host_is_said_to_have_restarted() -> None:
-    ends = [FabricEnd(leaf(0), number) for number in range(1, 5)]
-    found = history(SUBNET, [event for at, end in enumerate(ends) for event in bounce(end, 50 + at, 200 + at)], OWNERS)
-    assert [each.who for each in found.restarts] == [leaf(0)] and not found.outages
-
-
-def test_both_ends_of_a_link_tell_of_one_outage() -> None:
-    found = history(SUBNET, bounce(FabricEnd(leaf(0), 3), 10, 20) + bounce(FabricEnd(spine(0), 1), 10.5, 21), OWNERS)
-    assert [(each.began, each.ended) for each in found.outages] == [(10, 20)]
+@pytest.mark.parametrize(("events", "restarts", "outages"), [
+    # ports that go down apart in time, or do not all come back
+    (bounce(GPU1[0], 100, 400) + bounce(GPU1[1], 200, 420), 0, [100, 200]),
+    (bounce(GPU1[0], 100, 400) + bounce(GPU1[1], 103, None), 0, [100, 103]),
+    (bounce(GPU1[0], 100, 400) + bounce(GPU1[1], 103, 9000), 0, [100, 103]),
+    # both ends of a link tell of one outage
+    (bounce(FabricEnd(leaf(0), 3), 10, 20) + bounce(FabricEnd(spine(0), 1), 10.5, 21), 0, [10]),
+    # a flap beside a restart stays a fault
+    (bounce(GPU1[0], 100, 400) + bounce(GPU1[1], 103, 420) + bounce(GPU1[0], 5000, 5001), 1, [5000])])
+def test_what_is_no_restart_is_a_fault(events: list[LinkEvent], restarts: int, outages: list[float]) -> None:
+    found = history(SUBNET, events, OWNERS)
+    assert (len(found.restarts), sorted(each.began for each in found.outages)) == (restarts, outages)
 
 
 def test_a_host_with_one_link_is_not_said_to_have_restarted() -> None:
     assert not history(SUBNET, bounce(GPU1[0], 100, 400), {}).restarts
 
 
-def test_a_flap_beside_a_restart_stays_a_fault() -> None:
-    events = bounce(GPU1[0], 100, 400) + bounce(GPU1[1], 103, 420) + bounce(GPU1[0], 5000, 5001)
-    found = history(SUBNET, events, OWNERS)
-    assert len(found.restarts) == 1 and [each.began for each in found.outages] == [5000]
+def test_a_switch_that_restarts_takes_its_hosts_links_along_and_no_host_is_said_to_have_restarted() -> None:
+    ends = [FabricEnd(leaf(0), number) for number in range(1, 5)]
+    found = history(SUBNET, [event for at, end in enumerate(ends) for event in bounce(end, 50 + at, 200 + at)], OWNERS)
+    assert [each.who for each in found.restarts] == [leaf(0)] and not found.outages
 
 
 def test_a_switch_that_leaves_and_comes_back_takes_its_links_along() -> None:

@@ -43,14 +43,10 @@ def found(bed: Ufm, page_rows: int) -> list[FabricFinding]:
     return [one for one in report.findings if not one.unknown]
 
 
-def cable_of(name: str, bed: Ufm) -> frozenset[str]:
-    return frozenset({name, bed.ends[name]})
-
-
 @settings(max_examples=tries(20), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.dictionaries(st.integers(0, CABLES - 1), st.sampled_from(("down", "unhealthy", "narrow")), max_size=4), st.sampled_from((3, 7, 2000)))
 def test_planted_faults_are_found_where_they_are_and_nothing_else(bed: Ufm, planted: dict[int, str], page_rows: int) -> None:
-    cables = sorted({cable_of(name, bed) for name in bed.rows}, key=sorted)
+    cables = sorted({frozenset({name, bed.ends[name]}) for name in bed.rows}, key=sorted)
     kept = {name: dict(row) for name, row in bed.rows.items()}
     wanted = {}
     for number, fault in planted.items():

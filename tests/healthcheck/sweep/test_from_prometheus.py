@@ -62,7 +62,6 @@ class Bed:
         return json.loads(done.stdout), done
 
     def text(self, name: str) -> Path:
-        """A node's text file."""
         return self.home / "text" / name / "muster.prom"
 
 

@@ -15,13 +15,13 @@ from healthcheck.judge.gpuless import GpuHistory
 from healthcheck.store.file import NAME, opened
 from healthcheck.store.readings import readings
 from healthcheck.store.sweeps import SweepRecord, record
-from healthcheck.sweep.assess import Assessment
 from healthcheck.sweep.gpuhistory import known_of_gpus
 from healthcheck.sweep.sweep import SweepPlan, _probe_set
 from inventory.model import Node
 from tests import packagedrules
 from tests.command import muster
 from tests.healthcheck import machine, plainhost
+from tests.healthcheck.assessing import assessed
 from tests.healthcheck.sweep.test_farm import OF_A_FARM
 from tests.testbed.farm import UNLIKE, Farm, farm
 from tests.testbed.require import require
@@ -150,9 +150,8 @@ def test_the_store_knows_gpus_that_are_gone_by_their_node_and_its_machine(tmp_pa
     with opened(tmp_path, make=True) as store:
         for time, changes in enumerate(({}, gone, gone)):
             seen = machine.recording("node1", host_firmware=plainhost.names(product_serial="S1"), **changes)
-            assessment = Assessment([Node("node1", sku="hgx-h100" if time < 1 else None)], RULES)
-            assessment.add(replace(seen, received=1000.0 + time))
-            record(store, SweepRecord(time * 10.0, time * 10.0 + 1, False, "test", "d"), assessment.finish().reports, {"node1": readings(seen)})
+            found = assessed(replace(seen, received=1000.0 + time), sku="hgx-h100" if time < 1 else None)
+            record(store, SweepRecord(time * 10.0, time * 10.0 + 1, False, "test", "d"), found.reports, {"node1": readings(seen)})
     found = known_of_gpus(NODES, RULES.skus, tmp_path)
     assert found.names["node1"] == "the store has serial numbers of its GPUs" and "node1" in found.machines.values()
     renamed = known_of_gpus((Node("login9"),), RULES.skus, tmp_path)
@@ -161,9 +160,7 @@ def test_the_store_knows_gpus_that_are_gone_by_their_node_and_its_machine(tmp_pa
 
 def test_a_sku_in_the_store_speaks_after_it_was_taken_out_of_the_inventory(tmp_path: Path) -> None:
     with opened(tmp_path, make=True) as store:
-        assessment = Assessment([Node("login1", sku="hgx-h100")], RULES)
-        assessment.add(plainhost.recording("login1"))
-        record(store, SweepRecord(1.0, 2.0, False, "test", "d"), assessment.finish().reports)
+        record(store, SweepRecord(1.0, 2.0, False, "test", "d"), assessed(plainhost.recording("login1")).reports)
     assert known_of_gpus(NODES, RULES.skus, tmp_path).names["login1"] == "the store has it as hgx-h100"
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 from types import SimpleNamespace
-
-from rich.console import Console
 
 from healthcheck.cli.every import _unchanged, _visible
 from healthcheck.cli.fromprometheus import to_visit, with_left_out
@@ -13,15 +10,15 @@ from healthcheck.model.agentmetric import AgentBasis, AgentEvidence
 from healthcheck.model.outcome import NodeReport, NodeState, Result, Severity, Status, exit_code
 from healthcheck.report import document
 from healthcheck.report.nodes import lines, row
-from healthcheck.report.table import Heading, render
+from healthcheck.report.table import Heading
 from healthcheck.store.history import Spell
 from healthcheck.sweep.assess import Assessed
 from healthcheck.sweep.fromagents import SweepChoice, Visit
 from healthcheck.sweep.sweep import SweepPlan, SweepResult
 from healthcheck.triage.past import NodeHistory
 from inventory.model import Node
-from inventory.nodeset import fold
 from tests.documents import validate
+from tests.healthcheck.assessing import page_of
 from tests.packagedrules import RULES
 
 EVIDENCE = AgentEvidence(1_795_000_000.25, AgentBasis("b", "e", "timer", "r", "hgx-h100", "1.0"), "node n1:9100")
@@ -56,10 +53,7 @@ def test_they_change_no_exit_code() -> None:
 
 
 def test_the_table_lists_them_apart_from_the_healthy() -> None:
-    out = io.StringIO()
-    console = Console(file=out, width=200, soft_wrap=True, highlight=False, markup=False, emoji=False, no_color=True)
-    render(console, swept("n2").assessed, {}, Heading("here", 1.0, False, 1), fold)
-    assert out.getvalue().splitlines() == [
+    assert page_of(swept("n2").assessed, heading=Heading("here", 1.0, False, 1)).splitlines() == [
         "4 nodes (here), 1 rules, 1.0 s", "", "healthy        1  n2", "not visited    3  n[1,3-4]: healthy by their agents' metrics alone"]
 
 

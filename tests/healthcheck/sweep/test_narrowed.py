@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,10 +12,10 @@ from healthcheck.facts.nvme import Nvme
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, narrowed, reading, readings
 from healthcheck.model.outcome import NodeReport, Origin, Status
 from healthcheck.sweep import assess, judgednode
-from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.healthcheck import machine
-from tests.packagedrules import RULES
+from tests.healthcheck.assessing import assessed
+from tests.healthcheck.checks.verdicts import after
 
 NODES = [Node(name=f"gpu{number:03d}", sku="hgx-h100") for number in range(1, 9)]
 READERS = [name for name, check in CHECKS.items() if check.fleet and check.reads]
@@ -30,13 +29,9 @@ ODD: tuple[dict[str, Any], ...] = (
 
 
 def reports() -> tuple[NodeReport, ...]:
-    assessment = Assessment(NODES, RULES)
-    for number, node in enumerate(NODES):
-        now = machine.recording(node.name, gpu_nvml=machine.nvml(gpu3=ODD[number])) if number < len(ODD) else machine.recording(node.name)
-        before = machine.recording(node.name)
-        assert before.host is not None
-        assessment.add(now, replace(before, host=replace(before.host, time=before.host.time - 3600)))
-    return assessment.finish().reports
+    seen = [machine.recording(node.name, **({"gpu_nvml": machine.nvml(gpu3=ODD[number])} if number < len(ODD) else {}))
+            for number, node in enumerate(NODES)]
+    return assessed(*seen, nodes=NODES, before={node.name: after(machine.recording(node.name), -3600) for node in NODES}).reports
 
 
 def test_reports_are_those_of_whole_facts(monkeypatch: pytest.MonkeyPatch) -> None:

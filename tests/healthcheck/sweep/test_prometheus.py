@@ -196,7 +196,6 @@ NOW_BASIS = AgentBasis("", "e", "timer", "r" * 64, "hgx-h100", "1.0")
 
 
 def text(name: str, claimed: str | None = None, healthy: float = 1, ago: float = 1.0, period: str = "300.0", **changes: str) -> str:
-    """A node's text file."""
     node, basis = claimed or name, replace(NOW_BASIS, boot_id=f"boot-{name}", **changes)
     made = samples(node, bool(healthy), time.time() - ago, basis)
     return text_of([(PERIOD, [PERIOD.sample(float(period), node)]), *((family, [row]) for family, row in made)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,11 +12,11 @@ from hypothesis import strategies as st
 from healthcheck.facts.nvlink import NvLinkErrors
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, readings
 from healthcheck.model.outcome import Finding, NodeReport, Origin, Result, Severity, Status
-from healthcheck.sweep.assess import Assessment
 from healthcheck.sweep.sharing import SharedParts
 from inventory.model import Node
 from tests.healthcheck import machine
-from tests.packagedrules import RULES
+from tests.healthcheck.assessing import assessed
+from tests.healthcheck.checks.verdicts import after
 
 NODES = [Node(name=f"gpu{number:03d}", sku="hgx-h100") for number in range(1, 9)]
 
@@ -25,13 +24,8 @@ NODES = [Node(name=f"gpu{number:03d}", sku="hgx-h100") for number in range(1, 9)
 def reports() -> tuple[NodeReport, ...]:
     odd = {"gpu002": machine.recording("gpu002", gpu_nvml=machine.nvml(gpu3={"vbios": {"ok": "x"}, "ecc_corrected": {"error": [999, "x"]}})),
            "gpu003": machine.recording("gpu003", gpu_nvml=machine.nvml(7), gpu_pci=machine.pci(7))}
-    assessment = Assessment(NODES, RULES)
-    for node in NODES:
-        now = odd.get(node.name) or machine.recording(node.name)
-        before = machine.recording(node.name)
-        assert before.host is not None
-        assessment.add(now, replace(before, host=replace(before.host, time=before.host.time - 60)))
-    return assessment.finish().reports
+    seen = [odd.get(node.name) or machine.recording(node.name) for node in NODES]
+    return assessed(*seen, nodes=NODES, before={node.name: after(machine.recording(node.name), -60) for node in NODES}).reports
 
 
 def test_reports_are_the_same_as_without_sharing(monkeypatch: pytest.MonkeyPatch) -> None:

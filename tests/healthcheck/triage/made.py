@@ -97,7 +97,6 @@ def looks(*hours: float, state: str = "healthy") -> tuple[RequalifySnapshot, ...
 
 
 def repaired(hours: float, what: str = "reboot", slot: str = "") -> Repaired:
-    """Something that was done."""
     return Repaired(at(hours), what, slot)
 
 

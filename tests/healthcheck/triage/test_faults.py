@@ -22,6 +22,16 @@ def only(node, **changes):  # type: ignore[no-untyped-def]
     return found[0]
 
 
+def thrice(rule: str = "port-state", subject: str = "mlx5_0 port 1", **more: Any) -> tuple[Problem, ...]:
+    """It came three times within a few hours and is away."""
+    return tuple(problem(rule, subject, began=-1.5 - number, ended=-1.2 - number, **more) for number in range(3))
+
+
+def an_hour_each(*hours: float, **of: Any) -> tuple[Problem, ...]:
+    """It came at each of these hours, and was over one later."""
+    return tuple(problem(began=hour, ended=hour + 1, **of) for hour in hours)
+
+
 def test_a_problem_is_of_the_first_kind_that_covers_it_and_gives_what_that_says() -> None:
     fault = only(past("n1", problem("gpu-count")))
     assert (fault.kind.id, fault.isolation, fault.repair) == ("lost", Isolation.EVICT, Repair.REBOOT)
@@ -60,15 +70,11 @@ def test_what_was_confirmed_within_the_flap_window_needs_no_second_confirmation(
 
 
 def test_an_unknown_is_a_fault_of_the_node_after_so_many_sweeps_and_never_one_that_is_ours() -> None:
-    for sweeps, count in ((2, 0), (3, 1)):
-        assert len(faults(past("n1", problem("gpu-ecc", "", status="unknown", sweeps=sweeps)), policy(),
-                          NOW)) == count
-        assert len(faults(past("n1", problem("", "", status="unknown", sweeps=sweeps)), policy(),
-                          NOW)) == count
-    assert faults(past("n1", problem("gpu-ecc", "", status="unknown", sweeps=99, origin="muster")), policy(),
-                  NOW) == []
-    assert faults(past("n1", problem("gpu-ecc", "", status="unknown", sweeps=99)), policy(), NOW,
-                  excused={"gpu-ecc"}) == []
+    def found(rule: str, sweeps: int, excused: frozenset[str] = frozenset(), **more: Any) -> int:
+        return len(faults(past("n1", problem(rule, "", status="unknown", sweeps=sweeps, **more)), policy(), NOW, excused=excused))
+
+    assert [found(rule, sweeps) for rule in ("gpu-ecc", "") for sweeps in (2, 3)] == [0, 1] * 2
+    assert found("gpu-ecc", 99, origin="muster") == found("gpu-ecc", 99, frozenset({"gpu-ecc"})) == 0
 
 
 def test_what_the_driver_asks_for_goes_before_the_table_at_the_same_gpu_only() -> None:
@@ -102,12 +108,9 @@ def test_what_comes_back_after_two_reboots_is_hardware(
 
 
 def test_a_fault_of_the_node_itself_is_inspected_after_two_reboots_as_there_is_no_part_to_replace() -> None:
-    node = past("n1", problem("", "", status="unknown", began=-40, sweeps=50),
-                boots=(at(-50), at(-30), at(-10)))
-    assert only(node).repair is Repair.INSPECT
-    node = past("n1", problem("gpu-ecc", "", status="unknown", began=-40, sweeps=50),
-                boots=(at(-50), at(-30), at(-10)))
-    assert only(node).repair is Repair.INSPECT
+    for rule in ("", "gpu-ecc"):
+        here = problem(rule, "", status="unknown", began=-40, sweeps=50)
+        assert only(past("n1", here, boots=(at(-50), at(-30), at(-10)))).repair is Repair.INSPECT
 
 
 def test_a_reboot_that_mended_it_counts_for_nothing() -> None:
@@ -128,8 +131,7 @@ def test_a_lesser_repair_that_did_not_hold_is_followed_by_a_reboot(
 
 
 def test_a_component_takes_its_record_along_to_another_node() -> None:
-    earlier = tuple(problem(serial="A", node=node, began=hours, ended=hours + 1)
-                    for node, hours in (("n7", -72), ("n7", -48), ("n9", -24)))
+    earlier = (*an_hour_each(-72, -48, serial="A", node="n7"), *an_hour_each(-24, serial="A", node="n9"))
     here = problem("kernel-xid", serial="A")
     fault = only(past("n1", here, moved=earlier))
     assert (fault.repair, fault.owner) == (Repair.REPLACE, Owner.VENDOR)
@@ -148,7 +150,7 @@ def test_old_failures_weigh_less_and_what_comes_back_at_once_is_one_failure() ->
 
 
 def test_a_new_chassis_starts_clean() -> None:
-    earlier = tuple(problem("disk-state", "sda", began=hours, ended=hours + 1) for hours in (-100, -72, -48))
+    earlier = an_hour_each(-100, -72, -48, rule="disk-state", subject="sda")
     again = only(past("n1", problem("disk-state", "sda"), over=earlier))
     assert "repeat offender: this node failed 4 times" in again.because[-1] and again.repair is Repair.INSPECT
     assert only(past("n1", problem("disk-state", "sda"), over=earlier, chassis_since=at(-40))).because == ()
@@ -156,8 +158,7 @@ def test_a_new_chassis_starts_clean() -> None:
 
 @pytest.mark.parametrize(("times", "away", "holds"), [(3, 1, True), (2, 1, False), (3, 13, False)])
 def test_a_fault_that_flaps_holds_until_it_was_away_for_long(times: int, away: float, holds: bool) -> None:
-    over = tuple(problem("port-state", "mlx5_0 port 1", began=-away - 0.5 - 2 * number,
-                         ended=-away - 2 * number) for number in range(times))
+    over = tuple(problem("port-state", "mlx5_0 port 1", began=-away - 0.5 - 2 * number, ended=-away - 2 * number) for number in range(times))
     found = faults(past("n1", over=over), policy(), NOW)
     assert [fault.isolation for fault in found] == [Isolation.NO_NEW_JOBS] * holds
     if holds:
@@ -236,19 +237,13 @@ def test_the_worst_fault_comes_first() -> None:
     assert [fault.kind.id for fault in faults(node, policy(), NOW)] == ["lost", "error", "watch"]
 
 
-def test_a_kernel_line_that_is_merely_new_isolates_nobody_whatever_a_policy_says() -> None:
-    kind = FaultKind("novel", "", ("kernel-novel",), isolation=Isolation.EVICT, repair=Repair.REPLACE)
-    fault = only(past("n1", problem("kernel-novel", severity="warning", sweeps=9)), kinds=(kind,))
-    assert (fault.kind.id, fault.isolation) == ("novel", Isolation.NONE)
-    assert "merely new" in fault.because[0]
-
-
 @pytest.mark.parametrize("rule", ["kernel-novel", "kernel-suspect", "kernel-missing", "kernel-order",
                                   "kernel-rate"])
 def test_a_kernel_line_that_is_unusual_isolates_nobody_whatever_a_policy_says(rule: str) -> None:
     kind = FaultKind("novel", "", (rule,), isolation=Isolation.EVICT, repair=Repair.REPLACE)
     here = problem(rule, severity="warning", sweeps=9, emitter="nvme", ends="boot")
-    assert only(past("n1", here), kinds=(kind,)).isolation is Isolation.NONE
+    fault = only(past("n1", here), kinds=(kind,))
+    assert (fault.kind.id, fault.isolation) == ("novel", Isolation.NONE) and "merely new" in fault.because[0]
     assert not isolates(here, policy(kinds=(kind,))) and not accuses(here, policy(kinds=(kind,)))
 
 
@@ -275,21 +270,16 @@ def test_a_line_without_an_emitter_does_not_excuse_one_of_the_same_fault_that_ha
 
 
 def test_lines_without_an_emitter_make_no_repeat_offender() -> None:
-    def over(emitter: str | None) -> tuple[Problem, ...]:
-        return tuple(problem("kernel-xid", serial="A", began=hours, ended=hours + 1, emitter=emitter)
-                     for hours in (-100, -72, -48))
-
     here = problem("kernel-xid", serial="A", emitter="nvrm", ends="reset")
-    assert only(past("n1", here, over=over("nvrm"))).repair is Repair.REPLACE
-    assert only(past("n1", here, over=over(""))).repair is Repair.RESET_GPU
+    for emitter, repair in (("nvrm", Repair.REPLACE), ("", Repair.RESET_GPU)):
+        over = an_hour_each(-100, -72, -48, rule="kernel-xid", serial="A", emitter=emitter)
+        assert only(past("n1", here, over=over)).repair is repair
 
 
 def test_what_an_incident_answers_for_neither_flaps_nor_climbs_on_its_nodes() -> None:
     incident = IncidentMembership(1, frozenset({"port-state of port"}), at(-30), at(-0.4))
-    over = tuple(problem("port-state", "mlx5_0 port 1", began=-1.5 - number, ended=-1.2 - number)
-                 for number in range(3))
-    assert len(faults(past("n1", over=over), policy(), NOW)) == 1
-    assert faults(past("n1", over=over, shared=(incident,)), policy(), NOW) == []
+    assert len(faults(past("n1", over=thrice()), policy(), NOW)) == 1
+    assert faults(past("n1", over=thrice(), shared=(incident,)), policy(), NOW) == []
     returned = problem("nvlink-fabric-manager", "", began=-20, ended=-10)
     here = problem("nvlink-fabric-manager", "", began=-5)
     assert only(past("n1", here, over=(returned,), boots=(at(-30), at(-15)))).repair is Repair.REBOOT
@@ -301,28 +291,18 @@ def test_what_an_incident_answers_for_neither_flaps_nor_climbs_on_its_nodes() ->
 
 
 def test_what_could_not_be_measured_holds_nothing_once_it_is_measured_and_a_node_that_comes_and_goes_is_held() -> None:
-    def over(rule: str) -> tuple[Problem, ...]:
-        return tuple(problem(rule, "", status="unknown", began=-1.5 - number, ended=-1.2 - number)
-                     for number in range(3))
-
-    assert faults(past("n1", over=over("gpu-ecc")), policy(), NOW) == []
-    assert only(past("n1", over=over(""))).kind.id == "gone"
+    assert faults(past("n1", over=thrice("gpu-ecc", "", status="unknown")), policy(), NOW) == []
+    assert only(past("n1", over=thrice("", "", status="unknown"))).kind.id == "gone"
 
 
 def test_a_fault_that_came_and_went_elsewhere_or_was_of_an_unknown_emitter_does_not_flap_here() -> None:
-    def times(**more: Any) -> tuple[Problem, ...]:
-        return tuple(problem("port-state", "mlx5_0 port 1", began=-1.5 - number, ended=-1.2 - number, **more)
-                     for number in range(3))
-
-    assert only(past("n1", moved=times())).isolation is Isolation.NO_NEW_JOBS
-    assert faults(past("n1", moved=times(node="n7")), policy(), NOW) == []
-    assert faults(past("n1", over=times(emitter="")), policy(), NOW) == []
+    assert only(past("n1", moved=thrice())).isolation is Isolation.NO_NEW_JOBS
+    assert faults(past("n1", moved=thrice(node="n7")), policy(), NOW) == []
+    assert faults(past("n1", over=thrice(emitter="")), policy(), NOW) == []
 
 
 def test_a_fault_that_flaps_is_told_by_the_last_time_that_it_came() -> None:
-    over = tuple(problem("port-state", "mlx5_0 port 1", began=-1.5 - number, ended=-1.2 - number)
-                 for number in range(3))
-    fault = only(past("n1", over=over))
+    fault = only(past("n1", over=thrice()))
     assert (len(fault.problems), fault.began) == (1, at(-1.5))
 
 
@@ -401,8 +381,7 @@ def test_a_part_that_is_named_by_two_words_and_has_no_serial_number_is_not_repla
 
 
 def test_a_node_is_no_repeat_offender_for_what_its_components_did() -> None:
-    earlier = tuple(problem("kernel-xid", serial="A", began=hours, ended=hours + 1)
-                    for hours in (-100, -72, -48, -24))
+    earlier = an_hour_each(-100, -72, -48, -24, rule="kernel-xid", serial="A")
     assert only(past("n1", problem("disk-state", "sda"), over=earlier)).because == ()
 
 
@@ -445,14 +424,10 @@ def test_two_components_that_fail_by_turns_in_the_same_chassis_accuse_it(
 
 
 def test_what_the_node_itself_failed_at_accuses_nothing_that_its_components_share() -> None:
-    gpus = tuple(problem("kernel-xid", f"GPU {number}", serial=str(number), began=-24, ended=-23)
-                 for number in range(2))
-    disk = tuple(problem("disk-state", "sda", began=-20.0 * (number + 1), ended=-20.0 * (number + 1) + 1)
-                 for number in range(4))
-    assert suspect_node(past("n1", over=(*gpus, *disk)), policy(), NOW) == ""
-    one = tuple(problem("kernel-xid", "GPU 0", serial="0", began=-20.0 * (number + 1),
-                        ended=-20.0 * (number + 1) + 1) for number in range(4))
-    assert suspect_node(past("n1", over=(*one, *disk)), policy(), NOW) == ""
+    gpus = tuple(problem("kernel-xid", f"GPU {number}", serial=str(number), began=-24, ended=-23) for number in range(2))
+    disk = an_hour_each(-20, -40, -60, -80, rule="disk-state", subject="sda")
+    one = an_hour_each(-20, -40, -60, -80, rule="kernel-xid", subject="GPU 0", serial="0")
+    assert suspect_node(past("n1", over=(*gpus, *disk)), policy(), NOW) == suspect_node(past("n1", over=(*one, *disk)), policy(), NOW) == ""
 
 
 @pytest.mark.parametrize(("began", "ended", "inside"),

@@ -51,7 +51,6 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def put(store: Store, table: str, /, **values: Any) -> int:
-    """One row."""
     with store.writing() as db:
         number = db.execute(f"INSERT INTO {table} ({', '.join(values)}) "  # noqa: S608
                             f"VALUES ({', '.join('?' * len(values))})",

@@ -132,24 +132,19 @@ def test_a_machine_that_no_sweep_has_met_before_is_another_one_and_in_maintenanc
     assert [one.node for one in plan(store, 70, "n1").machines] == ["n1"]
 
 
-@pytest.mark.parametrize("others", [
-    {"gpu": "x"}, {"chassis": "x"}, {"nvme": "x", "gpu": "x"}, {"gpu": ""}, {"hca": "x", "gpu": ""}])
-def test_all_parts_of_one_kind_beside_others_that_stayed_are_no_other_machine(
-    store: Store, others: dict[str, str],
+@pytest.mark.parametrize(("name", "others", "another"), [
+    # all parts of one kind, beside others that stayed
+    *(("a", others, set()) for others in (
+        {"gpu": "x"}, {"chassis": "x"}, {"nvme": "x", "gpu": "x"}, {"gpu": ""}, {"hca": "x", "gpu": ""})),
+    # another machine with the old drives, or with parts that cannot be read
+    *(("x", others, {"n1"}) for others in (
+        {}, {"nvme": "a"}, {"gpu": ""}, {"chassis": ""}, {"chassis": "", "nvme": ""}))])
+def test_it_is_another_machine_where_most_parts_are_others(
+    store: Store, name: str, others: dict[str, str], another: set[str],
 ) -> None:
     sweep(store, 0, n1=machine("a"))
-    sweep(store, 60, n1=machine("a", **others))
-    assert another_machines(store) == {}
-
-
-@pytest.mark.parametrize("others", [
-    {}, {"nvme": "a"}, {"gpu": ""}, {"chassis": ""}, {"chassis": "", "nvme": ""}])
-def test_another_machine_with_the_old_drives_or_with_parts_that_cannot_be_read_is_another_one(
-    store: Store, others: dict[str, str],
-) -> None:
-    sweep(store, 0, n1=machine("a"))
-    sweep(store, 60, n1=machine("x", **others))
-    assert set(another_machines(store)) == {"n1"}
+    sweep(store, 60, n1=machine(name, **others))
+    assert set(another_machines(store)) == another
 
 
 def test_what_the_first_look_could_not_read_is_counted_by_the_next(store: Store) -> None:

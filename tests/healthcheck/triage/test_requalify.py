@@ -30,8 +30,24 @@ def node(**more: Any) -> NodeHistory:
     return NodeHistory("n1", **{"over": (OVER,), "cordons": (held(-8),), "snapshots": looks(-3, -1), **more})
 
 
+def asked(**more: Any) -> tuple[bool, str]:
+    return requalified(node(**more), policy(), NOW)
+
+
+def looked(*minutes: float, measured: tuple[str, ...] = ("gpu-count",)) -> tuple[RequalifySnapshot, ...]:
+    """Clean looks as a store tells them, so many minutes before now."""
+    return tuple(RequalifySnapshot(NOW - 60 * minute, "healthy", frozenset(measured)) for minute in minutes)
+
+
+DIRTY = RequalifySnapshot(NOW - 60 * 5, "degraded", frozenset({"gpu-count"}))
+UNMEASURED = looked(60, 30, measured=())
+OF_PORT = problem("port-state", "mlx5_0", began=-5, ended=-3)
+LONG_AGO: dict[str, Any] = {"over": (problem("gpu-count", began=-60, ended=-50),), "cordons": (held(-55),)}
+FAN = problem("fan", severity="warning")
+
+
 def test_two_clean_looks_since_the_fault_was_over_return_a_node() -> None:
-    well, said = requalified(node(), policy(), NOW)
+    well, said = asked()
     assert well and "2 looks under profile bringup" in said
     verdict = decide(node(), policy(), NOW)
     assert verdict is not None and verdict.isolation is Isolation.NONE and verdict.proven == said
@@ -61,22 +77,49 @@ def test_two_clean_looks_since_the_fault_was_over_return_a_node() -> None:
     {"over": (OVER, problem("gpu-ecc", "", status="unknown", began=-2.5, ended=-2, sweeps=1))},
     {"in_service": False, "lifecycle": "maintenance"},
     {"away": "RMA 3 is open: fan"},
-    # long ago
-    {"over": (problem("gpu-count", began=-60, ended=-50),), "snapshots": looks(-30, -26),
-     "cordons": (held(-55),)},
+    # long ago: looks of yesterday are not fresh
+    {**LONG_AGO, "snapshots": looks(-30, -26)}, {**LONG_AGO, "snapshots": looks(-26, -25)},
+    {"snapshots": (*looked(30, 1), DIRTY)},                 # between the clean ones
+    # what had failed was not measured each time
+    {"snapshots": (*looked(60), *looked(30, measured=("port-state",)))},
+    {"over": (OVER, OF_PORT), "snapshots": looked(60, 30)},
+    # another machine of this name
+    {"snapshots": looked(60, 30), "new_since": NOW - 59 * 60},
+    # it failed since our first cordon
+    {"over": (problem("gpu-count", began=-7, ended=-6),), "cordons": (held(-8), held(-4, number=2)),
+     "snapshots": UNMEASURED},
 ])
 def test_a_node_that_has_not_shown_that_it_is_well_stays_held_and_is_told_why(more: dict[str, Any]) -> None:
-    well, said = requalified(node(**more), policy(), NOW)
+    well, said = asked(**more)
     assert not well and said
+
+
+@pytest.mark.parametrize("more", [
+    {"snapshots": (*looked(60, 15), *looked(30, measured=()))},
+    {"over": (OVER, OF_PORT), "snapshots": looked(60, 30, measured=("gpu-count", "port-state"))},
+    # what was over long before need not be measured, nor what was over before our first cordon
+    {"over": (OVER, problem("port-state", "mlx5_0", began=-50, ended=-40)), "snapshots": looked(60, 30)},
+    {"over": (problem("gpu-count", began=-12, ended=-10),), "cordons": (held(-8), held(-20, None, 2)),
+     "snapshots": UNMEASURED},
+    {"snapshots": looked(60, 30), "new_since": NOW - 61 * 60},
+    # a warning that is over asks for no later looks
+    {"over": (OVER, problem("fan", severity="warning", began=-3, ended=-0.5))},
+    # half a day ago is fresh, and so it is where the newest is
+    {**LONG_AGO, "snapshots": looks(-14, -13)}, {**LONG_AGO, "snapshots": looks(-26, -1)},
+    # silences that hide nothing that matters
+    {"hidden": SilencedHistory((problem("fan", severity="info"),))},
+    {"hidden": SilencedHistory(over=(problem("fan", severity="warning", began=-9, ended=-3.5),))},
+    {"hidden": SilencedHistory((FAN,))},
+])
+def test_a_node_that_has_shown_that_it_is_well_is_returned(more: dict[str, Any]) -> None:
+    assert asked(**more)[0]
 
 
 def test_a_board_that_is_worn_out_does_not_heal_by_itself() -> None:
     worn = problem("gpu-worn", serial="A", began=-9, ended=-3)
-    assert "same board" in requalified(node(over=(worn,)), policy(), NOW)[1]
-    assert "same board" in requalified(node(over=(worn,), repaired=(repaired(-4, "reboot"),)), policy(),
-                                       NOW)[1]
-    assert requalified(node(over=(worn,), repaired=(repaired(-4, "returned from the vendor"),)), policy(),
-                       NOW)[0]
+    assert "same board" in asked(over=(worn,))[1]
+    assert "same board" in asked(over=(worn,), repaired=(repaired(-4, "reboot"),))[1]
+    assert asked(over=(worn,), repaired=(repaired(-4, "returned from the vendor"),))[0]
 
 
 def test_a_fault_that_is_still_there_returns_nobody_whatever_the_looks_say() -> None:
@@ -89,17 +132,12 @@ def test_a_warning_that_lasts_keeps_no_node_that_its_looks_call_healthy() -> Non
     assert verdict is not None and verdict.proven
 
 
-def looked(*minutes: float, measured: tuple[str, ...] = ("gpu-count",)) -> tuple[RequalifySnapshot, ...]:
-    """Clean looks as a store tells them, so many minutes before now."""
-    return tuple(RequalifySnapshot(NOW - 60 * minute, "healthy", frozenset(measured)) for minute in minutes)
-
-
 @pytest.mark.parametrize(("minutes", "well"), [
     ((30, 20), True), ((30, 20.1), False), ((12, 2), True), ((11.9, 2), False), ((2, 2, 2), False),
     ((21, 16, 11, 6, 1), True), ((9, 7, 5, 3, 1), False), ((1,), False), ((), False),
 ])
 def test_clean_looks_are_some_time_apart(minutes: tuple[float, ...], well: bool) -> None:
-    assert requalified(node(snapshots=looked(*minutes)), policy(), NOW)[0] is well
+    assert asked(snapshots=looked(*minutes))[0] is well
 
 
 def test_how_far_apart_is_the_policys_to_say() -> None:
@@ -109,30 +147,9 @@ def test_how_far_apart_is_the_policys_to_say() -> None:
     assert not well and "1 of 2 clean looks, 30 min apart," in said
 
 
-def test_a_look_between_that_is_not_clean_counts_whatever_the_time_apart() -> None:
-    between = RequalifySnapshot(NOW - 60 * 5, "degraded", frozenset({"gpu-count"}))
-    assert not requalified(node(snapshots=(*looked(30, 1), between)), policy(), NOW)[0]
-
-
 def test_a_look_that_did_not_measure_what_had_failed_proves_nothing_of_it() -> None:
-    well, said = requalified(node(snapshots=looked(60, 30, measured=())), policy(), NOW)
+    well, said = asked(snapshots=looked(60, 30, measured=()))
     assert not well and "0 of 2" in said and "not measured: gpu-count" in said
-    assert not requalified(node(snapshots=(*looked(60), *looked(30, measured=("port-state",)))), policy(), NOW)[0]
-    assert requalified(node(snapshots=(*looked(60, 15), *looked(30, measured=()))), policy(), NOW)[0]
-
-
-def test_all_that_failed_while_it_was_held_is_measured_and_what_was_over_long_before_need_not_be() -> None:
-    both = (OVER, problem("port-state", "mlx5_0", began=-5, ended=-3))
-    assert not requalified(node(over=both, snapshots=looked(60, 30)), policy(), NOW)[0]
-    assert requalified(node(over=both, snapshots=looked(60, 30, measured=("gpu-count", "port-state"))), policy(),
-                       NOW)[0]
-    old = (OVER, problem("port-state", "mlx5_0", began=-50, ended=-40))
-    assert requalified(node(over=old, snapshots=looked(60, 30)), policy(), NOW)[0]
-
-
-def test_a_look_at_another_machine_of_this_name_proves_nothing() -> None:
-    assert requalified(node(snapshots=looked(60, 30), new_since=NOW - 61 * 60), policy(), NOW)[0]
-    assert not requalified(node(snapshots=looked(60, 30), new_since=NOW - 59 * 60), policy(), NOW)[0]
 
 
 def test_a_persons_word_of_a_worn_out_board_is_as_good_as_the_vendors_and_of_another_is_not() -> None:
@@ -140,7 +157,7 @@ def test_a_persons_word_of_a_worn_out_board_is_as_good_as_the_vendors_and_of_ano
     of = {what: Repaired(at(-4), "repaired", of=frozenset(named)) for what, named in (
         ("serial", {"A"}), ("subject", {"GPU 3"}), ("all", ()), ("other", {"B", "GPU 4"}))}
     assert {what for what, word in of.items()
-            if requalified(node(over=(worn,), repaired=(word,)), policy(), NOW)[0]} == {
+            if asked(over=(worn,), repaired=(word,))[0]} == {
                 "serial", "subject", "all"}
 
 
@@ -156,25 +173,10 @@ def test_a_part_that_returned_repairs_itself_and_no_other_part_of_the_node() -> 
     for fault, back, well in ((worn, own, True), (worn, other, False), (worn, whole, True),
                               (worn, returned("0000:3b:00.0", "gpu", "0000:3b:00.0", "B"), False),
                               (unnumbered, own, True), (unnumbered, other, False), (at_place, own, True)):
-        assert requalified(node(over=(fault,), repaired=(back,)), policy(), NOW)[0] is well
+        assert asked(over=(fault,), repaired=(back,))[0] is well
 
 
 # ---- what it is measured by, case by case
-
-def test_a_warning_that_is_over_asks_for_no_later_looks() -> None:
-    assert requalified(node(over=(OVER, problem("fan", severity="warning", began=-3, ended=-0.5))), policy(),
-                       NOW)[0]
-
-
-def test_what_failed_is_what_failed_since_our_first_cordon_whatever_a_person_cordoned_before() -> None:
-    unmeasured = looked(60, 30, measured=())
-    before = problem("gpu-count", began=-12, ended=-10)
-    assert requalified(node(over=(before,), cordons=(held(-8), held(-20, None, 2)), snapshots=unmeasured),
-                       policy(), NOW)[0]
-    between = problem("gpu-count", began=-7, ended=-6)
-    assert not requalified(node(over=(between,), cordons=(held(-8), held(-4, number=2)), snapshots=unmeasured),
-                           policy(), NOW)[0]
-
 
 PORT = problem("port-state", "mlx5_0", began=-6, ended=-5)
 IN_INCIDENT: dict[str, Any] = {"cordons": (held(-8),),
@@ -195,21 +197,13 @@ IN_INCIDENT: dict[str, Any] = {"cordons": (held(-8),),
 def test_a_node_that_was_held_for_an_incident_alone_needs_one_sweep_that_found_it_fit(
     more: dict[str, Any], well: bool,
 ) -> None:
-    assert requalified(node(**{**IN_INCIDENT, **more}), policy(), NOW)[0] is well
-
-
-def test_looks_of_half_a_day_ago_are_fresh_and_those_of_yesterday_are_not() -> None:
-    long_ago = {"over": (problem("gpu-count", began=-60, ended=-50),), "cordons": (held(-55),)}
-    assert requalified(node(**long_ago, snapshots=looks(-14, -13)), policy(), NOW)[0]
-    assert not requalified(node(**long_ago, snapshots=looks(-26, -25)), policy(), NOW)[0]
-    assert requalified(node(**long_ago, snapshots=looks(-26, -1)), policy(), NOW)[0], "the newest is"
+    assert asked(**{**IN_INCIDENT, **more})[0] is well
 
 
 def test_a_board_whose_fault_was_last_seen_before_the_cordon_and_ended_after_it_is_worn_out_still() -> None:
     worn = replace(problem("gpu-worn", serial="A", began=-9, ended=-3), seen=at(-8.5))
-    assert "same board" in requalified(node(over=(worn,)), policy(), NOW)[1]
-    assert "same board" in requalified(node(over=(worn,), cordons=(held(-8), held(-1, number=2))), policy(),
-                                       NOW)[1]
+    assert "same board" in asked(over=(worn,))[1]
+    assert "same board" in asked(over=(worn,), cordons=(held(-8), held(-1, number=2)))[1]
 
 
 @pytest.mark.parametrize(("wrong", "said"), [
@@ -217,7 +211,7 @@ def test_a_board_whose_fault_was_last_seen_before_the_cordon_and_ended_after_it_
     (problem("gpu-ecc", "", status="unknown", began=-0.5), "gpu-ecc is not measured since 2027-01-15T07:30Z"),
     (problem("", "", status="unknown", began=-0.5), "it is not reached since 2027-01-15T07:30Z")])
 def test_what_is_wrong_now_is_named_with_its_time(wrong: Problem, said: str) -> None:
-    assert requalified(node(problems=(wrong,)), policy(), NOW) == (False, said)
+    assert asked(problems=(wrong,)) == (False, said)
 
 
 @pytest.mark.parametrize(("asked", "more", "said"), [
@@ -238,12 +232,11 @@ def test_what_is_missing_is_said_with_how_to_show_it(
 def test_what_fails_keeps_a_node_before_what_was_not_measured_for_longer() -> None:
     blind = problem("a-nvml", "", status="unknown", began=-3)
     found = problem("port-state", "mlx5_0", began=-0.5)
-    assert requalified(node(problems=(blind, found)), policy(), NOW) == (
+    assert asked(problems=(blind, found)) == (
         False, "port-state fails since 2027-01-15T07:30Z")
 
 
 SILENCED = "only silenced problems are left: "
-FAN = problem("fan", severity="warning")
 
 
 @pytest.mark.parametrize(("hidden", "more", "said"), [
@@ -261,40 +254,33 @@ FAN = problem("fan", severity="warning")
 def test_no_node_is_given_back_because_what_is_left_is_silenced(
     hidden: SilencedHistory, more: dict[str, Any], said: str,
 ) -> None:
-    well, why = requalified(node(hidden=hidden, **more), policy(), NOW)
+    well, why = asked(hidden=hidden, **more)
     assert not well and why.startswith(f"{SILENCED}{said.partition(' since')[0]}" if "same" not in said else SILENCED)
     assert said in why and why.endswith("; to give it to jobs all the same: muster uncordon n1")
     verdict = decide(node(hidden=hidden, **more), policy(), NOW)
     assert verdict is not None and (verdict.isolation, verdict.unproven) == (Isolation.NONE, why)
 
 
-def test_silences_that_hide_nothing_that_matters_keep_no_node() -> None:
-    for hidden in (SilencedHistory((problem("fan", severity="info"),)),
-                   SilencedHistory(over=(problem("fan", severity="warning", began=-9, ended=-3.5),)),
-                   SilencedHistory((FAN,))):      # healthy, by its looks
-        assert requalified(node(hidden=hidden), policy(), NOW)[0]
-
-
 def test_what_was_silenced_and_is_over_is_to_be_measured_and_shown_as_all_else() -> None:
     late = SilencedHistory(over=(problem("port-state", "mlx5_0", began=-3, ended=-2),))
-    well, why = requalified(node(hidden=late), policy(), NOW)
+    well, why = asked(hidden=late)
     assert not well and why.startswith("1 of 2 clean looks, 10 min apart, since 2027-01-15T06:00Z: muster")
     blind = tuple(RequalifySnapshot(at(hour), "healthy", frozenset({"gpu-count"})) for hour in (-3, -1))
     early = SilencedHistory(over=(problem("port-state", "mlx5_0", began=-7, ended=-5),))
-    assert "not measured: port-state" in requalified(node(hidden=early, snapshots=blind), policy(), NOW)[1]
-    assert not requalified(node(hidden=SilencedHistory(left=at(-2))), policy(), NOW)[0]
+    assert "not measured: port-state" in asked(hidden=early, snapshots=blind)[1]
+    assert not asked(hidden=SilencedHistory(left=at(-2)))[0]
 
 
 def test_what_is_silenced_and_spoils_no_look_is_not_what_keeps_the_node() -> None:
     told = SilencedHistory((problem("fan", severity="info"),))
-    assert requalified(node(hidden=told, snapshots=looks(-1)), policy(), NOW)[1].startswith("1 of 2 clean looks")
+    assert asked(hidden=told, snapshots=looks(-1))[1].startswith("1 of 2 clean looks")
 
 
 def test_what_is_not_silenced_is_said_first_and_without_a_cordon_the_silence_is_to_end() -> None:
     hidden = SilencedHistory((problem("port-state", "mlx5_0"),))
-    assert requalified(node(problems=(problem("kernel-xid"),), hidden=hidden), policy(), NOW)[1].startswith(
+    assert asked(problems=(problem("kernel-xid"),), hidden=hidden)[1].startswith(
         "kernel-xid fails")
-    assert requalified(node(cordons=(), hidden=hidden), policy(), NOW)[1].endswith("muster unsilence n1")
+    assert asked(cordons=(), hidden=hidden)[1].endswith("muster unsilence n1")
 
 
 def test_what_silences_hide_is_in_the_history_that_hears_all() -> None:

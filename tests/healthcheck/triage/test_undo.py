@@ -65,22 +65,6 @@ def test_a_rule_that_holds_still_keeps_the_node() -> None:
     assert why(node(problems=(problem(began=-9),), over=()), STRICTER).startswith("rule gpu-count (allow 3 -> 1) holds still")
 
 
-def test_what_no_change_explains_keeps_the_node() -> None:
-    assert why(node(problems=(problem("gpu-worn", began=-9),))).startswith("it is not held for a change alone: gpu-worn of GPU 3")
-    assert why(node(over=(problem(began=-9.5, ended=-4),))) == "it is not held for a change alone: gpu-count of GPU 3"
-    assert why(node(over=())).startswith("nothing that changed since ")
-
-
-def test_what_was_over_before_the_cordon_is_not_what_it_is_held_for() -> None:
-    before = problem("gpu-worn", began=-20, ended=-8.91)
-    assert why(node(over=(OVER, before))) == ""
-    assert why(node(over=(OVER, replace(before, ended=at(-8.9))))).startswith("it is not held for a change alone: gpu-worn")
-
-
-def test_what_failed_before_the_change_too_is_not_of_it() -> None:
-    assert why(node(over=(OVER, problem(began=-11, ended=-10)))).startswith("it is not held for a change alone")
-
-
 def test_a_change_of_another_sku_is_neither_the_cause_nor_in_the_way() -> None:
     sku = change("sku", "hgx", began=-9, until=-8.5, rules=frozenset({"gpu-count"}), was="a", digest="b", said={"gpus": 8}, says={"gpus": 9})
     again = change("sku", "hgx", began=-4, until=-3.5, rules=frozenset({"gpu-count"}), was="b", digest="a", said={"gpus": 9}, says={"gpus": 8})
@@ -151,14 +135,22 @@ def test_a_rule_that_was_more_severe_explains_what_is_a_warning_again() -> None:
 @pytest.mark.parametrize(("more", "said"), [
     ({"state": "unhealthy"}, "no fresh sweep"), ({"seen": at(-4.01)}, "no fresh sweep"), ({"seen": at(0.01)}, "no fresh sweep"),
     ({"hidden": SilencedHistory(problems=(SLOW,))}, "only silenced problems"), ({"in_service": False, "lifecycle": "rma"}, "its lifecycle is rma"),
-    ({"leased": "it is leased"}, "it is leased"), ({"problems": (problem(began=-9),)}, "no sweep by what held before")])
-def test_a_node_is_kept_until_a_fresh_sweep_has_found_it_fit(more: dict[str, Any], said: str) -> None:
-    assert why(node(**more)).startswith(said)
-
-
-@pytest.mark.parametrize(("seen", "kept"), [(-4, False), (0, False)])
-def test_the_sweep_with_the_change_back_and_that_of_now_are_fresh(seen: float, kept: bool) -> None:
-    assert bool(why(node(seen=at(seen)))) is kept
+    ({"leased": "it is leased"}, "it is leased"), ({"problems": (problem(began=-9),)}, "no sweep by what held before"),
+    ({"seen": at(-4)}, ""), ({"seen": at(0)}, ""),         # the sweep with the change back, and that of now
+    # What no change explains.
+    ({"problems": (problem("gpu-worn", began=-9),)}, "it is not held for a change alone: gpu-worn of GPU 3"),
+    ({"over": (problem(began=-9.5, ended=-4),)}, "it is not held for a change alone: gpu-count of GPU 3"),
+    ({"over": ()}, "nothing that changed since "),
+    # What was over before the cordon is not what it is held for; what failed before the change, too, is not of it.
+    ({"over": (OVER, problem("gpu-worn", began=-20, ended=-8.91))}, ""),
+    ({"over": (OVER, problem("gpu-worn", began=-20, ended=-8.9))}, "it is not held for a change alone: gpu-worn"),
+    ({"over": (OVER, problem(began=-11, ended=-10))}, "it is not held for a change alone"),
+    # What was over before the change was back is no proof.
+    ({"over": (problem(began=-9, ended=-4.01),)}, "gpu-count was over before that was put back"),
+    ({"over": (problem(began=-9, ended=-4),)}, "")])
+def test_a_node_is_kept_until_a_fresh_sweep_has_found_it_fit_and_a_change_explains_all(more: dict[str, Any], said: str) -> None:
+    found = why(node(**more))
+    assert found.startswith(said) and bool(found) is bool(said)
 
 
 def test_a_sweep_of_a_day_ago_is_not_fresh() -> None:
@@ -168,10 +160,7 @@ def test_a_sweep_of_a_day_ago_is_not_fresh() -> None:
     assert why(replace(past, seen=at(-24.01)), *early, since=-60).startswith("no fresh sweep")
 
 
-def test_what_was_over_before_the_change_was_back_is_no_proof() -> None:
-    assert why(node(over=(problem(began=-9, ended=-4.01),))).startswith("gpu-count was over before that was put back")
-    assert why(node(over=(problem(began=-9, ended=-4),))) == ""
-    # Of two causes the later one counts.
+def test_of_two_causes_the_later_one_counts() -> None:
     other = change("rule", "gpu-answers", began=-9, until=-8.5, was="c", digest="d")
     later = replace(other, began=at(-2), was="d", digest="c")
     both = node(over=(OVER, problem("gpu-answers", began=-9, ended=-2)))

@@ -100,7 +100,6 @@ class GlooJob:
 
     @property
     def steps(self) -> Path:
-        """The folder of its step times."""
         return self.folder / "steps"
 
     def step(self) -> int:

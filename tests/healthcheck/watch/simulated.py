@@ -21,10 +21,11 @@ section 4.2), and that throughput varies by 1 to 2 % with the heat of the day (L
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from healthcheck.watch.model import NOT_MEASURED, StepTime
+from healthcheck.watch.watcher import JobWatch
 
 PAUSES = 0.01
 COMPUTE_S, DATA_S, COMMUNICATION_S = 0.8, 0.02, 0.15
@@ -124,3 +125,13 @@ class SimulatedJob:
             lines.append(StepTime("4711", rank, self.host(rank), None, last, count, now, step, values, "",
                                   gc[rank] if self.measured else NOT_MEASURED))
         return lines, now
+
+
+def feed(watch: JobWatch, job: SimulatedJob, told: Callable[[StepTime], StepTime | None] = lambda line: line) -> float:
+    """Tells the watch what `told` makes of each line; the time at which it was last looked."""
+    now = 0.0
+    for now, lines in job.passes():
+        for line in filter(None, map(told, lines)):
+            watch.add(line)
+        watch.settle(now)
+    return now

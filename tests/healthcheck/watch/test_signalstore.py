@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import pytest
 
@@ -25,22 +26,18 @@ def everything(store: SignalStore) -> list[tuple[float, float, float]]:
     return [(one.value, one.since, one.until) for one in store.of(KIND, "gpu001", 0.0, 1e9)]
 
 
-def test_signals_of_one_size_are_one_with_the_highest_value() -> None:
-    assert everything(kept(0.5, 0.51, 0.49)) == [(0.51, 0.0, 180.0)]
-
-
-def test_what_is_far_below_what_counts_is_of_one_size() -> None:
-    assert everything(kept(0.0, 0.004, 0.0001)) == [(0.004, 0.0, 180.0)]
+@pytest.mark.parametrize(("values", "gap", "signals"), [
+    # of one size, with the highest value; what is far below what counts is of one size, too
+    ((0.5, 0.51, 0.49), 0, [(0.51, 0.0, 180.0)]), ((0.0, 0.004, 0.0001), 0, [(0.004, 0.0, 180.0)]),
+    ((0.5, 0.5), 90.0, [(0.5, 0.0, 60.0), (0.5, 150.0, 210.0)])])       # a missing sample is not bridged
+def test_signals_of_one_size_are_one(values: tuple[float, ...], gap: float, signals: list[Any]) -> None:
+    assert everything(kept(*values, gap=gap)) == signals
 
 
 def test_a_change_of_size_begins_a_new_one() -> None:
     store = kept(0.0, 0.0, 0.5, 0.5)
     assert everything(store) == [(0.0, 0.0, 120.0), (0.5, 120.0, 240.0)]
     assert [one.value for one in store.of(KIND, "gpu001", 0.0, 100.0)] == [0.0]
-
-
-def test_a_missing_sample_is_not_bridged() -> None:
-    assert everything(kept(0.5, 0.5, gap=90.0)) == [(0.5, 0.0, 60.0), (0.5, 150.0, 210.0)]
 
 
 def test_what_goes_on_was_there_before_from_the_end_of_its_first_sample_on() -> None:

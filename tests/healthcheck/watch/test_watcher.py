@@ -12,7 +12,7 @@ from healthcheck.watch.model import Certainty, SlowPattern, StepPhase, WatchCaus
 from healthcheck.watch.signals import NodeSignal, SignalKind
 from healthcheck.watch.track import false_accusations
 from healthcheck.watch.watcher import JobWatch
-from tests.healthcheck.watch.simulated import Planted, SimulatedJob
+from tests.healthcheck.watch.simulated import Planted, SimulatedJob, feed
 
 RANKS = 96
 
@@ -22,10 +22,7 @@ def watched(*faults: Planted, steps: int = 600, seed: int = 1, ranks: int = RANK
     job = SimulatedJob(ranks, steps, seed, faults, every=5, phases=phases, measured=measured)
     watch = JobWatch(places=job.places())
     watch.add_signals(signals)
-    for now, lines in job.passes():
-        for line in lines:
-            watch.add(line)
-        watch.settle(now)
+    feed(watch, job)
     watch.finish()
     return watch
 
@@ -53,18 +50,25 @@ def test_a_slow_rank_is_named_with_its_phase_within_six_windows(kind: str, phase
     assert one.still
 
 
-def test_what_is_slow_from_the_first_window_is_no_change() -> None:
-    assert only(watched(Planted("compute", (41,), 1.3), steps=200)).pattern is SlowPattern.STEADY
-
-
-def test_a_slow_rank_that_recovers_is_still_listed_and_no_longer_there() -> None:
-    one = only(watched(Planted("compute", (41,), 1.3, since=100, until=300)))
-    assert one.ranks == (41,) and not one.still
-
-
-def test_a_rank_that_is_slow_now_and_then_oscillates() -> None:
-    one = only(watched(Planted("oscillation", (7,), 1.4, since=100)))
-    assert (one.ranks, one.pattern) == ((7,), SlowPattern.OSCILLATION)
+@pytest.mark.parametrize(("planted", "more", "found"), [
+    # slow from the first window on is no change
+    (Planted("compute", (41,), 1.3), {"steps": 200}, {"pattern": SlowPattern.STEADY}),
+    # one that recovered is still listed
+    (Planted("compute", (41,), 1.3, since=100, until=300), {}, {"ranks": (41,), "still": False}),
+    (Planted("oscillation", (7,), 1.4, since=100), {}, {"ranks": (7,), "pattern": SlowPattern.OSCILLATION}),
+    (Planted("drift", (7,), 1.5, since=150), {}, {"ranks": (7,), "pattern": SlowPattern.DRIFT}),
+    # all ranks of a host, and of a rack that is slower by less than a rank is accused for
+    (Planted("compute", tuple(range(16, 24)), 1.3, since=200), {},
+     {"level": WatchLevel.HOST, "subject": "host gpu0002", "ranks": tuple(range(16, 24))}),
+    (Planted("compute", tuple(range(32, 64)), 1.06, since=200), {"ranks": 192},
+     {"level": WatchLevel.PLACE, "subject": "place rack 1", "hosts": ("gpu0004", "gpu0005", "gpu0006", "gpu0007")}),
+    # a slow start is reported once, and over
+    (Planted("start", factor=2.0, until=31), {},
+     {"pattern": SlowPattern.SLOW_START, "still": False, "level": WatchLevel.JOB}),
+], ids=["steady", "recovered", "oscillation", "drift", "host", "rack", "start"])
+def test_what_is_slow_is_one_finding_with_its_pattern(planted: Planted, more: dict[str, int], found: dict[str, object]) -> None:
+    one = only(watched(planted, **more))
+    assert {name: getattr(one, name) for name in found} == found
 
 
 @pytest.mark.parametrize("kind", ["flapping", "network"])
@@ -73,21 +77,6 @@ def test_what_slows_the_job_began_when_it_was_first_seen_however_long_it_goes_on
     assert (one.level, one.ranks, one.phase, one.still) == (WatchLevel.JOB, (), StepPhase.COMMUNICATION, True)
     assert one.pattern is (SlowPattern.OSCILLATION if kind == "flapping" else SlowPattern.STEP_DOWN)
     assert abs(one.since_step - 300) <= 30
-
-
-def test_a_rank_that_decays_slowly_drifts() -> None:
-    one = only(watched(Planted("drift", (7,), 1.5, since=150)))
-    assert (one.ranks, one.pattern) == ((7,), SlowPattern.DRIFT)
-
-
-def test_all_ranks_of_a_host_are_one_finding() -> None:
-    one = only(watched(Planted("compute", tuple(range(16, 24)), 1.3, since=200)))
-    assert (one.level, one.subject, one.ranks) == (WatchLevel.HOST, "host gpu0002", tuple(range(16, 24)))
-
-
-def test_a_rack_that_is_slower_by_less_than_a_rank_is_accused_for_is_one_finding() -> None:
-    one = only(watched(Planted("compute", tuple(range(32, 64)), 1.06, since=200), ranks=192))
-    assert (one.level, one.subject, one.hosts) == (WatchLevel.PLACE, "place rack 1", ("gpu0004", "gpu0005", "gpu0006", "gpu0007"))
 
 
 @pytest.mark.parametrize(("kind", "phase", "cause", "certainty"), [
@@ -112,11 +101,6 @@ def test_without_its_measurement_garbage_collection_is_not_claimed() -> None:
     assert (one.pattern, one.verdict.cause) == (SlowPattern.DRIFT, WatchCause.UNKNOWN)
 
 
-def test_a_slow_start_is_reported_once_and_over() -> None:
-    one = only(watched(Planted("start", factor=2.0, until=31)))
-    assert (one.pattern, one.still, one.level) == (SlowPattern.SLOW_START, False, WatchLevel.JOB)
-
-
 def test_with_step_times_alone_no_rank_is_accused_and_the_finding_says_why() -> None:
     one = only(watched(Planted("compute", (41,), 1.3, since=300), phases=False))
     assert (one.level, one.ranks, one.verdict.cause) == (WatchLevel.JOB, (), WatchCause.UNKNOWN)
@@ -129,12 +113,9 @@ def test_two_slow_ranks_are_two_findings() -> None:
 
 
 def test_ranks_of_a_role_are_compared_with_each_other() -> None:
-    job = SimulatedJob(RANKS, 300, 1, (Planted("compute", tuple(range(88, 96)), 1.3),), every=5)
     watch = JobWatch()
-    for now, lines in job.passes():
-        for line in lines:
-            watch.add(line._replace(role="last" if line.rank is not None and line.rank >= 88 else ""))
-        watch.settle(now)
+    feed(watch, SimulatedJob(RANKS, 300, 1, (Planted("compute", tuple(range(88, 96)), 1.3),), every=5),
+         lambda line: line._replace(role="last" if line.rank is not None and line.rank >= 88 else ""))
     assert not watch.findings
 
 
@@ -147,11 +128,8 @@ def test_a_restart_is_a_new_attempt_with_the_steps_that_it_repeats() -> None:
     first = SimulatedJob(8, 200, 1, (Planted("compute", (2,), 1.3, since=50),), every=5)
     second = SimulatedJob(8, 100, 2, every=5, began=first.began + 2000)
     watch = JobWatch()
-    for job, offset in ((first, 0), (second, 150)):
-        for now, lines in job.passes():
-            for line in lines:
-                watch.add(line._replace(step=line.step + offset))
-            watch.settle(now)
+    feed(watch, first)
+    feed(watch, second, lambda line: line._replace(step=line.step + 150))
     watch.finish()
     one, two = watch.attempts
     assert (one.last, two.first, two.last, two.lost_steps) == (200, 151, 250, 50)
@@ -176,13 +154,9 @@ def test_lines_that_are_read_twice_or_in_any_order_change_nothing() -> None:
 
 
 def test_a_rank_whose_log_comes_late_or_not_at_all_holds_no_one_up() -> None:
-    job = SimulatedJob(16, 300, 3, (Planted("compute", (5,), 1.3, since=100),), every=5)
     watch = JobWatch()
-    for now, lines in job.passes():
-        for line in lines:
-            if line.rank != 9 and not (line.rank == 3 and 100 < line.step < 200):
-                watch.add(line)
-        watch.settle(now)
+    feed(watch, SimulatedJob(16, 300, 3, (Planted("compute", (5,), 1.3, since=100),), every=5),
+         lambda line: None if line.rank == 9 or (line.rank == 3 and 100 < line.step < 200) else line)
     assert only(watch).ranks == (5,)
 
 
@@ -206,11 +180,7 @@ def test_a_job_that_falls_silent_hangs_and_who_is_behind_is_named() -> None:
 
 def test_a_job_that_falls_silent_as_a_whole_hangs_and_no_one_is_named() -> None:
     watch = JobWatch()
-    now = 0.0
-    for now, lines in SimulatedJob(8, 200, 1).passes():
-        for line in lines:
-            watch.add(line)
-        watch.settle(now)
+    now = feed(watch, SimulatedJob(8, 200, 1))
     (one,) = watch.settle(now + 300, heard=False).findings
     assert (one.pattern, one.ranks) == (SlowPattern.HANG, ())
     assert any("flight recorder" in words for words in one.evidence)

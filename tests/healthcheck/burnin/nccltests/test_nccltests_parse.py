@@ -111,20 +111,16 @@ def test_a_tag_before_every_line_changes_nothing(shape: Shape, tag: str) -> None
     assert (tagged.ranks, tagged.complete, tagged.test) == (16, True, only(text).test)
 
 
-def test_lines_end_as_windows_ends_them_too() -> None:
+def test_lines_that_end_as_windows_ends_them_and_columns_that_a_page_drew_together_are_read() -> None:
     text = output(Shape(), [row(Shape(), 1 << 30, 365.9, 16)], 16)
     assert only(text.replace("\n", "\r\n")) == only(text)
-
-
-def test_columns_that_a_page_drew_together_are_read() -> None:
-    text = output(Shape(), [row(Shape(), 1 << 30, 365.9, 16)], 16)
-    assert rates(only("\n".join(" ".join(line.split()) for line in text.splitlines()) + "\n").rows) == rates(
-        only(text).rows)
+    together = "".join(" ".join(line.split()) + "\n" for line in text.splitlines())
+    assert rates(only(together).rows) == rates(only(text).rows)
 
 
 def test_a_count_too_long_for_its_column_is_still_a_count() -> None:
-    assert only(output(Shape(), [row(Shape(), 1 << 30, 365.9, 16, wrong=16777216)],
-                       16)).rows[0].halves[0].wrong == 16777200
+    run = only(output(Shape(), [row(Shape(), 1 << 30, 365.9, 16, wrong=16777216)], 16))
+    assert run.rows[0].halves[0].wrong == 16777200
 
 
 def test_the_largest_error_of_old_versions_is_no_count() -> None:
@@ -155,8 +151,7 @@ def test_a_half_that_was_not_run_is_not_taken_for_the_other() -> None:
 def test_runs_in_one_file_are_distinguished() -> None:
     first, second = recorded("2.13-h100-16.txt"), recorded("2.19-killed-16.txt")
     runs = parse(first + second + first)
-    assert [(run.complete, len(run.rows), run.ranks) for run in runs] == [(True, 4, 16), (False, 1, 16),
-                                                                          (True, 4, 16)]
+    assert [(run.complete, len(run.rows), run.ranks) for run in runs] == [(True, 4, 16), (False, 1, 16), (True, 4, 16)]
 
 
 def test_tables_without_their_first_lines_are_distinguished_by_devices_and_headings() -> None:
