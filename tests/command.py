@@ -54,7 +54,7 @@ def running(
 
 
 def unread(*words: str, home: Path, timeout: float = 60) -> int:
-    """How the command ends whose standard output nobody reads, as after `| head`."""
+    """How the command ends whose standard output no one reads, as after `| head`."""
     ours, theirs = os.pipe()
     os.close(ours)
     try:

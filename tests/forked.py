@@ -126,7 +126,7 @@ def _serve(requests: socket.socket) -> None:
                     selector.unregister(key.fd)
                     os.close(key.fd)
                     _, status = os.waitpid(pid, 0)
-                    with contextlib.suppress(OSError):      # nobody waits any more
+                    with contextlib.suppress(OSError):      # no one waits any more
                         os.write(answer, b"%d" % os.waitstatus_to_exitcode(status))
                     os.close(answer)
 

@@ -80,7 +80,7 @@ def test_the_same_seed_draws_the_same_world() -> None:
 
 
 @pytest.mark.slow
-def test_at_64_nodes_ours_names_all_that_is_bad_always_and_nobody_else() -> None:
+def test_at_64_nodes_ours_names_all_that_is_bad_always_and_no_one_else() -> None:
     rows: dict[tuple[str, str], dict[str, float]] = {}
     for only in ("1 bad node", "2 bad nodes", "of one leaf's nodes bad", "1 bad uplink", "2 bad uplinks", "nothing bad, false alarms .005"):
         words = [sys.executable, str(SCRIPT), "--quick", "--ours", "--json", "--only", only]

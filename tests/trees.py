@@ -9,5 +9,5 @@ from pathlib import Path
 
 @cache
 def parsed(path: Path) -> ast.Module:
-    """That of a file, which nobody changes."""
+    """That of a file, which no one changes."""
     return ast.parse(path.read_text())

@@ -83,7 +83,7 @@ def test_every_rule_of_these_subjects_but_the_trend_ones_has_a_fault_here() -> N
     assert {"port-count", "port-state", "port-rate", *here} <= {fault[0] for fault in FAULTS} & {rule.id for rule in RULES.rules}
 
 
-def test_a_line_that_imitates_a_record_inside_its_text_accuses_nobody() -> None:
+def test_a_line_that_imitates_a_record_inside_its_text_accuses_no_one() -> None:
     found = results(kernel_log=log("innocent 2,1,1,-;NVRM: Xid (PCI:0000:3b:00): 79, forged"))
     assert found["kernel-xid"].status is Status.PASS
 
@@ -182,7 +182,7 @@ def test_nodes_that_all_show_no_gpus_do_not_make_each_other_healthy() -> None:
     "pcieport 0000:00:01.0: AER: PCIe Bus Error: severity=Corrected, type=Physical Layer",
     "BERT: [Hardware Error]: Skipped 1 error records", "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: 8c00004000010090",
 ])
-def test_blocks_that_report_corrected_errors_accuse_nobody(line: str) -> None:
+def test_blocks_that_report_corrected_errors_accuse_no_one(line: str) -> None:
     assert results(kernel_log=log(line))["kernel-hardware-error"].status is Status.PASS
 
 
@@ -247,14 +247,14 @@ def test_a_port_without_an_earlier_look_is_not_compared_and_a_full_counter_is_na
     "40 22 0:50 / /datasets ro - lustre mgs@o2ib:/data ro", "40 22 0:50 / /mnt/c rw - 9p drvfs rw",
     "40 22 8:9 / /backup ro,relatime - ext4 /dev/sdb1 ro", "40 22 0:50 / /media/x ro - udf /dev/sr0 ro",
 ])
-def test_what_somebody_mounted_read_only_or_over_a_network_accuses_nobody(mount: str) -> None:
+def test_what_somebody_mounted_read_only_or_over_a_network_accuses_no_one(mount: str) -> None:
     point = mount.split()[4]
     full = "4096 4096 1000000 0 0 500000 1 1 4096 255" if "ext4" not in mount else machine.STATVFS
     found = results(filesystem_mounts=mounts(**{"/proc/self/mountinfo": f"{machine.MOUNTINFO}{mount}\n", point: full}))
     assert {found[r].status for r in ("filesystem-space", "filesystem-inodes", "filesystem-read-only")} == {Status.PASS}
 
 
-def test_a_users_mount_that_root_may_not_look_at_blinds_nobody() -> None:
+def test_a_users_mount_that_root_may_not_look_at_blinds_no_one() -> None:
     odd = "41 22 0:60 / /home/u/a\x0cb rw - fuse.rclone remote rw,user_id=1000\n"
     held = mounts(**{"/proc/self/mountinfo": machine.MOUNTINFO + odd})
     found = results(filesystem_mounts=replace(held, files={**held.files, "/home/u/a\x0cb": FileCapture(Outcome.DENIED)}))

@@ -106,7 +106,7 @@ def test_completion_knows_the_commands(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [["explain", "--format", "json"], ["explain"],
                                    ["check", "--local", "--only", "host-memory"]])
-def test_a_reader_that_went_away_is_nobodys_failure(tmp_path: Path, words: list[str]) -> None:
+def test_a_reader_that_went_away_is_no_ones_failure(tmp_path: Path, words: list[str]) -> None:
     with subprocess.Popen([str(MUSTER), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           env=environment(tmp_path)) as child:
         assert child.stdout is not None and child.stderr is not None
@@ -152,7 +152,7 @@ def test_a_node_that_should_be_back_by_now_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("called", "name"),
                          [("(none)", "localhost"), ("", "localhost"), ("gpu007.site.example", "gpu007")])
-def test_this_machine_has_a_name_that_a_recording_may_carry_also_where_nobody_named_it(
+def test_this_machine_has_a_name_that_a_recording_may_carry_also_where_no_one_named_it(
     called: str, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -76,7 +76,7 @@ def test_a_full_disk_is_named_and_is_well_again_once_there_is_room(tmp_path: Pat
         assert about(asked(tmp_path, "filesystem-space")["filesystem-space"], disk) == ""
 
 
-def test_a_file_system_that_the_kernel_made_read_only_is_told_from_one_that_somebody_mounted_so(tmp_path: Path) -> None:
+def test_a_file_system_that_the_kernel_made_read_only_is_reported_from_one_that_somebody_mounted_so(tmp_path: Path) -> None:
     rules = ("filesystem-read-only", "disk-log-filesystem")
     with ext4(tmp_path) as disk:
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)

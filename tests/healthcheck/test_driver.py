@@ -176,7 +176,7 @@ def test_nvml_is_not_judged_where_it_gave_no_answer_of_its_own() -> None:
     {"gpu_nvml": CRASH, "gpu_smi": GONE}, {"gpu_nvml": refused(4, "Insufficient Permissions")}, {"gpu_nvml": refused(-1, "TypeError: x")},
     {"gpu_nvml": refused(17, "The operating system has blocked the request")}, {"gpu_nvml": GONE, "gpu_smi": printed("?", 255)},
 ], ids=["nvml hung", "smi hung", "neither is there", "one crash", "no permission", "ours", "cgroup", "rubbish"])
-def test_that_nobody_answered_is_no_refusal(changes: dict[str, Capture]) -> None:
+def test_that_no_one_answered_is_no_refusal(changes: dict[str, Capture]) -> None:
     assert results(**changes)["driver-loads"].status is Status.UNKNOWN
 
 

@@ -165,7 +165,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("form", ["table", "jsonl"])
-def test_it_ends_when_nobody_reads_any_more(fleet: DemoFleet, tmp_path: Path, form: str) -> None:
+def test_it_ends_when_no_one_reads_any_more(fleet: DemoFleet, tmp_path: Path, form: str) -> None:
     with watch(fleet, tmp_path, "gpu001", "--every", "1s", *PATIENT, "--format", form) as process:
         assert process.stdout is not None
         process.stdout.close()

@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="ne
 
 PAGES = Path("/proc/sys/vm/nr_hugepages")
 ONE = 2 << 20
-UID = 23999         # nobody's on this machine
+UID = 23999         # no one's on this machine
 _DETACH = 2
 
 

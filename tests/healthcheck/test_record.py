@@ -86,7 +86,7 @@ def test_a_live_node_with_any_planted_fault_is_judged_the_same_after_scrubbing(
     assert named("refused") in failed and named("gpu-lost") not in failed
 
 
-def test_a_recording_of_a_node_is_private_names_nobody_and_replays_as_the_live_look(
+def test_a_recording_of_a_node_is_private_names_no_one_and_replays_as_the_live_look(
     fleet: DemoFleet, tmp_path: Path,
 ) -> None:
     name = named("ecc-uncorrectable")

@@ -304,7 +304,7 @@ def test_the_exit_code_counts_nodes_in_service_only(
     assert exit_code(reports) == code
 
 
-def test_a_node_of_which_every_rule_was_skipped_is_told_why_it_is_unknown() -> None:
+def test_a_node_of_which_every_rule_was_skipped_is_reported_why_it_is_unknown() -> None:
     results = (Result("host-memory", "c", Status.SKIPPED, Severity.WARNING,
                       reason="the SKU cpu-only does not say"),)
     reports = tuple(NodeReport(f"n{n}", state_of(results), reason_of(state_of(results), results), results)

@@ -162,7 +162,7 @@ KEPT += [
 
 
 @pytest.mark.parametrize("line", KEPT)
-def test_a_line_that_names_nobody_stays_as_it_is(line: str) -> None:
+def test_a_line_that_names_no_one_stays_as_it_is(line: str) -> None:
     assert scrubbed_text(line) == line
 
 
@@ -694,7 +694,7 @@ def test_a_node_of_a_profile_is_judged_under_it_after_scrubbing_too() -> None:
     assert_judged_alike(look, node, None, scrub(look, node, key=KEY))
 
 
-def test_a_trend_is_told_of_the_scrubbed_look_as_of_the_raw_one() -> None:
+def test_a_trend_is_reported_of_the_scrubbed_look_as_of_the_raw_one() -> None:
     before = machine.recording("qx7", port_sysfs=machine.ports(8, **{"mlx5_1.link_downed": "1"}))
     after = machine.recording("qx7", port_sysfs=machine.ports(8, **{"mlx5_1.link_downed": "5"}))
     node = Node(name="qx7", sku="hgx-h100")

@@ -123,7 +123,7 @@ def reported(*subjects: tuple[str, ...]) -> NodeReport:
         for at, group in enumerate(subjects)))
 
 
-def test_a_finding_too_many_and_a_name_with_two_stand_ins_are_told() -> None:
+def test_a_finding_too_many_and_a_name_with_two_stand_ins_are_reported() -> None:
     raw = reported(("a-b", "c"), ("a-b", "c"))
     assert list(differences(raw, reported(("x-y", "z"), ("x-y", "z")))) == []
     assert len(list(differences(raw, reported(("x-y", "z"), ("x-y", "q"))))) == 1      # c is z, and q

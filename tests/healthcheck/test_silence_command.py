@@ -65,7 +65,7 @@ def test_all_silences_of_nodes_are_ended_or_those_of_one_rule(tmp_path: Path) ->
                  "gpu001") == "silence 1 (port-*): continues for gpu002\nsilence 4 (bmc-fan): has ended\n"
 
 
-def test_groups_are_of_the_inventory_and_unknown_nodes_are_told(tmp_path: Path) -> None:
+def test_groups_are_of_the_inventory_and_unknown_nodes_are_reported(tmp_path: Path) -> None:
     (tmp_path / "muster.yaml").write_text(
         'version: 1\ngroups: {rack7: "gpu[001-002]"}\nnodes:\n  "gpu[001-003]": {}\n')
     assert " on gpu[001-002] " in typed(tmp_path, "silence", "@rack7", "port-*", *CABLE, "--for", "2h")
@@ -116,7 +116,7 @@ def test_all_rules_are_silenced_only_where_that_is_said(tmp_path: Path) -> None:
      "no rule matches 'prt-state'; did you mean 'port-state'?"),
     (("gpu[1", "port-*", *CABLE, "--for", "2d"), "a bracket is not closed"),
 ])
-def test_what_is_missing_or_wrong_is_told_and_nothing_is_silenced(
+def test_what_is_missing_or_wrong_is_reported_and_nothing_is_silenced(
     tmp_path: Path, words: tuple[str, ...], said: str,
 ) -> None:
     done = muster("silence", *words, home=tmp_path)

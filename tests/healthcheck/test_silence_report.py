@@ -89,5 +89,5 @@ def test_one_that_is_over_says_by_whom() -> None:
 
 @pytest.mark.parametrize(("seconds", "said"), [
     (29, "0m"), (3599, "1h 0m"), (86399, "1d 0h"), (5 * 86400, "5d 0h")])
-def test_what_is_left_is_told_in_two_units(seconds: float, said: str) -> None:
+def test_what_is_left_is_reported_in_two_units(seconds: float, said: str) -> None:
     assert left(seconds) == said

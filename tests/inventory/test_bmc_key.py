@@ -41,7 +41,7 @@ def test_defaults_sets_and_a_nodes_own_entry_merge_key_by_key() -> None:
                                       "/site/certs/ca.pem")
 
 
-def test_what_defaults_say_of_controllers_gives_nobody_one() -> None:
+def test_what_defaults_say_of_controllers_gives_no_one_one() -> None:
     assert load(SITE).nodes["gpu004"].bmc is None
 
 

@@ -112,7 +112,7 @@ def test_a_host_with_a_certificate_and_a_known_authority_has_nothing_to_pin_wher
 
 # expectations
 
-def test_expected_keys_are_pinned_unasked_and_those_of_types_that_nobody_named_are_left_out() -> None:
+def test_expected_keys_are_pinned_unasked_and_those_of_types_that_no_one_named_are_left_out() -> None:
     assert decision("", A, RSA, expected=named(A, RSA)) == Decision(
         EnrolmentOutcome.PIN, (A, RSA), vouched=True)
     assert decision("", A, RSA, expected=named(A)) == Decision(EnrolmentOutcome.PIN, (A,), left_out=(RSA,),

@@ -112,7 +112,7 @@ def key_of(server: Sshd, type_: str = "ed25519") -> paramiko.PKey:
     return paramiko.PKey.from_path(server.host_keys[type_])
 
 
-def test_every_type_of_key_is_pinned_so_that_ssh_logs_in_by_each_and_nobody_logged_in_for_it(
+def test_every_type_of_key_is_pinned_so_that_ssh_logs_in_by_each_and_no_one_logged_in_for_it(
     place: Place, server: Sshd,
 ) -> None:
     place.inventory(server)
@@ -387,7 +387,7 @@ def test_a_jump_host_that_is_an_ipv6_address_can_be_named(place: Place, server: 
     assert "not reached" in done.stdout
 
 
-def test_what_was_refused_counts_even_when_nobody_reads_it(
+def test_what_was_refused_counts_even_when_no_one_reads_it(
     place: Place, server: Sshd, tmp_path: Path,
 ) -> None:
     place.inventory(server)

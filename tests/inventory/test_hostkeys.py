@@ -1,4 +1,4 @@
-"""known_hosts files are read as OpenSSH reads them, and trust nobody by mistake."""
+"""known_hosts files are read as OpenSSH reads them, and trust no one by mistake."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def test_a_table_is_merged_by_its_header(folder: Path) -> None:
     assert load_inventory("muster.yaml").nodes["gpu008"].rack == "r09"
 
 
-def test_what_is_to_be_written_is_written_even_when_nobody_reads_the_difference(folder: Path) -> None:
+def test_what_is_to_be_written_is_written_even_when_no_one_reads_the_difference(folder: Path) -> None:
     Path("racks.csv").write_text("node,rack\ngpu001,r1\n")
     assert unread("inventory", "import", "csv", "racks.csv", "-o", "muster.yaml", "--yes", home=folder) == 0
     assert load_inventory("muster.yaml").nodes["gpu001"].rack == "r1"

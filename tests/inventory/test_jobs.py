@@ -90,7 +90,7 @@ def test_where_nothing_keeps_accounts_scontrol_is_asked() -> None:
     assert (found.state, found.source) == ("NODE_FAIL", "scontrol show job")
 
 
-def test_a_job_that_nobody_knows_is_one_line_with_what_to_type() -> None:
+def test_a_job_that_no_one_knows_is_one_line_with_what_to_type() -> None:
     def run(argv: Sequence[str]) -> CommandOutput:
         if argv[0] == "sacct":
             return CommandOutput(0, b"JobID|State|ExitCode|Submit|Start|End|User|NodeList\n", b"")

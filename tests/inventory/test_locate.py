@@ -71,12 +71,12 @@ def test_an_empty_option_is_an_error_since_a_script_forgot_to_set_it() -> None:
         state_dir("")
 
 
-def test_a_home_folder_that_nobody_knows_is_no_traceback() -> None:
+def test_a_home_folder_that_no_one_knows_is_no_traceback() -> None:
     with pytest.raises(MusterError, match="no such file"):
         find_inventory("~nobody-of-this-name/m.yaml")
 
 
-def test_state_is_kept_where_it_is_told_else_below_home_or_for_root_below_var(
+def test_state_is_kept_where_it_is_reported_else_below_home_or_for_root_below_var(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)

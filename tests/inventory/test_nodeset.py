@@ -130,7 +130,7 @@ def test_a_group_that_contains_itself_is_a_circle() -> None:
         groups(a="x,@a").members("a")
 
 
-def test_a_broken_group_is_told_as_broken_each_time_it_is_asked() -> None:
+def test_a_broken_group_is_reported_as_broken_each_time_it_is_asked() -> None:
     held = groups(a="@b", b="x[")
     for _ in range(2):
         with pytest.raises(InventoryError, match="a bracket is not closed"):

@@ -142,7 +142,7 @@ def _nothing(node: ast.AugAssign) -> ast.expr:
 
 
 def _text(node: ast.BinOp) -> bool:
-    """Whether strings, or lists and tuples, are joined: nobody can take them from each other."""
+    """Whether strings, or lists and tuples, are joined: no one can take them from each other."""
     sides = (node.left, node.right)
     return any(isinstance(side, (ast.JoinedStr, ast.List, ast.Tuple, ast.ListComp, ast.IfExp))
                or (isinstance(side, ast.Constant) and isinstance(side.value, str))

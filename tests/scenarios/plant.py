@@ -3,7 +3,7 @@ and knows nothing of this.
 
 Which are common: of 419 unplanned stops of a training run on 16,384 H100 in 54 days, 148 were a faulty GPU, 72 its memory (HBM3), 19
 its SRAM, 17 its firmware's processor (GSP), 6 heat (The Llama 3 Herd of Models, table 5); on Delta (1,056 A100 and H100, 2.5 years) GSP,
-memory, NVLink and PCIe errors lead (arXiv 2503.11901). Below that nobody has published an order: the rest is what NVIDIA's catalogues
+memory, NVLink and PCIe errors lead (arXiv 2503.11901). Below that no one has published an order: the rest is what NVIDIA's catalogues
 of Xids and operators' issues name. A plant has the fault's name, what is wrong, what mends it, and the steps that break a healthy node; a function that breaks one has the name
 with underscores, and says in its docstring what is wrong.
 """

@@ -26,7 +26,7 @@ from tests.testbed.sshd import wait_until
 
 
 class Site(Protocol):
-    """A back end with some nodes that nobody holds, and a person. `unknown` is who holds a node that the site does not have."""
+    """A back end with some nodes that no one holds, and a person. `unknown` is who holds a node that the site does not have."""
 
     backend: Backend
     unknown: Holder
@@ -42,7 +42,7 @@ class Site(Protocol):
 
 
 class Memory:
-    """A back end of one dictionary: node -> reason, None where nobody holds it."""
+    """A back end of one dictionary: node -> reason, None where no one holds it."""
 
     name = "memory"
     unknown = Holder.ABSENT
@@ -226,7 +226,7 @@ class SlurmSite:
         return self.bed.ask("sinfo", "-h", "-n", node, "-o", "%T %E %H").replace("*", "")
 
     def restore(self) -> None:
-        """Afterwards nobody holds any node."""
+        """Afterwards no one holds any node."""
         for node, state in self.bed.states().items():
             if state.rstrip("*") != "idle":
                 subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=self.bed.environment, check=False)

@@ -166,13 +166,13 @@ def _listen(process: subprocess.Popen[str], told: queue.Queue[str], boots: dict[
 def _counted(requests: Sequence[Request]) -> Counter[str]:
     counted: Counter[str] = Counter()
     for one in requests:
-        counted[_deed(one)] += one.status < 300
+        counted[_action(one)] += one.status < 300
         counted["401"] += one.status == 401
         counted["requests"] += 1
     return +counted
 
 
-def _deed(request: Request) -> str:
+def _action(request: Request) -> str:
     if request.path.endswith("/ComputerSystem.Reset"):
         return {"On": "on", "ForceOn": "on", "ForceOff": "off", "GracefulShutdown": "shutdown"}.get(request.what, "restart")
     if request.method == "PATCH":

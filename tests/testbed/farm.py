@@ -76,7 +76,7 @@ class Farm:
         return {node.name for node in self.nodes} - self.dead.keys()
 
     def await_nothing_left(self) -> None:
-        """Waits until sshd serves nobody and no program runs on any node; fails the test when something stays."""
+        """Waits until sshd serves no one and no program runs on any node; fails the test when something stays."""
         wait_until(lambda: not _children(self.server.process.pid), what="the end of sshd's sessions")
         await_none_with(self.mark)
 

@@ -292,7 +292,7 @@ def _fits(one: Json, selector: str) -> bool:
 
 @dataclass
 class Serving:
-    """A running server; `cluster` is None where it is a real one, whose insides nobody sees. `config` is a kubeconfig for it."""
+    """A running server; `cluster` is None where it is a real one, whose insides no one sees. `config` is a kubeconfig for it."""
 
     url: str
     config: Path

@@ -50,7 +50,7 @@ class Net:
         _shape(None, f"{self.tag}{at}", mbit)
 
     def cut(self, name: str) -> None:
-        """From now on nothing reaches this node or comes from it, and nobody is told."""
+        """From now on nothing reaches this node or comes from it, and no one is told."""
         _run("ip", "link", "set", f"{self.tag}{list(self.spaces).index(name)}", "down")
 
     def path(self, one: str, other: str, mbit: int) -> None:

@@ -14,7 +14,7 @@ _given: set[int] = set()
 
 
 def free_port(address: str = "127.0.0.1", kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    """A port that nobody listens on, and that is given to nobody else as long as this process lives: between the asking and the listening
+    """A port that no one listens on, and that is given to no one else as long as this process lives: between the asking and the listening
     of a daemon there may be seconds, in which another test asks, too."""
     at = random.randrange(len(_PORTS))
     for port in chain(_PORTS[at:], _PORTS[:at]):

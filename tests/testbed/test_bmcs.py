@@ -96,7 +96,7 @@ def test_every_link_of_a_machine_leads_somewhere(bed: Bed) -> None:
     assert len(seen) > 60
 
 
-def test_power_comes_and_goes_and_who_listens_is_told(bed: Bed, turned: list[tuple[str, bool]]) -> None:
+def test_power_comes_and_goes_and_who_listens_is_reported(bed: Bed, turned: list[tuple[str, bool]]) -> None:
     logs = Client(bed, "logs")
     assert logs.power == "Off"
     assert logs.reset("On") == 204
@@ -202,7 +202,7 @@ def test_a_certificate_changes_and_changes_back(bed: Bed) -> None:
     assert client.fingerprint != other
 
 
-def test_what_loses_answers_does_what_it_is_told(bed: Bed) -> None:
+def test_what_loses_answers_does_what_it_is_reported(bed: Bed) -> None:
     client = Client(bed, "loses_answers")
     with pytest.raises((OSError, http.client.HTTPException)):
         client.reset("On")

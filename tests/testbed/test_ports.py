@@ -38,7 +38,7 @@ def test_no_two_processes_are_given_one_port() -> None:
     assert max(given) < lowest
 
 
-def test_a_port_that_somebody_listens_on_is_given_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_somebody_listens_on_is_given_to_no_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", free_port())) as server:
         taken = server.getsockname()[1]
         monkeypatch.setattr(ports, "_given", set())

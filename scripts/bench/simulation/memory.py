@@ -93,17 +93,17 @@ class Memory:
         self._looks[node] = [*self._looks.get(node, ())[1 - _LOOKS:],
                              RequalifySnapshot(clock(now), state.value)]
 
-    def mended(self, node: int, deed: Repair, now: int) -> None:
+    def mended(self, node: int, action: Repair, now: int) -> None:
         """What the ledger and the RMAs say was done; a replacement changes the board with all its GPUs."""
-        if deed is Repair.REPLACE:
+        if action is Repair.REPLACE:
             self.away.pop(node, None)
             self._boards[node] += 1
             gone = [problem for problem in self._over[node] if problem.serial is not None]
             self._over[node] = [problem for problem in self._over[node] if problem.serial is None]
             self._left[node] = max([self._left.get(node, 0.0), *(problem.ended or 0.0 for problem in gone)])
-        done = {Repair.REPLACE: RETURNED, Repair.INSPECT: "repaired"}.get(deed, deed.value)
+        done = {Repair.REPLACE: RETURNED, Repair.INSPECT: "repaired"}.get(action, action.value)
         self._repaired[node].append(Repaired(clock(now), done))
-        if deed in (Repair.REBOOT, Repair.INSPECT, Repair.REPLACE):
+        if action in (Repair.REBOOT, Repair.INSPECT, Repair.REPLACE):
             self.boot(node, now)
 
     def pasts(self, now: int, cordons: Mapping[int, OpenCordon],
@@ -116,7 +116,7 @@ class Memory:
         return tuple(self._pasts)
 
     def settled(self, node: int, now: int) -> None:
-        """There is nothing more to say of a node: no problem shows, or nobody holds it."""
+        """There is nothing more to say of a node: no problem shows, or no one holds it."""
         self._pasts[node] = self.past(node, now, (), None)
 
     def past(self, node: int, now: int, cordons: tuple[OpenCordon, ...],

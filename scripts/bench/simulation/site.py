@@ -181,14 +181,14 @@ class Site:
     # ---- what the policy does
 
     def _act(self) -> None:
-        deeds = self._policy.decide(self._now)
+        actions = self._policy.decide(self._now)
         self.counts.plans += 1
-        self._crowded = deeds.crowded
-        for node in deeds.release:
+        self._crowded = actions.crowded
+        for node in actions.release:
             self._release(node)
-        for node, evict, incident in deeds.isolate:
+        for node, evict, incident in actions.isolate:
             self._isolate(node, evict, incident)
-        if deeds.opens:
+        if actions.opens:
             self.counts.openings += 1
             self._at(self._now + hours(self._people, *rates.UNTIL_CLOSED), self._closed)
 
@@ -236,38 +236,38 @@ class Site:
             return
         if node in self._visited and self._given_back(node):
             return
-        deed = self._policy.ask(node)
-        if deed is None or deed is Repair.WATCH or (node in self._inspected and node not in self._troubles):
+        action = self._policy.ask(node)
+        if action in (None, Repair.WATCH) or (node in self._inspected and node not in self._troubles):
             self._at(self._now + (HOUR if self._policy.trusts else _LOOK_AGAIN), self._visit, node, isolation)
             return
         self.counts.visits += 1
         self.counts.needless += node not in self._troubles
         self._visited.add(node)
-        self._work(node, isolation, deed)
+        self._work(node, isolation, action)
 
-    def _work(self, node: int, isolation: int, deed: Repair) -> None:
+    def _work(self, node: int, isolation: int, action: Repair) -> None:
         self._working.add(node)
-        if deed is Repair.REPLACE:
+        if action is Repair.REPLACE:
             self._memory.away[node] = "RMA is open"
-        self._at(self._now + hours(self._people, *rates.LASTS[deed]), self._mended, node, isolation, deed)
+        self._at(self._now + hours(self._people, *rates.LASTS[action]), self._mended, node, isolation, action)
 
-    def _mended(self, node: int, isolation: int, deed: Repair) -> None:
+    def _mended(self, node: int, isolation: int, action: Repair) -> None:
         trouble = self._troubles.get(node)
-        if trouble is not None and deed is Repair.INSPECT and trouble.fault.needs is Repair.REPLACE:
+        if trouble is not None and action is Repair.INSPECT and trouble.fault.needs is Repair.REPLACE:
             self._work(node, isolation, Repair.REPLACE)
             return
         self._working.discard(node)
-        if trouble is None and deed is Repair.INSPECT:
+        if trouble is None and action is Repair.INSPECT:
             self._inspected.add(node)
         if trouble is not None:
-            if _RUNGS.index(deed) >= _RUNGS.index(trouble.fault.needs):
+            if _RUNGS.index(action) >= _RUNGS.index(trouble.fault.needs):
                 self._over(trouble)
             else:
                 self._hide(trouble, trouble.hidden)
                 trouble.hidden += 1
                 self._at(self._now + hours(self._people, rates.AGAIN), self._show, trouble, trouble.hidden)
-        self._memory.mended(node, deed, self._now)
-        if (node in self._world.lemons and deed in (Repair.INSPECT, Repair.REPLACE)
+        self._memory.mended(node, action, self._now)
+        if (node in self._world.lemons and action in (Repair.INSPECT, Repair.REPLACE)
                 and self._people.random() < rates.CURED):
             self._cured.add(node)
         if self.held.get(node) == isolation and not self._given_back(node):

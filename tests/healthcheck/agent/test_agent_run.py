@@ -142,7 +142,7 @@ def test_every_newer_python_judges_alike(fresh: World, earlier: World, version: 
     assert said(fresh.result["report"]["results"]) == said(earlier.result["report"]["results"])
 
 
-def test_a_python_before_3_8_is_told_in_one_line(node: World) -> None:
+def test_a_python_before_3_8_is_reported_in_one_line(node: World) -> None:
     old = worlds.python("3.7")
     require(old is not None, "no Python 3.7 here: pyenv install 3.7")
     assert old is not None
@@ -162,7 +162,7 @@ def test_nagios_reads_one_line_with_numbers_and_its_own_codes(node: World) -> No
     assert float(numbers["seconds"].rstrip("s")) > 0
 
 
-def test_a_node_out_of_service_troubles_nobody(tmp_path: Path, made: Bundle) -> None:
+def test_a_node_out_of_service_troubles_no_one(tmp_path: Path, made: Bundle) -> None:
     sick = h100.healthy(HERE, random.Random(1))
     sick.scenario["gpu.3.ecc.volatile.uncorrected"] = "4"
     node = world(tmp_path, made, Node(HERE, sku="hgx-h100", lifecycle=Lifecycle(LifecycleState.MAINTENANCE)),
@@ -186,7 +186,7 @@ def test_for_slurm_the_exit_code_is_0_whatever_was_found(tmp_path: Path, made: B
     ("rules.json", "{"), ("rules.json", "[]"), ("node.json", '{"node": {}}'), ("node.json", "\0"),
     ("rules.json", None),
 ])
-def test_what_is_damaged_is_told_in_one_line_and_is_unknown(node: World, file: str, text: str | None) -> None:
+def test_what_is_damaged_is_reported_in_one_line_and_is_unknown(node: World, file: str, text: str | None) -> None:
     if text is None:
         (node.at / file).unlink()
     else:
@@ -280,7 +280,7 @@ def test_what_node_exporter_reads_passes_promtool_and_speaks_the_exporters_words
     assert (fresh.state / "result.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_folder_for_text_files_that_is_not_there_is_told_and_the_result_is_kept(
+def test_a_folder_for_text_files_that_is_not_there_is_reported_and_the_result_is_kept(
     node: World, tmp_path: Path,
 ) -> None:
     done = node.run("--textfile", str(tmp_path / "none"))

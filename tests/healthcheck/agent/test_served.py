@@ -213,7 +213,7 @@ def test_a_python_that_only_records_says_that_it_cannot_serve(looked: World) -> 
     (("--listen", "9847"), "expected HOST:PORT"), (("--tls-cert", "x"), "TLS needs"),
     (("--bundle", "/nowhere"), "install the agent again"),
 ])
-def test_what_cannot_be_served_is_told_in_a_line(looked: World, words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_served_is_reported_in_a_line(looked: World, words: tuple[str, ...], said: str) -> None:
     done = subprocess.run(["/usr/bin/python3", "-I", "-S", str(looked.at / "muster.pyz"), "exporter", *words],
                           env={}, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1

@@ -82,7 +82,7 @@ class Bed:
         self.slurm(state, code, failed)
 
     def did(self, moment: float, action: str, node: str, why: str) -> None:
-        """A deed of muster."""
+        """An action of muster."""
         with self.store() as store, store.writing() as db:
             line = ledger.begin(db, moment, "triage", action, node, why)
             ledger.finish(db, line, "done", moment + 1)

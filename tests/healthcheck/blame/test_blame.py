@@ -97,7 +97,7 @@ def test_a_node_that_slurm_lost_and_that_booted_anew_is_named(bed: Bed) -> None:
     assert "booted anew" in done.stdout
 
 
-def test_a_reboot_that_muster_did_is_musters_own_deed(bed: Bed) -> None:
+def test_a_reboot_that_muster_did_is_musters_own_action(bed: Bed) -> None:
     bed.sweep(START - 600)
     bed.sweep(END + 900, boots={"gpu002": "boot-2"})
     bed.did(END - 30, "reboot", "gpu002", "the driver asks for it")
@@ -207,7 +207,7 @@ def test_a_killed_rank_is_named_and_the_many_that_torchrun_ended_after_it_are_no
     ("TIMEOUT", "the job reached its time limit: no one's fault"),
     ("CANCELLED by 1000", "the job was cancelled by user 1000: no one's fault"),
 ])
-def test_what_the_scheduler_ended_is_nobodys_fault(bed: Bed, state: str, line: str) -> None:
+def test_what_the_scheduler_ended_is_no_ones_fault(bed: Bed, state: str, line: str) -> None:
     bed.ended(state, "0:15")
     bed.log("out", f"slurmstepd: error: *** STEP 4711.0 ON gpu001 CANCELLED AT {stamp(END)} ***\nsrun: "
                    "error: gpu002: task 9: Killed\n")
@@ -249,7 +249,7 @@ def test_nothing_found_names_what_was_not_measured_and_ends_with_3(bed: Bed) -> 
     assert "gpu002 kernel-xid: dmesg: permission denied" in done.stdout
 
 
-def test_symptoms_alone_accuse_nobody(bed: Bed) -> None:
+def test_symptoms_alone_accuse_no_one(bed: Bed) -> None:
     bed.ended("FAILED")
     bed.log("out", ranks(64) + "".join(watchdog(rank, 900, END - 5) for rank in range(64)))
     done = bed.blame()

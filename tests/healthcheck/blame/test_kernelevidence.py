@@ -78,7 +78,7 @@ def test_what_is_torn_down_with_a_job_and_what_a_job_does_are_told_apart() -> No
     assert [one.weight for one in found(text)] == [Weight.SYMPTOM, Weight.USER, Weight.DEVICE]
 
 
-def test_the_same_fault_is_told_once_with_its_first_time() -> None:
+def test_the_same_fault_is_reported_once_with_its_first_time() -> None:
     assert len(found(f"Nov 18 09:00:00 n1 kernel: {XID}\n" * 50)) == 1
 
 

@@ -52,7 +52,7 @@ def test_clocks_may_differ_by_some_seconds() -> None:
         seen("n1", Weight.DEVICE, CASE.failed))[0].score
 
 
-def test_what_came_after_the_end_is_nobodys_cause() -> None:
+def test_what_came_after_the_end_is_no_ones_cause() -> None:
     assert culprit(ranked(seen("n1", Weight.DEVICE, WINDOW.end + 3600))) is None
 
 

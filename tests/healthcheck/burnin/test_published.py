@@ -61,7 +61,7 @@ def test_the_bandwidth_of_a_pair_that_may_take_a_tree_is_not_that_of_a_ring() ->
 
 def test_a_figure_at_full_power_says_nothing_of_a_board_under_a_lower_limit() -> None:
     assert found(replace(GEMM, watts=700)) == "h100-bf16" and found(replace(GEMM, watts=500)) is None
-    # But nobody computes faster for being throttled: the peak holds.
+    # But no one computes faster for being throttled: the peak holds.
     assert RULES.peak(replace(GEMM, watts=500)) == RULES.peak(GEMM)
 
 

@@ -63,7 +63,7 @@ def named(found: StopReason | None, *words: str) -> dict[str, str]:
 
 
 def waiting(seconds: float, **changes: dict[int, Any]) -> list[RankState]:
-    """The same where nobody has moved for so long."""
+    """The same where no one has moved for so long."""
     seen = ranks(**changes)
     return [each if rank in changes.get("progress", {})
             else replace(each, progress=at(20, "send", moved=seconds)) for rank, each in enumerate(seen)]
@@ -391,9 +391,9 @@ def test_two_late_ranks_are_both_named() -> None:
 
 
 @pytest.mark.parametrize(("own", "waited"), [
-    ([2 * each for each in JITTER], [120 * each for each in JITTER]),                   # nobody
+    ([2 * each for each in JITTER], [120 * each for each in JITTER]),                   # no one
     ([2.0] * 8, [300.0] * 8),                                                           # a slow link
-    # slower, and nobody notices
+    # slower, and no one notices
     ([2.0] * 4 + [2.6] + [2.0] * 3, [100.0] * 8),
     # slower, and the others do not wait for it
     ([2.0] * 4 + [40.0] + [2.0] * 3, [100.0] * 8),

@@ -20,7 +20,7 @@ def made(tmp_path: Path) -> Head:
     return head(tmp_path / "state")
 
 
-def test_the_first_key_signs_and_nobody_else_may_read_it(made: Head) -> None:
+def test_the_first_key_signs_and_no_one_else_may_read_it(made: Head) -> None:
     keys = load_keys(made.state)
     assert (keys.cluster, keys.signing, [key.id for key in keys.trusted]) == ("alpha", "key1", ["key1"])
     assert stat.S_IMODE((made.state / "keys").stat().st_mode) == 0o700
@@ -65,7 +65,7 @@ def test_a_manifest_that_only_a_retired_key_has_signed_does_not_hold(made: Head)
         load_manifest(made.state)
 
 
-def test_a_key_that_is_another_or_none_is_told_in_one_line(made: Head, tmp_path: Path) -> None:
+def test_a_key_that_is_another_or_none_is_reported_in_one_line(made: Head, tmp_path: Path) -> None:
     path = made.state / "keys/key1.key"
     other = head(tmp_path / "other").state / "keys/key1.key"
     for data, match in ((other.read_bytes(), "not the private key of key1"),
@@ -89,7 +89,7 @@ def test_a_damaged_list_of_keys_is_one_line_and_never_none_at_all(made: Head) ->
         path.write_bytes(whole[:at])
         with pytest.raises(CertificateError):
             load_keys(made.state)
-        with pytest.raises(CertificateError):       # a new one in its place would be trusted by nobody
+        with pytest.raises(CertificateError):       # a new one in its place would be trusted by no one
             made.key()
 
 

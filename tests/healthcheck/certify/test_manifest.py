@@ -180,7 +180,7 @@ def test_a_certificate_of_another_node_is_not_one_of_this() -> None:
         from_document(document)
 
 
-def test_a_stage_that_there_is_not_certifies_nobody(made: Head) -> None:
+def test_a_stage_that_there_is_not_certifies_no_one(made: Head) -> None:
     with pytest.raises(CertificateError, match="n1: 'long' is not a stage; there are quick, standard, soak"):
         made.certify("n1", stage="long")
     assert passed().stage == "standard"

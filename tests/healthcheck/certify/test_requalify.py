@@ -90,7 +90,7 @@ def test_other_firmware_asks_for_what_policy_says() -> None:
     assert standing(other, firmware="none").kind is CertificateState.OK
 
 
-def test_a_component_that_is_gone_is_told_only_where_all_of_its_kind_were_read() -> None:
+def test_a_component_that_is_gone_is_reported_only_where_all_of_its_kind_were_read() -> None:
     assert standing(seen(**{GPU: None})).why == f"another component than was proven: {GPU} was there"
     assert standing(seen(whole=frozenset(), **{GPU: None})).kind is CertificateState.OK
     assert standing(seen(**{"gpu 0000:99:00.0": {"serial": "7"}})).why.endswith(
@@ -109,7 +109,7 @@ def test_a_reboot_asks_for_the_quick_stage_until_something_was_shown_in_it() -> 
     assert standing(seen(boot="b2"),
                     held=replace(HELD, boot="b2", renewed=NOW + 5)).kind is CertificateState.OK
     assert standing(seen(boot="b2"), rebooted="none").kind is CertificateState.OK
-    for known, read in (("b1", ""), ("", "b2"), ("", "")):      # a boot that nobody read is not another one
+    for known, read in (("b1", ""), ("", "b2"), ("", "")):      # a boot that no one read is not another one
         assert standing(seen(boot=read), held=replace(HELD, boot=known)).kind is CertificateState.OK
     # the graver of both
     assert standing(

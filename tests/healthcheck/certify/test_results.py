@@ -23,7 +23,7 @@ def test_a_burn_in_of_all_that_its_length_has_certifies_its_nodes() -> None:
     passed, others = passed_in(burnin())
     assert (len(passed), others) == (8, {})
     assert len(passed_in(asked(burnin(), *SOAKED, length="soak"))[0]) == 8
-    # Who is alone has nobody to meet, and no equal with whom it would be compared
+    # Who is alone has no one to meet, and no equal with whom it would be compared
     # where no floor is published.
     alone = places(1)
     unjudged = (*RULES.accept["nccl"], "host_gb_s in node", "host_numa_gb_s in node",
@@ -39,14 +39,14 @@ def test_a_burn_in_of_all_that_its_length_has_certifies_its_nodes() -> None:
     (ASKED, "quick", "it was not asked for anything between nodes"),
     (PAIRED, "soak", "it was not asked for the soak itself"),
 ])
-def test_one_that_was_asked_for_less_certifies_nobody(
+def test_one_that_was_asked_for_less_certifies_no_one(
     pairs: tuple[tuple[BurnInStage, TaskKind], ...], length: str, why: str,
 ) -> None:
     passed, others = passed_in(asked(burnin(), *pairs, length=length))
     assert passed == [] and len(others) == 8 and all(one.startswith(why) for one in others.values())
 
 
-def test_a_screening_certifies_nobody_though_it_measured_all_that_a_burn_in_does() -> None:
+def test_a_screening_certifies_no_one_though_it_measured_all_that_a_burn_in_does() -> None:
     passed, others = passed_in(replace(burnin(), length="screen"))
     assert (not passed
             and set(others.values()) == {"one of length screen certifies no one: that is shorter than quick"})

@@ -80,7 +80,7 @@ def test_a_signature_of_another_key_algorithm_is_refused(tmp_path: Path) -> None
         verified(DATA, (tmp_path / "data.sig").read_bytes(), "muster-gate", [PublicKey(bytes(32))])
 
 
-def test_each_way_in_which_a_signature_does_not_hold_is_told(signing: Head, tmp_path: Path) -> None:
+def test_each_way_in_which_a_signature_does_not_hold_is_reported(signing: Head, tmp_path: Path) -> None:
     keys = trusted_keys(signing.trusted(), "muster-gate")
     foreign = head(tmp_path / "other")
     for data, signature, match in (
@@ -128,7 +128,7 @@ LINE = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOw36bRb5BRkBAUrW7R/Yw8dgQL7ClpsmuwO
 @pytest.mark.parametrize(("line", "count"), [
     (f"muster {LINE}", 1), (f"muster {LINE} a comment", 1), (f'muster namespaces="muster-gate" {LINE}', 1),
     (f'muster namespaces="a,muster-gate" {LINE}\r', 1), (f"other,muster {LINE}", 1),
-    # Of whom, for what, or how long is not what we were asked, or not what we understand: nobody is trusted for it.
+    # Of whom, for what, or how long is not what we were asked, or not what we understand: no one is trusted for it.
     (f"other {LINE}", 0), (f'muster namespaces="muster-certificate" {LINE}', 0),
     (f'muster namespaces="muster-gate {LINE}', 0),
     (f'muster namespaces="muster-gate",valid-before="20200101" {LINE}', 0),

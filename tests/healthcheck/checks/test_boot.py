@@ -95,7 +95,7 @@ def test_without_the_uptime_a_reboot_is_unknown_and_never_a_pass(text: str) -> N
     assert verdict(RULE, snapshot(600, "0ther", up_s=text), snapshot(0)).status is Status.UNKNOWN
 
 
-def test_a_reboot_is_still_told_at_the_looks_after_the_one_that_met_it(tmp_path: Path) -> None:
+def test_a_reboot_is_still_reported_at_the_looks_after_the_one_that_met_it(tmp_path: Path) -> None:
     again = swept(tmp_path, (snapshot(0), SERVICE), (snapshot(600, "0ther", up_s=240), SERVICE),
                   (snapshot(630, "0ther", up_s=270), SERVICE), (snapshot(1200, "0ther", up_s=840), SERVICE))
     assert again.status is Status.FAIL

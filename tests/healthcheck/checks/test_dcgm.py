@@ -172,7 +172,7 @@ def test_a_warning_has_not_passed() -> None:
     assert result.status is Status.FAIL and result.findings[0].observed == "warn: no reason given"
 
 
-def test_a_test_that_the_rule_lets_dcgm_skip_is_told_beside_the_pass() -> None:
+def test_a_test_that_the_rule_lets_dcgm_skip_is_reported_beside_the_pass() -> None:
     whole = four({"eud": dict.fromkeys(range(8), "Skip")})
     result = judged(printed(whole), "long")
     assert (result.status, result.reason) == (Status.PASS, "DCGM skipped eud (8x)")
@@ -256,7 +256,7 @@ def test_an_entry_that_is_null_is_no_result() -> None:
     assert judged(printed(whole)).status is Status.UNKNOWN
 
 
-def test_gpus_that_nobody_counted_are_unknown() -> None:
+def test_gpus_that_no_one_counted_are_unknown() -> None:
     whole = three()
     del whole["GPU Device IDs"], whole["GPU Device Serials"]
     assert judged(printed(whole)).status is Status.PASS      # NVML counts them
@@ -468,7 +468,7 @@ def test_without_a_lease_a_disruptive_rule_is_skipped_and_says_so() -> None:
     assert (result.status, result.reason) == (Status.SKIPPED, NEEDED)
 
 
-def test_a_node_that_answers_what_nobody_asked_is_not_believed() -> None:
+def test_a_node_that_answers_what_no_one_asked_is_not_believed() -> None:
     recording = replace(machine.recording(),
                         captures={**machine.captures(),
                                   "dcgm.diag_quick": printed(four({"pcie": {1: "Fail"}}), 226)})

@@ -315,7 +315,7 @@ def test_no_image_named_is_no_pass() -> None:
     (replace(images(), text="what\n"), Status.UNKNOWN),
     (replace(images(), outcome=Outcome.TRUNCATED), Status.UNKNOWN),
 ])
-def test_a_list_of_images_that_is_not_whole_accuses_nobody_of_what_is_missing(
+def test_a_list_of_images_that_is_not_whole_accuses_no_one_of_what_is_missing(
     capture: Capture, status: Status,
 ) -> None:
     result = pulled(capture, "ubuntu")
@@ -376,7 +376,7 @@ def test_images_are_compared_where_they_were_listed_and_by_their_ids_without_dig
     assert [each for each, _ in found] == [Status.PASS] * 3 + [status]
 
 
-def test_a_tag_that_few_have_or_of_which_none_has_a_majority_accuses_nobody() -> None:
+def test_a_tag_that_few_have_or_of_which_none_has_a_majority_accuses_no_one() -> None:
     few = fleet("fleet-docker-image", docker_images=(
         images(machine.image(), machine.image("a:1")), images(machine.image(), machine.image("a:1", OTHER)), OURS))
     assert [status for status, _ in few] == [Status.PASS] * 3

@@ -107,7 +107,7 @@ def test_what_fstab_has_mounted_at_boot_and_is_not_is_named() -> None:
             "/etc/fstab says")
 
 
-def test_an_automount_point_is_mounted_also_while_nobody_asks_for_it() -> None:
+def test_an_automount_point_is_mounted_also_while_no_one_asks_for_it() -> None:
     mountinfo = machine.MOUNTINFO + "50 22 0:60 / /data rw - autofs systemd-1 rw,fd=50\n"
     assert verdict("filesystem-expected", plan("filer:/data /data nfs4 x-systemd.automount 0 0\n",
                                                mountinfo)).status is Status.PASS

@@ -83,7 +83,7 @@ def test_a_reading_that_failed_is_unknown(rule: str, key: str) -> None:
 
 
 @pytest.mark.parametrize(("rule", "key"), RESTS_ON.items())
-def test_what_a_gpu_does_not_have_is_told_and_never_passed(rule: str, key: str) -> None:
+def test_what_a_gpu_does_not_have_is_reported_and_never_passed(rule: str, key: str) -> None:
     status = Status.UNKNOWN if rule == "gpu-memory-size" else Status.SKIPPED
     result = verdict(rule, gpus({key: NOT_SUPPORTED}, ALL))
     assert result.status is status and "not supported" in result.reason
@@ -173,7 +173,7 @@ def test_one_request_of_the_driver_wants_one_repair_whether_nvml_says_it_or_the_
     assert table is not None and asked.repair is REPAIRS[table.recoveries[code].action]
 
 
-def test_a_request_that_nobody_knows_wants_one_repair_whether_nvml_says_it_or_the_log() -> None:
+def test_a_request_that_no_one_knows_wants_one_repair_whether_nvml_says_it_or_the_log() -> None:
     (asked,) = verdict("gpu-recovery-action", gpus({"recovery_action": "unknown (17)"})).findings
     assert asked.repair is REPAIRS[Action.SUPPORT]
 

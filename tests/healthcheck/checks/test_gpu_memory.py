@@ -105,7 +105,7 @@ def test_a_reading_that_failed_is_unknown(rule: str, key: str) -> None:
 
 
 @pytest.mark.parametrize(("rule", "key"), RESTS_ON.items())
-def test_what_a_gpu_does_not_have_is_told_and_never_passed(rule: str, key: str) -> None:
+def test_what_a_gpu_does_not_have_is_reported_and_never_passed(rule: str, key: str) -> None:
     result = verdict(rule, gpus({key: NOT_SUPPORTED}, ALL))
     assert result.status is (Status.FAIL if rule == "gpu-ecc-enabled" else Status.SKIPPED)
 
@@ -144,7 +144,7 @@ def test_the_storm_that_a_peer_never_reported_is_reported() -> None:
                                          "GPU 3: 16729200 corrected an hour, expected at most 36000 an hour")
 
 
-def test_a_counter_that_was_reset_or_a_clock_that_was_set_back_is_told() -> None:
+def test_a_counter_that_was_reset_or_a_clock_that_was_set_back_is_reported() -> None:
     assert "it was reset between the two snapshots" in storm(8, 7, 3600)[1]
     assert (storm(0, 1, -5)[1] == "GPU 3: by the node's clock the earlier snapshot was taken 5 s later, so "
             "no rate can be computed")

@@ -114,7 +114,7 @@ def test_replays_that_cannot_be_told_are_unknown(before: object, now: object, se
     assert replayed(before, now, seconds)[0] is status
 
 
-def test_replays_of_long_ago_are_nobodys_business() -> None:
+def test_replays_of_long_ago_are_no_ones_business() -> None:
     assert replayed(4_000_000, 4_000_000, 600) == (Status.PASS, "")
 
 

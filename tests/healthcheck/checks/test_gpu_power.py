@@ -27,7 +27,7 @@ BUSY: Raw = {"clock_reasons": 0, "utilization_percent": 100}
 
 PASSING: list[tuple[str, Raw]] = [
     ("gpu-slowdown-hw", {}),
-    # As NVML reports it while clocks change, or of an idle GPU: the clock is not halved, or nobody wants it.
+    # As NVML reports it while clocks change, or of an idle GPU: the clock is not halved, or no one wants it.
     ("gpu-slowdown-hw", {"clock_reasons": 0x8, "clock_sm_mhz": 991}),
     ("gpu-slowdown-hw", {"clock_reasons": 0x9, "clock_sm_mhz": 345}),
     # Those causes have rules of their own.
@@ -135,7 +135,7 @@ def test_a_reading_that_failed_is_unknown(rule: str, key: str, raw: Raw) -> None
 
 
 @pytest.mark.parametrize(("rule", "key", "raw"), [(rule, key, raw) for rule, (key, raw) in RESTS_ON.items()])
-def test_what_a_gpu_does_not_have_is_told_and_never_passed(rule: str, key: str, raw: Raw) -> None:
+def test_what_a_gpu_does_not_have_is_reported_and_never_passed(rule: str, key: str, raw: Raw) -> None:
     result = verdict(rule, gpus({**raw, key: NOT_SUPPORTED}, ALL), **NUMBERS.get(rule, {}))
     assert result.status is (Status.UNKNOWN if rule == "gpu-power-limit" else Status.SKIPPED)
 

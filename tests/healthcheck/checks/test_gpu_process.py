@@ -1,4 +1,4 @@
-"""Rules of rules/gpu-process.yaml: memory that nobody holds, processes that are no more, and a machine that
+"""Rules of rules/gpu-process.yaml: memory that no one holds, processes that are no more, and a machine that
 should be idle."""
 
 from __future__ import annotations

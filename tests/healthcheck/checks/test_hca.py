@@ -36,7 +36,7 @@ PASSING: list[tuple[str, dict[str, str]]] = [
     ("hca-pcie-speed",
      files("current_link_speed", "16 GT/s", ALL) | files("max_link_speed", "16.0 GT/s PCIe", ALL)),
     ("hca-firmware", files("fw_ver", "28.41.1000", ALL)),
-    # Half against half: nobody can say which is the odd one.
+    # Half against half: no one can say which is the odd one.
     ("hca-firmware", files("fw_ver", "28.41.1000", (0, 1, 2, 3))),
     ("hca-psid", files("board_id", "DEL0000000036", (0, 1, 2, 3))),
     # Another board has firmware of its own.
@@ -91,7 +91,7 @@ def test_what_cannot_be_read_of_an_adapter_is_unknown(rule: str, name: str) -> N
     ("hca-pcie-speed", files("max_link_speed", "Unknown speed", ALL)),
     *(("hca-pcie-width", files("current_link_width", width, ALL)) for width in ("0", "63", "255")),
 ])
-def test_a_virtual_machines_link_that_nobody_knows_is_skipped(rule: str, held: dict[str, str]) -> None:
+def test_a_virtual_machines_link_that_no_one_knows_is_skipped(rule: str, held: dict[str, str]) -> None:
     assert of(rule, snapshot(hca_sysfs=machine.hcas(**held))).status is Status.SKIPPED
 
 
@@ -113,7 +113,7 @@ def test_an_adapter_on_the_bus_without_its_rdma_device_is_named() -> None:
          "adapter at 0000:99:00.0: driver mlx5_core, no RDMA device, expected an RDMA device"),
         (card.replace("DRIVER={}\n", "").format("20700", "1021"),
          "adapter at 0000:99:00.0: no driver bound to it, expected an RDMA device"),
-        # Of a model of which another one has its device; of a model that nobody uses for RDMA; a virtual
+        # Of a model of which another one has its device; of a model that no one uses for RDMA; a virtual
         # function; another maker's.
         (card.format("mlx5_core", "20000", "1021"),
          "adapter at 0000:99:00.0: driver mlx5_core, no RDMA device, expected an RDMA device"),
@@ -206,7 +206,7 @@ def test_what_somebody_should_look_at_goes_to_who_can(line: str, what: str, owne
 
 
 @pytest.mark.parametrize("rule", ["hca-log", "hca-log-fatal", "hca-log-refused"])
-def test_what_a_healthy_driver_says_accuses_nobody(rule: str) -> None:
+def test_what_a_healthy_driver_says_accuses_no_one(rule: str) -> None:
     assert of(rule, kernel(*HARMLESS)).status is Status.PASS
     # Not of mlx5: a user's words, written to /dev/kmsg, that only look like it.
     assert of(rule, snapshot(kernel_log=machine.done(**{"/dev/kmsg": machine.KMSG + f"14,99,9,-;app: "
@@ -258,7 +258,7 @@ def test_the_adapter_that_is_not_as_the_fleets_is_named(rule: str, name: str, wo
     assert findings_of(results[2]) == words
 
 
-def test_a_fleet_that_is_split_accuses_nobody() -> None:
+def test_a_fleet_that_is_split_accuses_no_one() -> None:
     results = fleet("fleet-hca-firmware", n0=files("fw_ver", "a", ALL), n1=files("fw_ver", "a", ALL),
                     n2=files("fw_ver", "b", ALL))
     assert Status.FAIL not in {r.status for r in results}

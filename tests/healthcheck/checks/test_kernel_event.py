@@ -191,7 +191,7 @@ def test_what_fits_into_a_processs_name_is_enough_only_where_the_line_ends_with_
 
 
 @pytest.mark.parametrize(("subsystem", "emitter"), [("nvme", "nvme"), ("", "nvme"), ("usb", ""), ("pci", "")])
-def test_an_event_whose_record_is_of_another_subsystem_than_its_emitters_is_found_and_is_nobodys(
+def test_an_event_whose_record_is_of_another_subsystem_than_its_emitters_is_found_and_is_no_ones(
     subsystem: str, emitter: str,
 ) -> None:
     properties = f"\n SUBSYSTEM={subsystem}\n DEVICE=+{subsystem}:1" if subsystem else ""

@@ -177,7 +177,7 @@ def test_logs_that_fold_to_the_same_are_equal() -> None:
 
 @settings(deadline=None)
 @given(SAID, st.integers(0, 3))
-def test_what_is_told_of_some_templates_is_what_the_digest_tells_of_them(
+def test_what_is_reported_of_some_templates_is_what_the_digest_tells_of_them(
     lines: list[str], every: int,
 ) -> None:
     records = Records(log(lines, 0, 1000))
@@ -200,7 +200,7 @@ def test_no_word_holds_a_digit() -> None:
     assert not any(character.isdigit() for word in WORDS for character in word)
 
 
-def test_a_form_whose_words_nobody_looks_for_is_refused() -> None:
+def test_a_form_whose_words_no_one_looks_for_is_refused() -> None:
     with pytest.raises(ValueError, match="gone"):
         MessagePattern("x is gone", "gone")
     with pytest.raises(ValueError, match="WORDS"):

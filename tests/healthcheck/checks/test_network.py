@@ -420,7 +420,7 @@ def seen_by_ethtool(text: str = "", *, ports: dict[str, str] | None = None, whol
     ("optics-alarm",
      seen_by_ethtool(network.transceiver(Module_temperature="80.50 degrees C / 176.90 degrees F")), FAIL,
      "mlx5_3 eth3: module at 80.5 C, expected at most 80 C, its own threshold"),
-    # An empty port in the rack is nobody's fault: the port's own rules speak of its link.
+    # An empty port in the rack is no one's fault: the port's own rules speak of its link.
     ("optics-alarm", seen_by_ethtool(network.transceiver(Rx_loss_of_signal="[ Yes, Yes, Yes, Yes ]"),
                                      ports={"mlx5_3.phys_state": "2: Polling\n"}),
      PASS, ""),

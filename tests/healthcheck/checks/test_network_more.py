@@ -93,7 +93,7 @@ def test_an_interface_without_the_counter_is_skipped_and_one_that_was_not_asked_
     assert status_words(rule, machine.recording(roce_ethtool=Capture(Outcome.MISSING)), counting())[0] is SKIPPED
 
 
-def test_a_storm_that_ended_with_packets_dropped_is_told_once() -> None:
+def test_a_storm_that_ended_with_packets_dropped_is_reported_once() -> None:
     both = counting(tx_pause_storm_warning_events=3, tx_pause_storm_error_events=1)
     assert status_words("roce-pfc-storm-warning", after(both, 100), counting()) == (PASS, "")
     assert status_words("roce-pfc-storm", after(both, 100), counting())[0] is FAIL

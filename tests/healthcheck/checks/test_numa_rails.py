@@ -58,7 +58,7 @@ def test_a_rail_whose_port_sits_beside_another_socket_than_its_gpu_is_named() ->
     {address: PortPlan("compute", rail % 4) for rail, address in enumerate(PORTS)},      # two ports to a rail
     {address: PortPlan("compute", None) for address in PORTS},
 ])
-def test_rails_that_are_numbered_otherwise_accuse_nobody(plans: dict[str, PortPlan]) -> None:
+def test_rails_that_are_numbered_otherwise_accuse_no_one(plans: dict[str, PortPlan]) -> None:
     assert rails(places(), **plans).status is Status.PASS
 
 

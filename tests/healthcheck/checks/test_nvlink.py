@@ -107,7 +107,7 @@ def test_a_link_whose_state_or_speed_was_not_read_is_unknown() -> None:
     assert judged("nvlink-speed", linked({(3, 7): {2: -999}})) == (Status.UNKNOWN, "")
 
 
-def test_links_that_are_down_because_their_gpu_is_divided_accuse_nobody_and_are_no_pass() -> None:
+def test_links_that_are_down_because_their_gpu_is_divided_accuse_no_one_and_are_no_pass() -> None:
     """DCGM's health watch leaves out the links of a GPU with MIG on, for NVML shows them as down."""
     down = {"nvlinks": {"ok": [[0, *HOPPER[1:]] for _ in range(18)]}, "mig": {"ok": 1},
             "mig_pending": {"ok": 1}}
@@ -130,7 +130,7 @@ def test_a_gpu_that_knows_no_nvlink_fails_where_the_sku_has_some() -> None:
 
 
 @pytest.mark.parametrize("rule", ["nvlink-count", "nvlink-active"])
-def test_where_the_sku_has_no_nvlink_what_is_there_is_nobodys_business(rule: str) -> None:
+def test_where_the_sku_has_no_nvlink_what_is_there_is_no_ones_business(rule: str) -> None:
     pcie = linked(**{f"gpu{gpu}": NOT_SUPPORTED for gpu in ALL})
     assert judged(rule, pcie, nvlink_count=0) == judged(rule, linked({(3, 7): {0: 0}}),
                                                         nvlink_count=0) == (Status.PASS, "")
@@ -188,14 +188,14 @@ def test_links_that_do_not_count_errors_in_data_are_skipped_and_their_other_erro
     assert grown("nvlink-errors", CRC_FLIT, 60_000, 600).status is Status.FAIL
 
 
-def test_errors_of_long_ago_are_nobodys_business() -> None:
+def test_errors_of_long_ago_are_no_ones_business() -> None:
     assert grown("nvlink-errors", CRC_FLIT, 10**12, 600, before=10**12).status is Status.PASS
     assert grown("nvlink-errors", CRC_FLIT, 10**12, 0, before=10**12).status is Status.PASS
     assert grown("nvlink-crc-data", CRC_DATA, 10**12, 0, before=10**12,
                  like=COUNTS_DATA).status is Status.PASS
 
 
-def test_errors_that_the_link_corrected_itself_accuse_nobody() -> None:
+def test_errors_that_the_link_corrected_itself_accuse_no_one() -> None:
     assert grown("nvlink-errors", ECC_DATA, 10**6, 600, like=[*UP, 0, 0, 0, 0, 0]).status is Status.PASS
 
 

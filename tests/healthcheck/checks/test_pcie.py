@@ -42,7 +42,7 @@ def test_errors_since_the_last_look_are_judged(rule: str, count: int, seconds: f
 
 
 @pytest.mark.parametrize("rule", KIND)
-def test_errors_of_long_ago_are_nobodys_business(rule: str) -> None:
+def test_errors_of_long_ago_are_no_ones_business(rule: str) -> None:
     long_ago = counted(KIND[rule], 4000)
     assert verdict(rule, after(long_ago, 600), long_ago).status is Status.PASS
 
@@ -89,7 +89,7 @@ def test_where_nothing_counts_or_there_is_no_iommu_the_rule_is_skipped(rule: str
     ({}, ""), ({"1b:00.0/iommu_group/type": "DMA-FQ\n"}, "nvidia 0000:1b:00.0: DMA-FQ, expected identity"),
     ({"/iommu_group/type": "DMA\n"}, "nvidia 0000:1b:00.0 and 1 more: DMA, expected identity"),
 ])
-def test_an_iommu_that_translates_is_told(texts: dict[str, str], words: str) -> None:
+def test_an_iommu_that_translates_is_reported(texts: dict[str, str], words: str) -> None:
     assert status_findings("pcie-iommu", files("pcie.iommu", texts)) == (Status.FAIL if words else Status.PASS, words)
 
 

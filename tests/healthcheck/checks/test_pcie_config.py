@@ -66,7 +66,7 @@ def test_a_switch_that_sends_peers_to_the_root_complex_is_named(texts: dict[str,
      f"{GPU}: payloads of up to 256 bytes, expected 512 bytes, as port 0000:16:00.0 above it"),
     ({"p17:00.0": None, "p18:00.0": device("512f")}, ""),          # what it hangs from is none of PCI Express
 ])
-def test_payloads_that_do_not_fit_the_port_above_are_told(texts: dict[str, str | None], finding: str) -> None:
+def test_payloads_that_do_not_fit_the_port_above_are_reported(texts: dict[str, str | None], finding: str) -> None:
     assert status_findings(PAYLOAD, with_words(**texts)) == (Status.FAIL if finding else Status.PASS, finding)
 
 
@@ -75,7 +75,7 @@ def test_payloads_that_do_not_fit_the_port_above_are_told(texts: dict[str, str |
     ("115f", "mlx5_core 0000:18:00.0: reads of up to 256 bytes, expected at least 512"),
     ("015f", "mlx5_core 0000:18:00.0: reads of up to 128 bytes, expected at least 512"),
 ])
-def test_an_adapter_that_may_read_less_than_a_device_does_by_default_is_told(
+def test_an_adapter_that_may_read_less_than_a_device_does_by_default_is_reported(
     devctl: str, finding: str,
 ) -> None:
     result = verdict(READS, with_words(**{"p18:00.0": device(devctl)}))
@@ -83,7 +83,7 @@ def test_an_adapter_that_may_read_less_than_a_device_does_by_default_is_told(
     assert verdict(READS, with_words(**{"p1b:00.0": device(devctl, "nvidia")})).status is Status.PASS
 
 
-def test_an_adapter_whose_writes_may_not_overtake_others_is_told() -> None:
+def test_an_adapter_whose_writes_may_not_overtake_others_is_reported() -> None:
     strict = with_words(**{"p18:00.0": device("514f")})
     assert findings_of(verdict(RELAXED, strict)) == "mlx5_core 0000:18:00.0: relaxed ordering is off, expected on"
     assert verdict(RELAXED, with_words(**{"p1b:00.0": device("514f", "nvidia")})).status is Status.PASS
@@ -178,7 +178,7 @@ def test_the_node_whose_sizes_are_not_its_peers_is_named_and_what_differs_alike_
                                                    Status.PASS]
 
 
-def test_a_fleet_that_is_split_accuses_nobody_and_a_node_that_was_not_read_is_unknown() -> None:
+def test_a_fleet_that_is_split_accuses_no_one_and_a_node_that_was_not_read_is_unknown() -> None:
     split = {f"n{n}": machine.pcie_settings(**{"p18:00.0": device(f"{n}15f")}) for n in range(3)}
     assert [result.status for result in fleet(**split)] == [Status.SKIPPED] * 5
     found = fleet(n1=replace(machine.pcie_settings(), outcome=Outcome.DENIED, files={}))

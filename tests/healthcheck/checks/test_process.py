@@ -1,4 +1,4 @@
-"""Rules of rules/process.yaml and rules/limits.yaml: what is stuck, what nobody waited for, tables that fill
+"""Rules of rules/process.yaml and rules/limits.yaml: what is stuck, what no one waited for, tables that fill
 up, limits of daemons."""
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_a_process_that_has_run_or_is_another_is_not_stuck(rule: str, task: list
     assert verdict(rule, after(tasks(task), 600), tasks(earlier)).status is Status.PASS
 
 
-def test_without_an_earlier_look_nobody_is_stuck_visibly() -> None:
+def test_without_an_earlier_look_no_one_is_stuck_visibly() -> None:
     assert verdict("process-stuck", tasks(PYTHON)).reason == "no earlier snapshot of this node in this boot"
 
 

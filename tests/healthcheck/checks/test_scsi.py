@@ -61,7 +61,7 @@ def test_a_disk_at_its_limit_passes_and_one_beyond_it_is_named(rule: str, now: R
     assert status_findings(rule, now, disks()) == (Status.FAIL if words else Status.PASS, words)
 
 
-def test_a_medium_that_comes_and_goes_is_nobodys_disk() -> None:
+def test_a_medium_that_comes_and_goes_is_no_ones_disk() -> None:
     gone = disks()
     entry = gone.captures["disk.scsi"].files["/sys/block/sdc/device/state"]._replace(text="offline\n")
     files = {**gone.captures["disk.scsi"].files, "/sys/block/sdc/device/state": entry}

@@ -200,7 +200,7 @@ def test_the_evidence_counts_all_reports_of_a_number_and_names_the_first_and_the
     assert finding.log == LogEvidence("nvrm", "reset", 3, 50.0, 7200.0)
 
 
-def test_what_was_asked_for_everything_is_told_though_it_is_over() -> None:
+def test_what_was_asked_for_everything_is_reported_though_it_is_over() -> None:
     rules = replace(RULES, rules=tuple(replace(rule, parameters={"everything": True})
                                        if rule.id == "kernel-xid-watch" else rule for rule in RULES.rules))
     found = by_rule(machine.recording(kernel_log=kmsg((50, xid(94)), newest=50 + YEAR)), rules=rules)
@@ -558,7 +558,7 @@ def test_each_sxid_fails_under_its_kinds_rule_where_the_line_has_no_word(number:
     assert set(failing(kmsg((50, sxid(number, "x"))))) == {"kernel-sxid" if fatal else "kernel-sxid-watch"}
 
 
-def test_an_access_port_is_told_from_a_trunk_port_by_the_gpus_that_report_with_it() -> None:
+def test_an_access_port_is_reported_from_a_trunk_port_by_the_gpus_that_report_with_it() -> None:
     fault = (50, sxid(20034, "Fatal, Link 30 LTSSM Fault Up"))
     (one,) = failing(kmsg(fault, (51, link({2: 1 << 13}))))["kernel-sxid"].findings
     (two,) = failing(kmsg(fault, (51, link({2: 1 << 13})),

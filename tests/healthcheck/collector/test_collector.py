@@ -43,7 +43,7 @@ def command(*argv: str, seconds: float = 5.0, limit: int = 256 * KIB, tail: bool
     return Probe("it", ProbeKind.COMMAND, argv=argv, seconds=seconds, limit=limit, tail=tail)
 
 
-def as_nobody(tree: Path) -> dict[str, Any]:
+def as_no_one(tree: Path) -> dict[str, Any]:
     """Runs the program as a user without any right, who may enter the tree."""
     for folder in (tree, *tree.parents):
         if folder.stat().st_uid == os.getuid() and folder != Path("/"):
@@ -92,7 +92,7 @@ def test_what_may_not_be_read_or_listed_is_denied_and_not_absent(tree: Path) -> 
     plant(tree, "/proc/secret", "x").chmod(0)
     plant(tree, "/sys/closed/a/state", "x")
     (tree / "sys/closed").chmod(0o711)
-    capture = look(files("/proc/secret", "/sys/closed/*/state"), tree, **as_nobody(tree))
+    capture = look(files("/proc/secret", "/sys/closed/*/state"), tree, **as_no_one(tree))
     assert capture.outcome is Outcome.DONE
     assert capture.files == {"/proc/secret": FileCapture(Outcome.DENIED),
                              "/sys/closed": FileCapture(Outcome.DENIED)}
@@ -324,7 +324,7 @@ def test_a_command_that_is_not_there_is_missing(tree: Path) -> None:
 @needs_root
 def test_a_command_that_we_may_not_run_is_denied(tree: Path) -> None:
     plant(tree, "/tool", "#!/bin/sh\n")
-    assert look(command(str(tree / "tool")), tree, **as_nobody(tree)).outcome is Outcome.DENIED
+    assert look(command(str(tree / "tool")), tree, **as_no_one(tree)).outcome is Outcome.DENIED
 
 
 def test_a_file_that_is_no_program_is_crashed_with_the_reason(tree: Path) -> None:

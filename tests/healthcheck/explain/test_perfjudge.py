@@ -109,19 +109,19 @@ def test_runs_of_one_file_are_all_told() -> None:
     assert told.about.endswith("; and 2 more")
 
 
-def test_an_ok_that_verified_nothing_is_told_and_is_no_fault() -> None:
+def test_an_ok_that_verified_nothing_is_reported_and_is_no_fault() -> None:
     text = ranks(8) + HEAD + rows(400, 440, 470, of=8).replace(" 0 ", " N/A ").replace(" 0\n", " N/A\n") + FOOT
     told = explained(text.encode())
     assert [cause.by for cause in told.causes] == ["nccl-tests unverified"]
     assert told.exit_code == 0
 
 
-def test_figures_that_contradict_each_other_are_told() -> None:
+def test_figures_that_contradict_each_other_are_reported() -> None:
     wrong = " 1073741824 268435456 float sum -1 5808.0 365.90 640.33 0 5808.0 365.90 640.33 0\n"
     assert "columns" in causes(ranks(8) + HEAD + wrong + FOOT)
 
 
-def test_a_line_that_another_program_broke_is_told() -> None:
+def test_a_line_that_another_program_broke_is_reported() -> None:
     broken = " 8589934592 2147483648 float sum -1 warning: something\n"
     (cause,) = explained((ranks(8) + HEAD + rows(400, 440, of=8) + broken + FOOT).encode()).causes
     assert (cause.by, cause.quotes[0].line) == ("nccl-tests broken", 13)

@@ -38,7 +38,7 @@ def test_a_request_that_does_not_come_goes_before_an_answer_that_is_not_taken() 
     assert slowest([stalled, coming], NOW) is coming and slowest([stalled], NOW) is stalled
 
 
-def test_nobody_goes_who_waits_for_us_or_takes_what_is_given() -> None:
+def test_no_one_goes_who_waits_for_us_or_takes_what_is_given() -> None:
     assert slowest([Made("a", ConnectionPhase.ANSWER), Made("a", ConnectionPhase.TAKEN, NOW - 0.1)], NOW) is None
 
 

@@ -1,5 +1,5 @@
 """The page is made when something has changed, is whole in every form,
-and dies when nobody can look after it."""
+and dies when no one can look after it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.testbed.sshd import wait_until
 
 class Told:
     """A source that gives each fleet once, and then says that nothing has changed;
-    `closed` when nobody asks any more."""
+    `closed` when no one asks any more."""
 
     def __init__(self, *fleets: FleetStatus) -> None:
         self.fleets = list(fleets)
@@ -93,7 +93,7 @@ def test_until_there_is_a_page_it_says_that_it_starts() -> None:
         200, 200, 200]
 
 
-def test_a_scrape_waits_for_no_reading_and_a_page_that_nobody_can_renew_is_not_shown_for_ever(
+def test_a_scrape_waits_for_no_reading_and_a_page_that_no_one_can_renew_is_not_shown_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     source = Told(made.fleet(made.at()))

@@ -90,7 +90,7 @@ def test_what_cannot_be_is_refused_in_a_line(tmp_path: Path, words: tuple[str, .
     assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr and not done.stdout
 
 
-def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_reported(tmp_path: Path) -> None:
     inventory(tmp_path, gpu001="")
     with exporting(tmp_path) as exporter:
         done = muster("exporter", "--listen", exporter.address, home=tmp_path)
@@ -121,7 +121,7 @@ def sweeps(exporter: Exporting) -> list[int]:
 
 
 def test_it_sweeps_itself_and_what_it_found_is_on_the_page(tmp_path: Path) -> None:
-    # Nobody listens there: that is a result, too.
+    # No one listens there: that is a result, too.
     inventory(tmp_path, gpu001=f"address: 127.0.0.1, port: {free_port()}")
     with exporting(tmp_path, "--every", "10s") as exporter:
         wait_until(lambda: "muster_sweeps_total 1.0" in page(exporter), 60, "a sweep")

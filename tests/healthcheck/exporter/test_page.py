@@ -206,7 +206,7 @@ def test_a_fleet_of_4096_nodes_of_8_gpus_stays_within_a_quarter_of_a_million_ser
             * 4096)
 
 
-def test_where_there_are_too_many_series_the_worst_rules_stay_and_what_is_left_out_is_told() -> None:
+def test_where_there_are_too_many_series_the_worst_rules_stay_and_what_is_left_out_is_reported() -> None:
     many = [NotPassed(f"r{number:02}", "unknown", "warning", "", 0) for number in range(50)]
     there = [made.at(f"n{number}", *many, made.FAILED, made.DARK) for number in range(4)]
     full = count(page(*there))

@@ -165,7 +165,7 @@ def closed(sock: socket.socket) -> bool:
     return True
 
 
-def test_clients_that_say_nothing_or_half_a_line_keep_nobody_and_are_put_out() -> None:
+def test_clients_that_say_nothing_or_half_a_line_keep_no_one_and_are_put_out() -> None:
     with serving(request_s=0.3) as server, contextlib.ExitStack() as stack:
         slow = [stack.enter_context(connected(server, said))
                 for said in (b"", b"GET /metr", b"GET /metrics HTTP/1.1\r\nHost: ") * 4]
@@ -248,7 +248,7 @@ def test_where_others_hold_every_place_the_scrape_of_another_address_is_answered
         assert [scraped(server) for _ in range(20)] == [200] * 20
 
 
-def test_a_client_that_does_not_read_its_page_keeps_nobody() -> None:
+def test_a_client_that_does_not_read_its_page_keeps_no_one() -> None:
     large = board(Told(made.fleet(*(made.at(f"n{number}") for number in range(300)))))
     with serving(large, quiet_s=0.5) as server, connected(server, b"GET /metrics HTTP/1.0\r\n\r\n"):
         assert get(server, "/metrics")[0] == 200
@@ -328,7 +328,7 @@ def test_tls_is_served_and_a_renewed_certificate_counts_without_a_restart(tmp_pa
         assert fetched(server, new) == 200
 
 
-def test_a_client_that_is_slow_at_the_handshake_keeps_nobody(tmp_path: Path) -> None:
+def test_a_client_that_is_slow_at_the_handshake_keeps_no_one(tmp_path: Path) -> None:
     pair = certificate(tmp_path, "a")
     with (serving(security=Tls(*pair), request_s=0.5) as server, connected(server) as silent,
           connected(server, b"GET / HTTP/1.0\r\n\r\n") as plain):
@@ -350,7 +350,7 @@ def test_beside_64_clients_with_half_a_handshake_each_scrape_over_tls_is_answere
             assert [*pool.map(lambda _: fetched(server, pair[0]), range(50))] == [200] * 50
 
 
-def test_with_authorities_for_clients_nobody_else_is_served(tmp_path: Path) -> None:
+def test_with_authorities_for_clients_no_one_else_is_served(tmp_path: Path) -> None:
     pair, client = certificate(tmp_path, "server"), certificate(tmp_path, "client")
     with serving(security=Tls(*pair, client[0])) as server:
         assert fetched(server, pair[0], client) == 200
@@ -359,7 +359,7 @@ def test_with_authorities_for_clients_nobody_else_is_served(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("what", ["missing", "rubbish", "other key"])
-def test_a_certificate_that_cannot_be_used_is_told_in_a_line(tmp_path: Path, what: str) -> None:
+def test_a_certificate_that_cannot_be_used_is_reported_in_a_line(tmp_path: Path, what: str) -> None:
     at, key_at = certificate(tmp_path, "a")
     if what == "missing":
         key_at.unlink()

@@ -129,7 +129,7 @@ def test_a_store_that_cannot_be_read_leaves_every_node_with_nothing_known_of_it(
     assert fleet.head is None or what == "another's"
 
 
-def test_cordons_are_there_by_whose_word_and_deeds_without_an_end_are_counted(
+def test_cordons_are_there_by_whose_word_and_actions_without_an_end_are_counted(
     tmp_path: Path, inventory: Path,
 ) -> None:
     swept(tmp_path, "gpu001")
@@ -153,7 +153,7 @@ def test_cordons_are_there_by_whose_word_and_deeds_without_an_end_are_counted(
             == (2, 5.0, 1, {("leaf", "network"): 1}))
 
 
-def test_the_newest_triage_that_said_how_it_ended_is_told(tmp_path: Path, inventory: Path) -> None:
+def test_the_newest_triage_that_said_how_it_ended_is_reported(tmp_path: Path, inventory: Path) -> None:
     def told(run: tuple[float, str, float] | None) -> tuple[float | None, bool, list[float]]:
         if run is not None:
             with opened(tmp_path, make=True) as store:

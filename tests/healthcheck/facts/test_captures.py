@@ -105,7 +105,7 @@ def test_what_a_builder_raises_is_not_kept_and_what_it_returns_is_made_once() ->
     assert [captures.once(build) for _ in range(3)] == [3, 3, 3] and len(made) == 3
 
 
-def test_a_file_that_nobody_could_read_nor_asked_for_is_told() -> None:
+def test_a_file_that_no_one_could_read_nor_asked_for_is_reported() -> None:
     files = CapturedFiles({"/a": FileCapture(Outcome.DENIED), "/b": FileCapture(Outcome.DENIED),
                            "/c": FileCapture(Outcome.DONE, "1\n")})
     assert files.read("/a", int) == Unmeasured("/a: permission denied") and files.read("/c", int) == 1

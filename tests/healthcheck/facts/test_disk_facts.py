@@ -156,7 +156,7 @@ def test_a_disk_that_we_may_not_ask_is_not_accused_and_one_that_gives_no_answer_
     assert isinstance(passed, Unmeasured) and passed.asked == asked
 
 
-def test_disks_are_told_in_the_order_of_their_names_in_whatever_order_they_answered() -> None:
+def test_disks_are_reported_in_the_order_of_their_names_in_whatever_order_they_answered() -> None:
     files = {f"/sys/class/nvme/nvme{number}": FileCapture(
                  Outcome.DONE, "exit 0\n"
                  + json.dumps({"device": {"protocol": "NVMe"}, "serial_number": f"S{number}",

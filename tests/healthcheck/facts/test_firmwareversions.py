@@ -45,7 +45,7 @@ def test_a_gpu_without_a_version_has_none_to_tell_and_one_whose_place_is_unknown
     assert len(named(look, "vbios")) == 7 and None not in look.versions and "vbios" not in look.whole
 
 
-def test_a_version_is_told_with_its_time_and_what_is_none_with_its_reason() -> None:
+def test_a_version_is_reported_with_its_time_and_what_is_none_with_its_reason() -> None:
     first, second, third = named(of(gpu_nvml=machine.nvml(3, gpu1={"vbios": {"ok": " "}}, gpu2={"vbios": {"error": [999, "x"]}})), "vbios")
     assert first == ComponentVersion("gpu 0000:18:00.0", "vbios", "96.00.74.00.01", 0.0, "sweep")
     assert second == ComponentVersion("gpu 0000:19:00.0", "vbios", None, 0.0, "sweep", "the machine does not say it")

@@ -40,7 +40,7 @@ def fields_of(fact: Any, *without: str) -> set[Any]:
 
 # Links
 
-def test_each_link_is_told_with_its_speed_and_remote_end() -> None:
+def test_each_link_is_reported_with_its_speed_and_remote_end() -> None:
     links = built("nvlinks")
     assert len(links) == 8 * 18
     link = links[3 * 18 + 7]
@@ -163,7 +163,7 @@ def test_pairs_with_a_lost_gpu_are_unmeasured() -> None:
     assert pairs["GPU 6 to GPU 7"].read == "ok"
 
 
-def test_a_gpu_that_is_alone_has_nobody_to_reach() -> None:
+def test_a_gpu_that_is_alone_has_no_one_to_reach() -> None:
     (alone,) = built("gpu_pairs", machine.nvml(1))
     assert (alone.name, alone.read) == ("GPU 0 alone", "alone")
 
@@ -176,7 +176,7 @@ def test_an_idle_gpu_has_no_process_and_that_is_measured() -> None:
             load.memory_used_bytes) == ("GPU 3", 3, (), (), (), 0)
 
 
-def test_processes_are_told_with_those_that_are_gone_and_those_that_nobody_waited_for() -> None:
+def test_processes_are_reported_with_those_that_are_gone_and_those_that_no_one_waited_for() -> None:
     rows = [[12, "S", "python3"], [40, "Z", "train"], [41, "", ""]]
     load = built("gpu_loads", gpu3={"processes": {"ok": rows}, "memory_used_bytes": {"ok": 5}})[3]
     assert (load.processes, load.gone, load.zombies, load.commands) == ((12, 40, 41), (41,), (40,),

@@ -126,7 +126,7 @@ def test_of_a_log_that_was_overwritten_while_it_was_read_records_count_from_its_
 def test_without_an_earlier_snapshot_of_its_boot_a_log_has_only_its_own_records(
         previous: Recording | None) -> None:
     assert carried(with_earlier(logged(), previous)) is None
-    # What the node itself sent as earlier records is nobody's.
+    # What the node itself sent as earlier records is no one's.
     assert carried(with_earlier(logged(sent=to_text(OLD)), previous)) is None
 
 
@@ -158,7 +158,7 @@ def test_repairs_that_people_stated_are_handed_on_for_their_boot() -> None:
     assert found == replace(OLD, repairs=(MENDED,))
     alone = carried(with_statements(logged(), [MENDED]))
     assert alone == CarriedRecords(newest=7, since=6, seconds=9.0, repairs=(MENDED,))
-    # Statements that the node itself sent are nobody's.
+    # Statements that the node itself sent are no one's.
     own = carried(with_statements(logged(sent=to_text(replace(OLD, repairs=(OTHER,)))), []))
     assert own == OLD
 

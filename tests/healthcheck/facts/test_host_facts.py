@@ -31,7 +31,7 @@ def test_without_a_default_size_a_number_of_pages_asks_for_none() -> None:
     assert asked == {}
 
 
-def test_of_a_long_lineage_the_nearest_are_told() -> None:
+def test_of_a_long_lineage_the_nearest_are_reported() -> None:
     rows = [[pid, pid + 1, 1000, 1, 0, 0, 0] for pid in range(1, 80)]
     document = {"processes": rows, "names": ["sh"], "cgroups": [""], "more": 0, "own": [], "uptime": "9.5 1.0",
                 "hidden": False, "strange": False}

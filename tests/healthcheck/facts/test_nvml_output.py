@@ -39,7 +39,7 @@ def test_each_reading_is_one_field_of_its_own_gpu(field: str, key: str) -> None:
     assert reading(first[1], field) != reading(second[1], field)
 
 
-def test_what_gpus_are_set_to_is_told_of_their_links() -> None:
+def test_what_gpus_are_set_to_is_reported_of_their_links() -> None:
     down = machine.nvlinks(1, link0=[0, 7, 26562, 2, "0000:05:00.0", 0, 0, 0, 0, 0])
     for number in range(2):
         divided = Captures(

@@ -114,7 +114,7 @@ def test_the_text_of_a_file_is_whole_or_empty() -> None:
     assert [captures.whole_text(FILES, path) for path in ("/a", "/b", "/c", "/d")] == ["1", "", "", ""]
 
 
-def test_what_was_said_beside_a_file_is_told_only_where_it_was_not_read() -> None:
+def test_what_was_said_beside_a_file_is_reported_only_where_it_was_not_read() -> None:
     files = CapturedFiles({"/a": FileCapture(Outcome.DONE, "1"), "/b": FileCapture(Outcome.DENIED, "EACCES\n"),
                            "/c": FileCapture(Outcome.CRASHED), "/d": FileCapture(Outcome.CRASHED, "x" * 61)})
     assert [files.complaint(path) for path in ("/a", "/b", "/c", "/e")] == ["", "EACCES", "", ""]

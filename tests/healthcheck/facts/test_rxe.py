@@ -39,7 +39,7 @@ def test_an_address_that_routes_is_found_among_entries_that_answer_einval() -> N
     assert (port.active, port.routable) == (True, True)
 
 
-def test_virtual_interfaces_are_nobodys_cables() -> None:
+def test_virtual_interfaces_are_no_ones_cables() -> None:
     found = fact("netdevs")
     assert ([interface.name for interface in found] == ["Ethernet interfaces"]
             and reading(found[0], "link") is UNSUPPORTED)

@@ -114,7 +114,7 @@ def test_a_gpu_that_fell_off_the_bus_is_one_xid_79_with_its_number_and_without(
     assert [(event.pci, event.number) for event in read(*texts).events] == [(gpu, 79) for gpu in gpus]
 
 
-def test_a_gpu_that_falls_again_an_hour_later_is_told_twice() -> None:
+def test_a_gpu_that_falls_again_an_hour_later_is_reported_twice() -> None:
     text = machine.KMSG + "".join(f"2,9,{at}000000,-;NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.\n"
                                   for at in (60, 61, 3660))
     assert [event.seconds for event in built(text).events] == [60, 3660]

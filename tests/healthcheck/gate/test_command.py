@@ -150,7 +150,7 @@ def test_a_snapshot_of_another_cluster_closes(place: Place) -> None:
 
 
 @pytest.mark.parametrize("name", ["gate.json", "gate.json.sig", "gate.pub"])
-def test_without_snapshot_signature_or_keys_nobody_can_tell(place: Place, name: str) -> None:
+def test_without_snapshot_signature_or_keys_no_one_can_tell(place: Place, name: str) -> None:
     place.snapshot.with_name(name).unlink()
     done = gate(place, "gpu001")
     assert done.returncode == 3 and done.stdout.startswith("muster gate: unknown"), done
@@ -215,8 +215,8 @@ def test_quick_looks_at_the_nodes_by_the_gate_profile(place: Place) -> None:
     assert why["node"] == "gpu001" and why["why"].startswith("fails gpu-count now: GPUs on PCI: ")
 
 
-def test_what_quick_could_not_judge_is_told_where_it_opens(place: Place) -> None:
-    """Nobody says what this machine should have: that is muster's own lack, which the gate profile allows."""
+def test_what_quick_could_not_judge_is_reported_where_it_opens(place: Place) -> None:
+    """No one says what this machine should have: that is muster's own lack, which the gate profile allows."""
     done = gate(place, "--slurm-prolog", "--quick", SLURMD_NODENAME="gpu001")
     assert done.returncode == 0 and "rules could not be judged, which profile gate allows" in done.stderr
 
@@ -228,7 +228,7 @@ def test_quick_looks_at_no_node_behind_a_closed_gate(place: Place) -> None:
 
 
 def test_quick_looks_at_whom_it_writes_down_also_where_others_are_closed(place: Place) -> None:
-    """No node of that name is to be had: a file with one in it that nobody looked at would be a false yes."""
+    """No node of that name is to be had: a file with one in it that no one looked at would be a false yes."""
     place.put(odd(gpu001={"lifecycle": "rma"}))
     home = place.snapshot.parent.parent
     (home / "names.yaml").write_text("version: 1\nnodes:\n  gpu001: {address: 127.0.0.1, port: 1}\n  gpu002: "

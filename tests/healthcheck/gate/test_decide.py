@@ -136,7 +136,7 @@ def test_who_is_asked_of_and_when_decides(
     assert said.gate is gate and [why in one.why for one in said.whys] == [True] * (gate is not Gate.OPEN)
 
 
-def test_a_head_that_is_off_for_eight_hours_closes_nothing_and_is_told() -> None:
+def test_a_head_that_is_off_for_eight_hours_closes_nothing_and_is_reported() -> None:
     said = asked(fleet(512), now=NOW + 8 * HOUR)
     assert said.gate is Gate.OPEN
     assert "the snapshot is 8 h old" in said.notices[0].text
@@ -184,7 +184,7 @@ def test_the_branch_of_the_driver_must_be_equal_and_its_last_number_need_not() -
     assert asked(fleet(4, gpu002=odd), policy=policy("versions", equal=["driver"])).gate is Gate.CLOSED
 
 
-def test_a_version_that_is_not_known_is_not_equal_and_matters_to_nobody_alone() -> None:
+def test_a_version_that_is_not_known_is_not_equal_and_matters_to_no_one_alone() -> None:
     nodes = fleet(3, gpu002={"versions": {}})
     assert only(asked(nodes)) == "driver-branch is unknown, and must be equal"
     assert asked(nodes, ["gpu002"]).gate is Gate.OPEN

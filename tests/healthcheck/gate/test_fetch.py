@@ -126,7 +126,7 @@ def test_a_new_key_is_trusted_because_the_old_one_says_so_and_the_old_one_goes(
     assert trusted(node) == ["alpha-key2"]
 
 
-def test_a_key_that_nobody_announced_signs_nothing_here(made: Head, node: Place) -> None:
+def test_a_key_that_no_one_announced_signs_nothing_here(made: Head, node: Place) -> None:
     took(node, made.publish())
     before = Path(node.trusted).read_bytes()
     made.key()

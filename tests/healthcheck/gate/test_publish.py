@@ -138,7 +138,7 @@ def test_a_look_of_a_time_that_is_still_to_come_is_none(made: Head, inventory: I
     assert told(made, inventory)["n1"]["looked"] is None
 
 
-def test_isolation_cordons_and_returns_to_the_vendor_are_told(made: Head, inventory: Inventory) -> None:
+def test_isolation_cordons_and_returns_to_the_vendor_are_reported(made: Head, inventory: Inventory) -> None:
     with opened(made.state, make=True) as store:
         swept(store, report("n1"), report("n2"))
         assert mean(store, "n1", "slurm", "new cables", "root", NOW) is not None
@@ -156,7 +156,7 @@ def test_isolation_cordons_and_returns_to_the_vendor_are_told(made: Head, invent
         assert told(made, inventory)["n1"]["lifecycle"] == "rma"
 
 
-def test_a_certificate_is_told_as_it_stands(made: Head, inventory: Inventory) -> None:
+def test_a_certificate_is_reported_as_it_stands(made: Head, inventory: Inventory) -> None:
     with opened(made.state, make=True) as store:
         swept(store, report("n1"), report("n2"))
         made.certify("n1", "n2", hardware=_hardware(store))

@@ -171,7 +171,7 @@ def test_a_pair_is_never_half_of_one_and_half_of_another(made: Head, tmp_path: P
             == two.signature)
 
 
-def test_a_pipe_in_the_place_of_a_snapshot_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_pipe_in_the_place_of_a_snapshot_keeps_no_one_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "gate.json")
     (tmp_path / "gate.json.sig").write_bytes(b"")
     assert read_pair(str(tmp_path), "gate.json") == (b"", b"")

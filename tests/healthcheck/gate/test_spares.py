@@ -105,7 +105,7 @@ def place(tmp_path: Path) -> Place:
     return made
 
 
-def test_the_file_of_hosts_keeps_what_the_launcher_said_of_each_and_what_moved_is_told(
+def test_the_file_of_hosts_keeps_what_the_launcher_said_of_each_and_what_moved_is_reported(
     place: Place, tmp_path: Path,
 ) -> None:
     (tmp_path / "hosts").write_text("gpu001 slots=8\ngpu002 slots=4\ngpu003 slots=8\n")

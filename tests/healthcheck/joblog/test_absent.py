@@ -31,7 +31,7 @@ def test_ranks_whose_logs_were_not_given_are_not_accused() -> None:
     assert not absent(JobLog(tuple(waits(rank, 5) for rank in range(8)), world=64))
 
 
-def test_where_all_waited_nobody_is_absent() -> None:
+def test_where_all_waited_no_one_is_absent() -> None:
     assert not absent(JobLog(tuple(waits(rank, 5) for rank in range(8)), world=8))
 
 

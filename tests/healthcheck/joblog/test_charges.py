@@ -1,4 +1,4 @@
-"""Whose fault a job's log tells of: the program's, a machine's, or nobody's;
+"""Whose fault a job's log tells of: the program's, a machine's, or no one's;
 causes before what follows from them."""
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def test_where_all_had_begun_the_same_the_rank_that_had_finished_the_fewest_is_t
     # no number at all
     "".join(waits(rank, 901, done=76280750235782912) for rank in range(4)),
 ])
-def test_numbers_that_tell_nothing_accuse_nobody(text: str) -> None:
+def test_numbers_that_tell_nothing_accuse_no_one(text: str) -> None:
     assert cause(text) is None
 
 
@@ -183,7 +183,7 @@ def test_of_those_who_never_joined_the_one_of_whom_nothing_is_heard_is_named(sai
     heard = "".join(f"{node}: starting\n" for node in ("gpu001", "gpu002", "gpu004"))
     first = culprit(heard + f"gpu001: {error}", nodes)
     assert (first.meaning.id, first.who.node) == ("absent", "gpu003")
-    # With nobody's word of the nodes, or two that are silent, none is.
+    # With no one's word of the nodes, or two that are silent, none is.
     assert cause(error) is None
     assert cause("gpu001: starting\ngpu002: starting\n" + f"gpu001: {error}", nodes) is None
 
@@ -276,7 +276,7 @@ def test_several_files_are_read_as_one_job() -> None:
         ("gpu017", Sure.LIKELY)]
 
 
-def test_an_unknown_warning_accuses_nobody() -> None:
+def test_an_unknown_warning_accuses_no_one() -> None:
     assert accused(
         "n1:1:2 [0] proxy.cc:1519 NCCL WARN [Proxy Service 3] Failed to execute operation Setup\n") is None
 

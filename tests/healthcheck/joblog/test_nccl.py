@@ -53,7 +53,7 @@ def test_a_time_before_the_host_is_read_and_words_of_a_launcher_are_passed_over(
     assert event.time == CLOCK.iso("2026-11-21 10:00:00")
 
 
-def test_the_peer_of_a_closed_connection_is_told() -> None:
+def test_the_peer_of_a_closed_connection_is_reported() -> None:
     [event] = Nccl().events(["a:1:2 [3] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by "
                              "remote peer gpu004.x<55693>"], CLOCK)
     assert event.peer == "gpu004.x"

@@ -182,7 +182,7 @@ def test_ucx_on_roce_names_the_peers_address() -> None:
     "[gpu011:12345:0:12345] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend "
     "0x81 hw_synd 0/0)",
 ])
-def test_a_peer_that_no_line_names_is_nobody_and_not_who_says_so(line: str) -> None:
+def test_a_peer_that_no_line_names_is_no_one_and_not_who_says_so(line: str) -> None:
     first = culprit(f"{line}\n", NODES)
     assert (first.who.label, first.sure, first.words) == ("", Sure.GUESS, "so says gpu011")
 

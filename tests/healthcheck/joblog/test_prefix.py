@@ -84,7 +84,7 @@ def test_the_rank_on_a_node_becomes_the_rank_of_the_job() -> None:
                    for at in range(8)) + f"gpu002: [default3]:{ERROR}\n"
     (event,) = log(text).events
     assert (event.node, event.rank) == ("gpu002", 11)
-    # Of several nodes nobody says whose third it is.
+    # Of several nodes no one says whose third it is.
     assert log(text.replace(f"gpu002: [default3]:{ERROR}", f"[default3]:{ERROR}")).events[0].rank is None
 
 
@@ -113,7 +113,7 @@ def test_what_is_left_of_a_line_is_its_end(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("rule", "several"), [("-" * 16, "gpu[001-002]"), ("-" * 15, "gpu[001-002] (2)")])
-def test_a_line_in_the_block_of_one_node_is_that_nodes_and_in_that_of_several_nobodys(
+def test_a_line_in_the_block_of_one_node_is_that_nodes_and_in_that_of_several_no_ones(
     rule: str, several: str,
 ) -> None:
     text = "\n".join([rule, "gpu003", rule, "step 1", ERROR, rule, several, rule, "step 1", ERROR, rule,

@@ -31,7 +31,7 @@ def test_a_killed_rank_is_the_first_failure_and_those_that_torchrun_ended_after_
     assert {exits[rank].code for rank in (0, 1, 3)} <= {-15, 1}
 
 
-def test_an_exception_of_the_program_is_told_and_those_of_its_peers_are_symptoms() -> None:
+def test_an_exception_of_the_program_is_reported_and_those_of_its_peers_are_symptoms() -> None:
     found = log("torchrun-recorded-raise.log").events
     assert [(event.rank, event.text) for event in found if event.kind is JobEventKind.EXCEPTION] == [
         (2, "ValueError: loss is nan")]

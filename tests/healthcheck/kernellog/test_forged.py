@@ -79,12 +79,12 @@ def kernel() -> Path:
     require(os.geteuid() == 0 and device.is_char_device() and os.access(device, os.R_OK),
             "root and a kernel log (/dev/kmsg)")
     require(shutil.which("gcc"), "no C compiler on this machine: apt-get install -y gcc libc6-dev")
-    probe = _as_nobody("unshare", "-Urm", "true")
+    probe = _as_no_one("unshare", "-Urm", "true")
     require(probe.returncode == 0, f"user namespaces for users without privileges: {probe.stderr.strip()}")
     return device
 
 
-def _as_nobody(*command: str) -> subprocess.CompletedProcess[str]:
+def _as_no_one(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command],
                           capture_output=True, text=True, check=False, timeout=60)
 
@@ -97,13 +97,13 @@ def test_what_a_user_makes_this_kernel_print_convicts_no_one(kernel: Path) -> No
                        input="int main(void) { *(volatile char *)0 = 1; }", text=True, check=True)
         before = {subject for _, subject in findings(kernel, own)}
         for text in TEXTS:
-            _as_nobody("unshare", "-Urm", "mount", "-t", "tmpfs", "-o", text.replace(",", ";"), "none",
+            _as_no_one("unshare", "-Urm", "mount", "-t", "tmpfs", "-o", text.replace(",", ";"), "none",
                        str(own))
             # A file of that name: the process is called by its first 15 bytes, and the line of the crash
             # names both.
             program = own / text.replace("/", "-")
             shutil.copy(own / "crash", program)
-            _as_nobody(str(program))
+            _as_no_one(str(program))
         said = subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout
         assert "Unknown parameter 'EXT4-fs error" in said and "EXT4-fs error ([" in said
         assert {subject for _, subject in findings(kernel, own)} <= before

@@ -98,7 +98,7 @@ def test_whatever_changes_in_the_folders_is_read(site: Path, change: Callable[[P
     assert after == values(rulesetload.load(folders)) != before
 
 
-def test_a_mistake_is_told_each_time_and_nothing_is_cached_for_it(site: Path, cache: Path) -> None:
+def test_a_mistake_is_reported_each_time_and_nothing_is_cached_for_it(site: Path, cache: Path) -> None:
     (site / "mine.yaml").write_text(RULE.replace("expected", "expectd"))
     for _ in range(2):
         with pytest.raises(RulesError, match=r"mine\.yaml.*expectd"):

@@ -168,7 +168,7 @@ def test_what_fails_again_goes_on_with_all_stages_the_longer_length_and_the_grav
     assert burnt(store, 50, length="soak", n1=("node", "all")) == ["n1"]
 
 
-def test_who_is_accused_is_told_in_words_and_who_only_shares_is_not(store: Store) -> None:
+def test_who_is_accused_is_reported_in_words_and_who_only_shares_is_not(store: Store) -> None:
     burnt(store, 10, WRONG, replace(WRONG, node="n2", rule=SHARED, subject="n2 - n3", gpu=None))
     assert accused_nodes(store) == {"n1": "burn-in run10 found, of GPU 1, wrong data: 5 elements"}
     burnt(store, 20, n1=("node",))

@@ -1,4 +1,4 @@
-"""Bring-ups in the store: what is written is what is read, deeds have their lines in the ledger,
+"""Bring-ups in the store: what is written is what is read, actions have their lines in the ledger,
 and people's words hold."""
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ def outcomes(store: Store) -> list[tuple[str, str | None]]:
 
 
 def in_trouble(store: Store, node: str = "n1", step: str = "bios") -> int:
-    """A machine in trouble in a step, after a deed; gives the deed."""
+    """A machine in trouble in a step, after an action; gives the action."""
     bringups.begin(store, [node], step, "ada", 1.0)
     with store.writing() as db:
         notes.entered(db, node, step, 2.0)
-        deed = notes.action_begun(db, node, step, "write:7", "write BIOS settings", ("SMT: on -> off",),
+        act = notes.action_begun(db, node, step, "write:7", "write BIOS settings", ("SMT: on -> off",),
                                 "ada", 3.0)
         notes.troubled(db, node, step, [GPU], 4.0)
         notes.stood(db, node, notes.TROUBLE, GPU[0], looked=4.0,
                     kept={notes.LOGIN: notes.REFUSED, "serial": "7"})
-    return deed
+    return act
 
 
 def test_a_machine_begins_once_and_again_only_when_its_way_has_ended(store: Store) -> None:
@@ -52,20 +52,20 @@ def test_a_machine_begins_once_and_again_only_when_its_way_has_ended(store: Stor
         notes.left(db, "n1", "bmc", notes.SO, None, 4.0)
     assert (at(store, "n1").stand, at(store, "n1").ended, at(store, "n1").on_its_way) == ("done", 4.0, False)
     assert bringups.begin(store, ["n1"], "bmc", "eve", 5.0) == ["n1"]
-    # Of the former way no deed counts, and no skip holds.
+    # Of the former way no action counts, and no skip holds.
     assert (not bringups.actions(store)[0].counts and bringups.skips(store) == []
             and at(store, "n1").ended is None)
 
 
-def test_a_deed_is_in_the_ledger_before_it_is_done_and_its_end_is_written_once(store: Store) -> None:
-    deed = in_trouble(store)
+def test_an_action_is_in_the_ledger_before_it_is_done_and_its_end_is_written_once(store: Store) -> None:
+    act = in_trouble(store)
     (line,) = ledger.lines(store)
     assert (line.action, line.node, line.why, line.outcome) == (
         "bringup bios", "n1", "write BIOS settings", None)
     assert line.evidence == "write:7; SMT: on -> off"
     with store.writing() as db:
-        notes.action_ended(db, deed, None, "the answer did not come", 5.0)
-        notes.action_ended(db, deed, True, "later", 6.0)
+        notes.action_ended(db, act, None, "the answer did not come", 5.0)
+        notes.action_ended(db, act, True, "later", 6.0)
     (one,) = bringups.actions(store, ["n1"])
     assert (one.key, one.change, one.began, one.ended, one.done,
             one.line) == ("write:7", ("SMT: on -> off",), 3.0, 5.0, None, line.id)
@@ -93,7 +93,7 @@ def test_a_retry_ends_troubles_and_lets_what_is_done_once_be_done_again(store: S
                     "n3": "was never begun: muster bringup run"}
     one = at(store, "n1")
     assert (one.stand, one.again, dict(one.kept)) == ("queued", 8.0, {"serial": "7"})
-    assert bringups.troubles(store) == [] and [deed.counts for deed in bringups.actions(store)] == [False]
+    assert bringups.troubles(store) == [] and [act.counts for act in bringups.actions(store)] == [False]
     assert [(each.outcome, each.ended) for each in bringups.steps(store)] == [("retried", 8.0)]
     assert outcomes(store) == [("bringup bios", "not known: no one looked before it was restarted"),
                                ("bringup retry bios", "bios begins anew")]

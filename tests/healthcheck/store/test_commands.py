@@ -92,7 +92,7 @@ def test_history_of_one_part_has_its_places_and_its_returns(stored: Path, tmp_pa
     assert done.returncode == 2 and done.stderr.startswith("muster: --serial is about one part, wherever it was")
 
 
-def test_a_node_that_no_sweep_has_seen_and_a_store_that_is_not_there_are_told(
+def test_a_node_that_no_sweep_has_seen_and_a_store_that_is_not_there_are_reported(
     stored: Path, tmp_path: Path,
 ) -> None:
     done = muster("history", "gpu009", "--state", str(stored), home=tmp_path)

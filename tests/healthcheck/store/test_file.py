@@ -116,7 +116,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.root
-def test_a_full_disk_loses_nothing_that_was_stored_and_is_told_in_one_line(small_disk: Path) -> None:
+def test_a_full_disk_loses_nothing_that_was_stored_and_is_reported_in_one_line(small_disk: Path) -> None:
     done = subprocess.run([sys.executable, "-c", WRITER, str(small_disk)], capture_output=True, text=True,
                           timeout=100, check=False)
     stored = int(done.stdout.split()[-1])
@@ -128,7 +128,7 @@ def test_a_full_disk_loses_nothing_that_was_stored_and_is_told_in_one_line(small
     assert whole(small_disk) == stored
 
 
-def test_a_store_that_is_not_there_is_told_with_the_command_that_makes_one(tmp_path: Path) -> None:
+def test_a_store_that_is_not_there_is_reported_with_the_command_that_makes_one(tmp_path: Path) -> None:
     with (pytest.raises(StoreError, match=r"there is no store yet; `muster check --store` makes one"),
           opened(tmp_path)):
         pass
@@ -160,7 +160,7 @@ def test_a_file_of_others_or_of_a_newer_muster_is_left_alone(
     assert words in str(error.value) and (tmp_path / NAME).read_bytes() == before
 
 
-def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_reported(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"not a database, but long enough to be taken for one" * 100)
     with (pytest.raises(StoreError, match=r"is damaged \(file is not a database\); put a copy of .* back: muster store restore FILE"),
           opened(tmp_path)):

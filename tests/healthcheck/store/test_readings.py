@@ -92,7 +92,7 @@ def test_counters_are_of_gpus_and_ports_and_what_could_not_be_read_is_not_among_
     assert told["0000:1a:00.0", "rows_corrected"] == 0 and told["mlx5_0/1", "link_downed"] == 0
 
 
-def test_of_a_node_that_said_nothing_nothing_is_told() -> None:
+def test_of_a_node_that_said_nothing_nothing_is_reported() -> None:
     nothing = {name.replace(".", "_", 1): Capture(Outcome.TIMEOUT) for name in machine.captures()}
     found = of(**nothing)
     assert (found.components, found.counters, found.kinds) == ((), (), frozenset())
@@ -100,7 +100,7 @@ def test_of_a_node_that_said_nothing_nothing_is_told() -> None:
     assert {outcome for _, outcome, _ in found.shown.probes} == {"timeout"}
 
 
-def test_what_a_look_shows_is_told_beside_and_what_could_not_be_read_is_none() -> None:
+def test_what_a_look_shows_is_reported_beside_and_what_could_not_be_read_is_none() -> None:
     shown = of(gpu_nvml=machine.nvml(gpu3={"temperature_c": {"error": [999, "Unknown"]},
                                            "slowdown_hw_thermal_ns": {"ok": 2_000_000_000}})).shown
     third = shown.gpus[3]

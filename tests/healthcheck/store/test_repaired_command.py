@@ -106,7 +106,7 @@ def test_a_node_without_such_a_component_is_named_and_the_others_are_done(home: 
     assert done.returncode == 1 and "gpu002: it has no 'S1'" in done.stderr and alive(home) == 0
 
 
-def test_over_32_nodes_it_asks_and_where_nobody_can_be_asked_it_wants_yes(home: Path) -> None:
+def test_over_32_nodes_it_asks_and_where_no_one_can_be_asked_it_wants_yes(home: Path) -> None:
     many = ("repaired", "n[000-039]", "--component", "all", "--reason", "risers")
     done = muster(*many, home=home)
     assert done.returncode == 2 and "n[000-039] (40 nodes): nothing changed, since there is no terminal" in done.stderr and alive(home, "n000") == 1

@@ -83,7 +83,7 @@ def test_a_fault_of_a_log_is_kept_with_its_emitter_and_how_it_ends_as_last_seen(
                    Finding(1, 0, "line", lines=lines),
                    Finding(1, 0, "nobody", lines=lines, log=LogEvidence("")), Finding(1, 0, "no log")))
     kept = {one.subject: (one.emitter, one.ends) for one in history.problems(store, None, 0)}
-    # Lines whose emitter nobody named are nobody's: empty, and not as if no log had been read.
+    # Lines whose emitter no one named are no one's: empty, and not as if no log had been read.
     assert kept == {"ours": ("nvme", "repair"), "line": ("", None), "nobody": ("", ""),
                     "no log": (None, None)}
     swept(store, 1, of_a_log(Finding(1, 0, "ours", lines=lines, log=LogEvidence("nvme-driver", "boot"))))
@@ -116,7 +116,7 @@ def test_a_fault_beside_what_could_not_be_measured_ends_no_other_of_its_rule(sto
     ("disabled in site.yaml", True), ("the SKU ours says that gpu_count is not judged", True),
     ("left out by --skip", False), ("no earlier snapshot of this node in this boot", False),
 ])
-def test_a_rule_that_the_site_did_away_with_accuses_nobody_any_more(
+def test_a_rule_that_the_site_did_away_with_accuses_no_one_any_more(
     store: Store, reason: str, ends: bool,
 ) -> None:
     swept(store, 0, report(BAD))
@@ -204,7 +204,7 @@ def test_a_counter_takes_room_only_where_it_changed(store: Store) -> None:
         (0, 5), (3, 7)]
 
 
-def test_pruning_forgets_what_ended_ends_what_nobody_saw_since_and_keeps_what_holds(store: Store) -> None:
+def test_pruning_forgets_what_ended_ends_what_no_one_saw_since_and_keeps_what_holds(store: Store) -> None:
     counter = NodeReadings((), (CounterReading("p", "link_downed", 1),), frozenset())
     swept(store, 0, report(BAD), report(BAD, node="left"), n1=counter)
     swept(store, 10, report(GOOD), n1=NodeReadings((), (CounterReading("p", "link_downed", 2),), frozenset()))

@@ -1,4 +1,4 @@
-"""Whom a link burn accuses: planted slow links are named, and where others explain as well, nobody is."""
+"""Whom a link burn accuses: planted slow links are named, and where others explain as well, no one is."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def test_what_was_not_seen_for_long_is_pruned_with_all_that_was_over_before(tmp_
         assert lasting(store) == [] and store.rows("SELECT count(*) FROM fabric_subnet")[0][0] == 0
 
 
-def test_nodes_are_told_of_their_links_as_warnings_and_of_no_hot_spots(tmp_path: Path, fabric: FaultyFabric) -> None:
+def test_nodes_are_reported_of_their_links_as_warnings_and_of_no_hot_spots(tmp_path: Path, fabric: FaultyFabric) -> None:
     fabric.down.add(fabric.cable(*HOST))
     fabric.store(tmp_path, NOW)
     (one,) = [each for each in fabricfindings.problems(still(tmp_path)) if each.rule == "subnet-link-down"]

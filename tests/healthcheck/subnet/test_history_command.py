@@ -58,7 +58,7 @@ def history(home: Path, *words: str) -> tuple[int, list[str], str]:
     return done.returncode, done.stdout.splitlines(), done.stderr
 
 
-def test_links_that_were_down_by_themselves_are_told_from_restarts(home: Path) -> None:
+def test_links_that_were_down_by_themselves_are_reported_from_restarts(home: Path) -> None:
     code, lines, _ = history(home, "--events", "event.log")
     assert (code, lines) == (1, [
         "leaf01 port 2 to gpu002 mlx5_0: down 2 times, 5 s in all, last at 2026-11-20 11:00:00",

@@ -94,7 +94,7 @@ def test_where_squeue_does_not_answer_the_rest_is_reported_and_the_jobs_are_not_
     assert (made["jobs"]["jobs"], made["jobs"]["single"]) == (None, None)
 
 
-def test_nothing_of_jobs_is_there_where_nobody_asks(home: Path) -> None:
+def test_nothing_of_jobs_is_there_where_no_one_asks(home: Path) -> None:
     document = json.loads(muster(*CHECK, "--format", "json", home=home).stdout)
     assert "jobs" not in document and not any("jobs" in one for one in document["findings"])
 

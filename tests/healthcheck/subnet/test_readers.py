@@ -89,7 +89,7 @@ def test_a_counter_of_64_bits_is_not_full_at_255() -> None:
     assert reading.counters is not None and reading.counters.full == {}
 
 
-def test_a_marked_port_whose_manager_nobody_knows_is_a_manager_of_unknown_state() -> None:
+def test_a_marked_port_whose_manager_no_one_knows_is_a_manager_of_unknown_state() -> None:
     node, port = "a088c20300000010", "a088c20300000011"
     seen = topology.read(f'caguid=0x{node}\nCa\t1 "H-{node}"\t\t# "gpu002 mlx5_0"\n[1]({port}) \t"S-{LEAF}"[2]\t\t# lid 9 lmc 0 "leaf01" lid 12 4xHDR\n')
     records = sa.read("SMInfoRecord dump:\n\t\tGUID..................0x1\n\t\tPriority..............5\n\t\tSMState...............3\n")

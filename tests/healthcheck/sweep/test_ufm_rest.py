@@ -152,7 +152,7 @@ def test_what_else_it_does_not_give_is_missing_and_the_rest_is_read(bed: Ufm) ->
     assert output.subnet().unhealthy is None and set(output.missing) <= set(output.subnet().unread)
 
 
-def test_where_nobody_listens_or_no_tls_is_spoken_is_said(tmp_path: Path) -> None:
+def test_where_no_one_listens_or_no_tls_is_spoken_is_said(tmp_path: Path) -> None:
     nobody = UfmRest(UfmPlace(True, "127.0.0.1", free_port()), HttpTrust(), UfmLogin("a:b"))
     with pytest.raises(UfmError, match="cannot be reached: Connection refused"):
         nobody.document("/app/ufm_version", nobody.deadline())

@@ -237,7 +237,7 @@ def test_it_closes_by_itself_only_where_there_is_room_for_any_fault(count: int, 
 # ---- a bound for one run
 
 @pytest.mark.parametrize(("at_most", "steps"), [(0, 0), (1, 1), (3, 3), (99, 6)])
-def test_a_run_isolates_no_more_than_it_is_told_and_that_alone_opens_no_breaker(
+def test_a_run_isolates_no_more_than_it_is_reported_and_that_alone_opens_no_breaker(
     at_most: int, steps: int,
 ) -> None:
     plan = make(fleet(512, dict.fromkeys(range(0, 512, 40), ("kernel-xid",))), bounded(6), at_most)

@@ -199,7 +199,7 @@ def test_of_several_changes_the_rules_own_text_explains_best_then_the_newest() -
     assert "baseline site" in came_with(past("n1", late), ChangeIndex((baseline, newer)), P)[late].words
 
 
-def test_what_a_change_brought_is_told_of_what_is_over_too_and_not_where_it_failed_before() -> None:
+def test_what_a_change_brought_is_reported_of_what_is_over_too_and_not_where_it_failed_before() -> None:
     over = problem(began=-2, ended=-1)
     assert list(came_with(past("n1", over=(over,)), ChangeIndex((change(),)), P)) == [over]
     assert came_with(past("n1", over=(over, problem(began=-9, ended=-8))), ChangeIndex((change(),)), P) == {}

@@ -114,7 +114,7 @@ def test_the_places_of_a_node_are_those_of_the_ports_that_its_problems_name() ->
     assert domains(past) == places() == both
     assert places("0000:10:00.0") == always | {("leaf", "a"), ("rail", "0")}
     assert places("0000:10:00.0", "0000:20:00.0") == both | {("rail", "0"), ("rail", "1")}
-    # nobody said where these are
+    # no one said where these are
     assert places("0000:30:00.0") == both and places("0000:40:00.0") == both
     assert places("0000:10:00.0", "0000:30:00.0") == places("0000:10:00.0")
     assert places("0000:10:00.0", past=replace(past, ports={})) == both
@@ -189,7 +189,7 @@ def test_what_a_place_can_cause_by_failing_it_need_not_cause_by_not_being_measur
     dark = {number: (problem("gpu-ecc", "", node=f"n{number}", status="unknown"),)
             for number in range(16, 24)}
     assert [one.place for one in found(dark, only("rack", of=Of.UNKNOWN))] == ["r2"]
-    # of that nobody has said what can cause it
+    # of that no one has said what can cause it
     assert [one.kind for one in found(dark, only("rack"))] == ["moment"]
 
 

@@ -65,7 +65,7 @@ def test_a_node_that_is_well_is_held_on_in_the_name_of_an_open_incident_that_iso
 
 
 @pytest.mark.parametrize("shown", [looks(-2, -1), ()])
-def test_a_node_of_which_nothing_is_wrong_any_more_is_watched_by_nobody_whether_it_has_proved_it_or_not(
+def test_a_node_of_which_nothing_is_wrong_any_more_is_watched_by_no_one_whether_it_has_proved_it_or_not(
     shown: Any,
 ) -> None:
     node = NodeHistory("n1", over=(problem("gpu-count", began=-9, ended=-3),), cordons=(held(-8),),

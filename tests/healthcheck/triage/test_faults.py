@@ -239,7 +239,7 @@ def test_the_worst_fault_comes_first() -> None:
 
 @pytest.mark.parametrize("rule", ["kernel-novel", "kernel-suspect", "kernel-missing", "kernel-order",
                                   "kernel-rate"])
-def test_a_kernel_line_that_is_unusual_isolates_nobody_whatever_a_policy_says(rule: str) -> None:
+def test_a_kernel_line_that_is_unusual_isolates_no_one_whatever_a_policy_says(rule: str) -> None:
     kind = FaultKind("novel", "", (rule,), isolation=Isolation.EVICT, repair=Repair.REPLACE)
     here = problem(rule, severity="warning", sweeps=9, emitter="nvme", ends="boot")
     fault = only(past("n1", here), kinds=(kind,))
@@ -248,7 +248,7 @@ def test_a_kernel_line_that_is_unusual_isolates_nobody_whatever_a_policy_says(ru
 
 
 @pytest.mark.parametrize(("emitter", "isolation"), [
-    ("", Isolation.NONE),                       # read from a log, and nobody can say whose words it is
+    ("", Isolation.NONE),                       # read from a log, and no one can say whose words it is
     ("nvrm", Isolation.NO_NEW_JOBS), ("kernel", Isolation.NO_NEW_JOBS),
     (None, Isolation.NO_NEW_JOBS),              # read from no log
 ])

@@ -277,12 +277,12 @@ BY_HAND = "it was given back by hand"
 
 @pytest.mark.parametrize(("state", "outcome", "lost", "holds", "against"), [
     ("held", "cordoned", "", True, ""), ("meant", None, "", True, ""),
-    ("meant", None, "jane holds it", True, ""),         # nobody has looked yet whether it was done
+    ("meant", None, "jane holds it", True, ""),         # no one has looked yet whether it was done
     ("held", "cordoned", "jane holds it", False, "jane holds it"),
     ("held", "cordoned", ANEW, False, ""), ("anew", "cordoned", "", False, ""),
     ("anew", "cordoned", "jane holds it", False, ""), ("released", "cordoned", "", False, BY_HAND),
     ("void", None, "", False, BY_HAND), ("void", "not done: the controller is away", "", False, "")])
-def test_a_cordon_holds_or_somebody_went_against_it_or_nobody_did(
+def test_a_cordon_holds_or_somebody_went_against_it_or_no_one_did(
     store: Store, state: str, outcome: str | None, lost: str, holds: bool, against: str,
 ) -> None:
     # in the name of a verdict that is over
@@ -297,7 +297,7 @@ def test_a_cordon_holds_or_somebody_went_against_it_or_nobody_did(
     assert fleet(store).nodes[1].cordons == ()
 
 
-def test_nobody_goes_against_a_verdict_by_ending_what_a_person_or_an_earlier_verdict_held(
+def test_no_one_goes_against_a_verdict_by_ending_what_a_person_or_an_earlier_verdict_held(
     store: Store,
 ) -> None:
     earlier = verdict(store, began=-9, ended=-5)

@@ -324,7 +324,7 @@ def test_what_goes_on_in_few_while_the_rest_is_well_is_their_own(
     assert at_(found) == ([] if left else [(1, "l1", sick)])
 
 
-def test_it_takes_in_who_shows_it_in_its_place_and_nobody_elsewhere() -> None:
+def test_it_takes_in_who_shows_it_in_its_place_and_no_one_elsewhere() -> None:
     before = opened("rack", "r2", range(16, 20))
     found = life(failing([16, 22, 40]), before)
     assert (at_(found) == [(1, "r2", 2)] and [member.node for member in found.incidents[0].members]

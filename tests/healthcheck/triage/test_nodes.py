@@ -148,7 +148,7 @@ def test_how_old_is_too_old_can_be_said(home: Path) -> None:
     assert found["nodes"][4]["state"] == NEVER and found["nodes"][4]["seen"] is None
 
 
-def test_a_board_that_came_back_the_same_is_told_where_the_nodes_are(home: Path) -> None:
+def test_a_board_that_came_back_the_same_is_reported_where_the_nodes_are(home: Path) -> None:
     with opened(home / "state") as store:
         one = rmas.rmas(store)[0]
         rmas.ship(store, one, "us", time.time())
@@ -167,7 +167,7 @@ def test_without_an_inventory_the_store_says_who_there_is(home: Path) -> None:
         "gpu005").exception) == "gpu005: no stored sweep has seen this node, and no inventory names it"
 
 
-def test_nodes_that_only_the_store_knows_are_told(home: Path) -> None:
+def test_nodes_that_only_the_store_knows_are_reported(home: Path) -> None:
     (home / "muster.yaml").write_text("version: 1\nnodes:\n  gpu[001-010]:\n")
     assert "note: the store has nodes that are not in muster.yaml: gpu[011-012]" in table()[1]
 

@@ -38,7 +38,7 @@ def test_a_healthy_fleet_has_an_empty_plan() -> None:
     ({"state": "healthy", "seen": at(-1)}, False), ({"state": "degraded", "seen": at(-23)}, False),
     ({}, True), ({"state": "unknown", "seen": at(-1)}, True), ({"state": "healthy", "seen": at(-25)}, True),
     ({"state": "unknown", "seen": at(-1), "in_service": False}, False)])
-def test_a_node_of_which_no_fresh_sweep_says_how_it_is_is_told(
+def test_a_node_of_which_no_fresh_sweep_says_how_it_is_is_reported(
     more: dict[str, Any], unmeasured: bool,
 ) -> None:
     assert plan(NodeHistory("n1", **more), healthy=0).unmeasured == ("n1",) * unmeasured
@@ -108,7 +108,7 @@ def test_a_node_out_of_service_is_neither_isolated_nor_returned() -> None:
     assert acts(made) == [] and [one.node for one in made.withheld] == ["n2"]
 
 
-def test_nobody_is_isolated_for_what_no_sweep_has_seen_for_a_day() -> None:
+def test_no_one_is_isolated_for_what_no_sweep_has_seen_for_a_day() -> None:
     made = plan(past("n1", problem("kernel-xid", began=-60, seen=-25)))
     assert acts(made) == [] and "no sweep has looked for 25 h" in made.withheld[0].why
 
@@ -212,7 +212,7 @@ def test_a_failure_domain_that_is_full_holds_up_its_own_nodes_alone() -> None:
     assert not made.is_open and made.withheld[0].by_breaker and "rack r1" in made.withheld[0].why
 
 
-def test_the_same_unknown_on_many_nodes_is_an_incident_and_isolates_nobody() -> None:
+def test_the_same_unknown_on_many_nodes_is_an_incident_and_isolates_no_one() -> None:
     nodes = [past(f"n{index}", problem("gpu-ecc", "", node=f"n{index}", status="unknown", sweeps=9),
                   problem("gpu-power", "", node=f"n{index}", status="unknown", sweeps=9))
              for index in range(6)]

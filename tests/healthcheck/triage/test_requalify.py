@@ -89,7 +89,7 @@ def test_two_clean_looks_since_the_fault_was_over_return_a_node() -> None:
     {"over": (problem("gpu-count", began=-7, ended=-6),), "cordons": (held(-8), held(-4, number=2)),
      "snapshots": UNMEASURED},
 ])
-def test_a_node_that_has_not_shown_that_it_is_well_stays_held_and_is_told_why(more: dict[str, Any]) -> None:
+def test_a_node_that_has_not_shown_that_it_is_well_stays_held_and_is_reported_why(more: dict[str, Any]) -> None:
     well, said = asked(**more)
     assert not well and said
 
@@ -122,7 +122,7 @@ def test_a_board_that_is_worn_out_does_not_heal_by_itself() -> None:
     assert asked(over=(worn,), repaired=(repaired(-4, "returned from the vendor"),))[0]
 
 
-def test_a_fault_that_is_still_there_returns_nobody_whatever_the_looks_say() -> None:
+def test_a_fault_that_is_still_there_returns_no_one_whatever_the_looks_say() -> None:
     verdict = decide(node(problems=(problem("kernel-xid"),)), policy(), NOW)
     assert verdict is not None and verdict.isolation is Isolation.NO_NEW_JOBS and not verdict.proven
 

@@ -167,7 +167,7 @@ def test_a_rule_that_only_informs_is_no_incident_and_one_that_warns_is(severity:
     assert sum(one.kind == RULES for one in plan(*told).incidents) == count
 
 
-def test_nodes_whose_kind_nobody_named_may_be_of_the_one_that_changed() -> None:
+def test_nodes_whose_kind_no_one_named_may_be_of_the_one_that_changed() -> None:
     changed = VersionChange("sku", "h100", "b", BEGAN, BEFORE, UNTIL)
     assert isolated(plan(*sick(41, sku=""), changes=(changed,))) == 0
     assert "before: 0" in plan(*sick(41, sku="h100"),
@@ -275,7 +275,7 @@ def test_a_person_ends_it_and_each_node_stands_for_itself_within_the_bound() -> 
     assert isolated(made) == 5 and made.is_open and not any(one.kind == RULES for one in made.incidents)
 
 
-def test_what_was_excused_makes_nobody_a_repeat_offender_later() -> None:
+def test_what_was_excused_makes_no_one_a_repeat_offender_later() -> None:
     first = known(plan(*sick(41)), ended=at(-0.1), by="triage")
     over = (problem("host-memory", "", node="n000", began=-2, ended=-0.1),)
     again = node(0, "host-memory", -0.05, over=over * 3)

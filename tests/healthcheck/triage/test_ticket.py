@@ -104,7 +104,7 @@ def test_a_ticket_says_all_that_its_reader_needs(name: str) -> None:
     golden(f"ticket-{name}.md", markdown(ticket(judged, past, seats, lines, NODE, bundle=bundle)))
 
 
-def test_what_was_done_before_the_fault_began_is_left_out_and_what_nobody_knows_the_end_of_is_told() -> None:
+def test_what_was_done_before_the_fault_began_is_left_out_and_what_no_one_knows_the_end_of_is_reported() -> None:
     judged, past, seats, lines, _ = CASES["worn-gpu"]
     text = markdown(ticket(judged, past, seats, lines, NODE))
     assert "long ago" not in text and "reboot by muster (to see): outcome not known" in text
@@ -112,7 +112,7 @@ def test_what_was_done_before_the_fault_began_is_left_out_and_what_nobody_knows_
     assert text.endswith("Evidence: none since this began; `muster evidence gpu017` makes one\n")
 
 
-def test_a_repair_that_the_ledger_tells_of_is_told_once_and_paper_not_at_all() -> None:
+def test_a_repair_that_the_ledger_tells_of_is_reported_once_and_paper_not_at_all() -> None:
     judged, past, *_ = CASES["wedged"]
     done = [LedgerEntry(1, T0 + 1700, "triage", "restart-service", "gpu017", "x", "", "done", T0 + 1800),
             *(LedgerEntry(2, T0 + 1700, "ops", action, "gpu017", "x", "", "done", T0 + 1800)
@@ -184,7 +184,7 @@ def test_of_several_repairs_of_an_owner_the_greatest_is_asked_for_but_where_an_i
     assert repair(incident=3) is Repair.REPLACE and repair(fault=RMA) is Repair.REPLACE
 
 
-def test_what_was_tried_is_told_since_the_first_of_the_faults_began_and_the_newest_of_many() -> None:
+def test_what_was_tried_is_reported_since_the_first_of_the_faults_began_and_the_newest_of_many() -> None:
     judged = replace(CASES["worn-gpu"][0], faults=faulty(Repair.REPLACE, Repair.REPLACE))
 
     def lines(*times: float) -> list[LedgerEntry]:
@@ -200,7 +200,7 @@ def test_what_was_tried_is_told_since_the_first_of_the_faults_began_and_the_newe
     assert "before" not in markdown(ticket(judged, NodeHistory("gpu017"), (), lines(*(T0 + at for at in range(8))), NODE)).partition("What was tried:")[2]
 
 
-def test_of_many_remedies_the_first_are_told_and_the_others_counted() -> None:
+def test_of_many_remedies_the_first_are_reported_and_the_others_counted() -> None:
     def helps(number: int) -> list[str]:
         found = tuple(problem("a-rule", f"GPU {at}", remedy=f"do {at}") for at in range(number))
         text = markdown(ticket(verdict("k", found, Repair.REPLACE, Owner.VENDOR), NodeHistory("gpu017"), (), (), NODE))
@@ -250,7 +250,7 @@ def test_parts_without_a_number_are_told_by_name_and_counted(number: int, told: 
 
 
 @pytest.mark.parametrize(("number", "more"), [(3, None), (4, "and 1 more like these")])
-def test_of_many_faults_so_many_parts_are_told(number: int, more: str | None) -> None:
+def test_of_many_faults_so_many_parts_are_reported(number: int, more: str | None) -> None:
     judged = replace(CASES["worn-gpu"][0], faults=faulty(*[Repair.REPLACE] * number))
     assert dict(ticket(judged, NodeHistory("gpu017"), (), (), NODE).where).get("Parts") == more
 
@@ -261,7 +261,7 @@ def test_rules_that_say_the_same_are_one_line(number: int, label: str) -> None:
     assert [rules for rules, _ in ticket(verdict("k", found, Repair.REBOOT, Owner.OPERATOR), NodeHistory("gpu017"), (), (), NODE).evidence] == [label]
 
 
-def test_of_a_part_without_a_number_nothing_is_told_from_elsewhere() -> None:
+def test_of_a_part_without_a_number_nothing_is_reported_from_elsewhere() -> None:
     judged = verdict("k", (problem("a-rule", "GPU 3", kind="gpu"),), Repair.REPLACE, Owner.VENDOR)
     moved = NodeHistory("gpu017", moved=(problem("b-rule", node="gpu004", kind="gpu"),))
     assert ticket(judged, moved, (), (), NODE).elsewhere == ()

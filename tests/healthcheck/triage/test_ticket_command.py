@@ -53,7 +53,7 @@ def test_where_there_is_nothing_to_repair_it_says_why(node: str, said: str) -> N
     assert done.stdout == "" and str(done.exception).startswith(said)
 
 
-def test_what_many_nodes_have_is_nobodys_ticket(tmp_path: Path) -> None:
+def test_what_many_nodes_have_is_no_ones_ticket(tmp_path: Path) -> None:
     unread = Result_("gpu-count", "x", Status.UNKNOWN, Severity.CRITICAL, (), "no nvidia-smi", Origin.NODE)
     with opened(tmp_path / "state") as store:
         for ago in (30, 20, 10):

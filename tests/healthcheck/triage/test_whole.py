@@ -179,7 +179,7 @@ def test_in_a_small_fleet_a_rack_as_a_whole_is_an_incident_though_chance_is_not_
         assert found[0].why.startswith("rack r1, the same nodes as power domain pdu-r1: port-state on ")
 
 
-def test_what_was_sure_once_stays_so_while_it_lasts_and_what_is_not_sure_isolates_nobody() -> None:
+def test_what_was_sure_once_stays_so_while_it_lasts_and_what_is_not_sure_isolates_no_one() -> None:
     sick = {number: down(number) for number in range(4, 8)}
     members = tuple(IncidentMember(name(number), at(-9), at(-0.1)) for number in range(4, 12))
     for likelihood, isolates in ((2000.0, True), (300.0, False)):

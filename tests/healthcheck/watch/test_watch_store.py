@@ -65,7 +65,7 @@ def test_a_finding_is_kept_once_and_is_over_with_its_end_or_when_no_one_watches(
 
 @pytest.mark.parametrize(("isolation", "expected"), [("none", Isolation.NONE),
                                                      ("no-new-jobs", Isolation.NO_NEW_JOBS)])
-def test_triage_is_told_and_isolates_only_where_the_policy_says_so(
+def test_triage_is_reported_and_isolates_only_where_the_policy_says_so(
     tmp_path: Path, isolation: str, expected: Isolation,
 ) -> None:
     rules = _packaged()
@@ -126,7 +126,7 @@ def test_what_lasts_is_written_again_before_it_would_be_over(tmp_path: Path) -> 
         assert watched.lasting(store, NOW + 100) == []
 
 
-def test_a_store_that_cannot_be_written_is_told_of_once_and_ends_no_watching(
+def test_a_store_that_cannot_be_written_is_reported_of_once_and_ends_no_watching(
     tmp_path: Path, capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "muster.db").write_text("no store")

@@ -143,7 +143,7 @@ def test_a_damaged_dump_accuses_no_one(tmp_path: Path) -> None:
     assert log is not None and [one.rank for one in absent(log)] == [2]
 
 
-def test_ranks_in_collectives_that_do_not_match_are_told_and_no_one_is_accused(tmp_path: Path) -> None:
+def test_ranks_in_collectives_that_do_not_match_are_reported_and_no_one_is_accused(tmp_path: Path) -> None:
     for rank in range(8):
         dump(tmp_path, rank, 12, "nccl:all_gather" if rank == 3 else "nccl:all_reduce")
     found = who(dict.fromkeys(range(8), 300), {}, hung(tmp_path))

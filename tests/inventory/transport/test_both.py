@@ -222,7 +222,7 @@ def test_an_answer_that_is_not_one_is_stage_reply(
     assert words in refusal(any_way.one(plain_sshd.node(), speaker(source)), Stage.REPLY)
 
 
-def test_a_connection_that_is_cut_is_told_from_a_program_that_ended(way: Way, tmp_path: Path) -> None:
+def test_a_connection_that_is_cut_is_reported_from_a_program_that_ended(way: Way, tmp_path: Path) -> None:
     with sshd(tmp_path) as server:
         note = tmp_path / "pid"
         replies: list[Any] = []

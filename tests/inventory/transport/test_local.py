@@ -96,7 +96,7 @@ def test_root_needs_no_sudo_to_become_root() -> None:
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to create a user and to write a sudoers file")
-def test_who_is_not_root_becomes_it_by_sudo_where_it_is_allowed_and_is_told_why_where_not() -> None:
+def test_who_is_not_root_becomes_it_by_sudo_where_it_is_allowed_and_is_reported_why_where_not() -> None:
     require(shutil.which("sudo"), "no sudo on this machine: apt-get install -y sudo")
 
     def seen(user: str) -> str:

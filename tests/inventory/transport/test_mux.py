@@ -81,7 +81,7 @@ def test_the_end_of_the_connection_is_status_255(control: Path) -> None:
     session.close()
 
 
-def test_no_socket_and_a_dead_one_are_told(tmp_path: Path) -> None:
+def test_no_socket_and_a_dead_one_are_reported(tmp_path: Path) -> None:
     with pytest.raises(MuxError, match="No such file"):
         MuxSession(str(tmp_path / "none"), "true", 1)
     with socket.socket(socket.AF_UNIX) as dead:

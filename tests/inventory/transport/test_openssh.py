@@ -252,7 +252,7 @@ def test_a_connection_that_the_user_keeps_is_not_taken_for_the_node(
                        config=f"Host *\n ControlMaster auto\n ControlPath {tmp_path}/cm\n").body == b"well"
 
 
-def test_an_encrypted_key_asks_nobody(tmp_path: Path, way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_encrypted_key_asks_no_one(tmp_path: Path, way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     ask = executable(tmp_path / "ask", f"#!/bin/sh\ntouch {tmp_path}/asked\necho secret\n")
     monkeypatch.setenv("SSH_ASKPASS", str(ask))
     monkeypatch.setenv("SSH_ASKPASS_REQUIRE", "force")
@@ -336,7 +336,7 @@ def test_a_node_that_runs_out_of_time_begins_anew_the_next_time(
     assert bodies(keeping, [plain_sshd.node()]) == [b"well"]
 
 
-def test_a_program_that_fails_on_a_kept_connection_is_told_from_a_connection_that_is_lost(
+def test_a_program_that_fails_on_a_kept_connection_is_reported_from_a_connection_that_is_lost(
         plain_sshd: Sshd, keeping: OpensshTransport, tmp_path: Path) -> None:
     assert bodies(keeping, [plain_sshd.node()]) == [b"well"]
     (reply,) = keeping.run([plain_sshd.node()], speaker("raise KeyError('lost')"), LIMITS)
@@ -351,7 +351,7 @@ def test_a_program_that_fails_on_a_kept_connection_is_told_from_a_connection_tha
     wait_until(lambda: len(masters(keeping)) == 1, what="the sight of the one connection that is kept")
 
 
-def test_kept_connections_end_by_themselves_when_nobody_comes_again(
+def test_kept_connections_end_by_themselves_when_no_one_comes_again(
     plain_sshd: Sshd, user_file: Path,
 ) -> None:
     transport = OpensshTransport([user_file], keep=0.0)

@@ -118,7 +118,7 @@ def test_arguments_of_its_own_reach_each_node(bed: Slurm) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_dead_slurmd_holds_nobody_and_its_node_goes_over_ssh(bed: Slurm, how: signal.Signals) -> None:
+def test_a_dead_slurmd_holds_no_one_and_its_node_goes_over_ssh(bed: Slurm, how: signal.Signals) -> None:
     os.kill(bed.processes["gpu004"].pid, how)
     ssh, transport = OverSsh(), None
     try:

@@ -182,9 +182,9 @@ def test_whatever_the_reason_the_mark_stays_and_the_node_comes_back(
 class Dying:
     """The same back end, at which one is killed right before or right after an operation."""
 
-    def __init__(self, backend: Backend, deed: str, after: bool) -> None:
+    def __init__(self, backend: Backend, action: str, after: bool) -> None:
         self.name, self.held = backend.name, backend.held
-        self._backend, self._deed, self._after = backend, deed, after
+        self._backend, self._action, self._after = backend, action, after
 
     def isolate(self, node: str, reason: str) -> None:
         self._do("isolate", node, reason)
@@ -192,11 +192,11 @@ class Dying:
     def release(self, node: str, shown: str = "") -> None:
         self._do("release", node, shown)
 
-    def _do(self, deed: str, *words: str) -> None:
-        if deed == self._deed and not self._after:
+    def _do(self, action: str, *words: str) -> None:
+        if action == self._action and not self._after:
             raise Death
-        getattr(self._backend, deed)(*words)
-        if deed == self._deed:
+        getattr(self._backend, action)(*words)
+        if action == self._action:
             raise Death
 
 

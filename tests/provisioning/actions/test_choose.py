@@ -53,7 +53,7 @@ def test_slurm_and_a_command_can_reboot_and_files_cannot(scontrol: None) -> None
     assert able == {"slurm": True, "command": True, "hostfile": False, "golden": False}
 
 
-def test_what_cannot_be_chosen_is_told_with_what_to_do(
+def test_what_cannot_be_chosen_is_reported_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

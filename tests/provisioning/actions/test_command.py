@@ -36,9 +36,9 @@ def answering(folder: Path, answer: object) -> CommandBackend:
         folder, f"sys.stdin.read()\nsys.stdout.buffer.write(open({str(folder / 'answer')!r}, 'rb').read())")
 
 
-def refused(deed: Callable[[], object]) -> str:
+def refused(act: Callable[[], object]) -> str:
     with pytest.raises(ActionError) as caught:
-        deed()
+        act()
     assert str(caught.value).isprintable() and len(str(caught.value)) < 600
     return str(caught.value)
 
@@ -110,7 +110,7 @@ def test_an_answer_that_says_less_or_other_than_it_must_is_an_error_and_never_a_
     ({"done": 1}, "\"done\" is '1'"),
     ({"done": False, "reason": 7}, "\"done\" is 'False'"),
 ])
-def test_a_deed_is_done_only_where_the_command_says_so(tmp_path: Path, answer: object, error: str) -> None:
+def test_an_action_is_done_only_where_the_command_says_so(tmp_path: Path, answer: object, error: str) -> None:
     assert error in refused(lambda: answering(tmp_path, answer).isolate("gpu1", "muster#1: x"))
 
 
@@ -217,9 +217,9 @@ def test_no_answer_raises_anything_but_one_line_or_frees_a_node_that_it_does_not
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(command, "_run", run)
         site = CommandBackend(["act"])
-        for deed in (lambda: site.held(["gpu1"]), lambda: site.boots(["gpu1"]), lambda: site.release("gpu1")):
+        for act in (lambda: site.held(["gpu1"]), lambda: site.boots(["gpu1"]), lambda: site.release("gpu1")):
             try:
-                found: Any = deed()
+                found: Any = act()
             except ActionError as problem:
                 assert str(problem).isprintable() and len(str(problem)) < 400
                 continue

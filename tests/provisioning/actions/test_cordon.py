@@ -68,7 +68,7 @@ def test_what_others_wrote_stays_to_the_byte_and_so_do_its_mode_and_the_link_to_
         tmp_path / "bad").is_symlink() and (tmp_path / "real").stat().st_mode & 0o777 == 0o664
 
 
-def test_a_file_that_cannot_be_read_or_understood_is_told_and_left(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_or_understood_is_reported_and_left(tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("gpu[001\n")
     with pytest.raises(ActionError, match="bad: "):
         HostFile(tmp_path / "bad").held(("gpu001",))
@@ -103,7 +103,7 @@ def test_a_reason_that_is_no_utf_8_is_kept_as_escapes(tmp_path: Path) -> None:
       "muster: --reason goes with NODES: muster cordon gpu007 --reason 'fan 3 is loud'\n"),
      (("cordon", "gpu001", "--reason", " "),
       "muster: --reason is missing: it is shown on the drained node\n")])
-def test_what_is_missing_is_told_before_anything_is_done(
+def test_what_is_missing_is_reported_before_anything_is_done(
     tmp_path: Path, words: tuple[str, ...], said: str,
 ) -> None:
     done = muster(*words, "--hostfile", "bad", home=tmp_path)
@@ -119,9 +119,9 @@ class Hands(Mortal, RuleBasedStateMachine):
         self.file = HostFile(Path(self.folder.name) / "bad")
         self.theirs: list[str] = []
 
-    def acting(self, lives: int, deed: Callable[..., object], *words: object) -> None:
+    def acting(self, lives: int, action: Callable[..., object], *words: object) -> None:
         with opened(Path(self.folder.name), make=True) as store, suppress(Death):
-            deed(store, self.file, *words, self.clock(lives))
+            action(store, self.file, *words, self.clock(lives))
 
     # How many times the clock is read before the death: before and between the operations.
     LIVES = st.integers(1, 9) | st.just(1000)

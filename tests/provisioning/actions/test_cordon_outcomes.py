@@ -173,7 +173,7 @@ def test_a_dry_run_says_what_would_be_done_and_settles_nothing(store: Store) -> 
      (ours("muster#9: x"), "left alone, a mark that this store does not know: muster#9: x", False),
      (ours("muster#1: fan"), "cordoned already as muster#1: fan", False),
      (ours("muster#1: fan - KEEP DOWN"), "left alone, beside muster#1 a person wrote: KEEP DOWN", False)])
-def test_a_node_that_is_held_already_or_not_there_is_told_and_left(
+def test_a_node_that_is_held_already_or_not_there_is_reported_and_left(
     store: Store, shown: NodeHold, said: str, failed: bool,
 ) -> None:
     back = Back("a")
@@ -246,7 +246,7 @@ def test_what_the_node_shows_afterwards_is_believed_more_than_what_the_back_end_
 
 
 @pytest.mark.parametrize(("refused", "why"), [(False, "no answer"), (True, "it is not allowed")])
-def test_a_cordon_that_nobody_can_look_at_afterwards_stays_open_until_the_next_run_looks(
+def test_a_cordon_that_no_one_can_look_at_afterwards_stays_open_until_the_next_run_looks(
     store: Store, refused: bool, why: str,
 ) -> None:
     back = Back("a")
@@ -425,7 +425,7 @@ def test_after_a_release_what_the_node_shows_is_believed(
 
 
 @pytest.mark.parametrize(("refused", "why"), [(False, "no answer"), (True, "it is not allowed")])
-def test_a_release_that_nobody_can_look_at_afterwards_stays_open_and_what_was_lost_is_told_all_the_same(
+def test_a_release_that_no_one_can_look_at_afterwards_stays_open_and_what_was_lost_is_reported_all_the_same(
     store: Store, refused: bool, why: str,
 ) -> None:
     back = Back("a", "b")
@@ -460,7 +460,7 @@ def test_who_took_a_node_over_just_before_our_release_has_it_back(store: Store) 
         store, back, "b") == [CordonResult("b", "muster#2 is released", held=False)] and back.looks() == 2
 
 
-def test_where_it_cannot_be_given_back_to_them_what_the_node_shows_is_told(store: Store) -> None:
+def test_where_it_cannot_be_given_back_to_them_what_the_node_shows_is_reported(store: Store) -> None:
     back = Tracking("a")
     take(store, back, "a")
     back.lost = "theirs since Monday"

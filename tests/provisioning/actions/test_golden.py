@@ -84,7 +84,7 @@ def test_what_is_not_in_the_set_and_has_no_comment_of_ours_is_others(tmp_path: P
     assert text_of(file) == before
 
 
-def test_a_node_that_a_person_has_put_back_is_nobodys_and_can_go_out_again(tmp_path: Path) -> None:
+def test_a_node_that_a_person_has_put_back_is_no_ones_and_can_go_out_again(tmp_path: Path) -> None:
     file = golden(tmp_path, "gpu1\ngpu2\n")
     file.isolate("gpu1", "muster#1: x")
     file.path.write_text(text_of(file) + "gpu1\n")
@@ -135,11 +135,11 @@ def test_the_mode_and_a_link_to_the_file_stay(tmp_path: Path) -> None:
 
 def test_no_file_is_no_empty_set(tmp_path: Path) -> None:
     file = GoldenSet(tmp_path / "good")
-    for deed in (lambda: file.held(["gpu1"]), lambda: file.isolate("gpu1", "muster#1: x"),
+    for action in (lambda: file.held(["gpu1"]), lambda: file.isolate("gpu1", "muster#1: x"),
                  lambda: file.release("gpu1")):
         with pytest.raises(
             ActionError, match="good: no such file; write the nodes that jobs may use into it"):
-            deed()
+            action()
     assert not file.path.exists()
 
 

@@ -153,7 +153,7 @@ def test_who_cordons_a_node_of_ours_keeps_it_when_we_release(bed: Serving) -> No
 
 
 def test_where_the_server_does_not_say_who_set_it_the_mark_decides(bed: Serving) -> None:
-    for name in ("old1", "old2"):       # made without labels, so that nobody's fields are tracked
+    for name in ("old1", "old2"):       # made without labels, so that no one's fields are tracked
         assert (bed.ask("POST", "/api/v1/nodes",
                         {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}})[0] == 201)
     back = through(bed)
@@ -211,7 +211,7 @@ def test_what_another_writes_while_we_change_a_node_is_kept(bed: Serving) -> Non
     assert set(bed.node("gpu1")["metadata"]["annotations"]) >= {"other/0", "other/1", "other/2", KEY}
 
 
-def test_whoever_is_always_faster_wins_and_that_is_told(bed: Serving) -> None:
+def test_whoever_is_always_faster_wins_and_that_is_reported(bed: Serving) -> None:
     def edit(document: Json) -> Json:
         bed.patch("gpu1", {"metadata": {"annotations": {"other": str(time.monotonic_ns())}}})
         return cordoned(document, "muster#1: fan")
@@ -383,7 +383,7 @@ def test_many_nodes_are_read_in_pages(bed: Serving) -> None:
         "n0259"].number == 7 and {one.holder for one in held.values()} == {Holder.NO_ONE, Holder.US}
 
 
-def test_nobody_without_the_right_to_changes_anything(bed: Serving, tmp_path: Path) -> None:
+def test_no_one_without_the_right_to_changes_anything(bed: Serving, tmp_path: Path) -> None:
     stranger = Api(str(kubeconfig(tmp_path / "stranger", bed.url, bed.trust, token="wr0ng-t0ken")))
     with pytest.raises(ActionError) as caught:
         Kubernetes(InKubernetes(), stranger).held(["gpu1"])
@@ -393,7 +393,7 @@ def test_nobody_without_the_right_to_changes_anything(bed: Serving, tmp_path: Pa
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_rights_that_we_say_we_need_are_enough_and_without_them_it_is_told(
+def test_the_rights_that_we_say_we_need_are_enough_and_without_them_it_is_reported(
     real: Serving, tmp_path: Path,
 ) -> None:
     apiserver.emptied(real)
@@ -471,18 +471,18 @@ def agree(bed: Serving, home: Path) -> None:
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("deed", ["cordon", "uncordon"])
+@pytest.mark.parametrize("action", ["cordon", "uncordon"])
 def test_killed_at_the_very_request_the_mark_and_the_books_agree_afterwards(
-    bed: Serving, tmp_path: Path, deed: str, after: bool,
+    bed: Serving, tmp_path: Path, action: str, after: bool,
 ) -> None:
     def site(config: Path) -> None:
         (tmp_path / "muster.yaml").write_text(
             f"version: 1\ncordon: {{kubernetes: {{config: {config}}}}}\nnodes: {{gpu1: }}\n")
 
     site(bed.config)
-    if deed == "uncordon":
+    if action == "uncordon":
         assert muster("cordon", "gpu1", "--reason", "fan", home=tmp_path).returncode == 0
-    words = ["cordon", "gpu1", "--reason", "fan"] if deed == "cordon" else ["uncordon", "gpu1"]
+    words = ["cordon", "gpu1", "--reason", "fan"] if action == "cordon" else ["uncordon", "gpu1"]
     known = threading.Event()
     begun: list[subprocess.Popen[str]] = []
 
@@ -499,7 +499,7 @@ def test_killed_at_the_very_request_the_mark_and_the_books_agree_afterwards(
         known.set()
         assert begun[0].wait(60) == -9
     site(bed.config)
-    assert (KEY in keys(bed, "gpu1")) == ((deed == "cordon") == after)
+    assert (KEY in keys(bed, "gpu1")) == ((action == "cordon") == after)
     agree(bed, tmp_path)
 
 
@@ -630,7 +630,7 @@ def test_ten_thousand_nodes_are_read_within_bounded_memory(fake: Serving) -> Non
     assert len([path for _, path in cluster.seen if "limit=" in path]) == 41
 
 
-def test_a_server_that_is_not_there_is_told_as_such(fake: Serving, tmp_path: Path) -> None:
+def test_a_server_that_is_not_there_is_reported_as_such(fake: Serving, tmp_path: Path) -> None:
     waits: list[float] = []
     gone = kubeconfig(tmp_path / "gone", f"https://127.0.0.1:{free_port()}", fake.trust)
     with pytest.raises(ActionError, match=r"cannot be reached: .*Connection refused; try: kubectl get nodes"):
@@ -638,7 +638,7 @@ def test_a_server_that_is_not_there_is_told_as_such(fake: Serving, tmp_path: Pat
     assert len(waits) == 5
 
 
-def test_a_certificate_that_nobody_vouches_for_ends_it(fake: Serving, tmp_path: Path) -> None:
+def test_a_certificate_that_no_one_vouches_for_ends_it(fake: Serving, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     with serving(tmp_path / "other") as other:
         trusting = kubeconfig(tmp_path / "wrong", fake.url, other.trust)
@@ -667,7 +667,7 @@ def test_a_kubeconfig_that_is_none_is_one_line_without_its_secrets(
         f"kubernetes: {tmp_path}/config") and shown in line and line.isprintable() and "s3cret" not in line
 
 
-def test_a_context_that_is_not_there_and_no_configuration_at_all_are_told(
+def test_a_context_that_is_not_there_and_no_configuration_at_all_are_reported(
     fake: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(ActionError, match="Expected object with name no-such in"):
@@ -743,7 +743,7 @@ TAINT = st.fixed_dictionaries({
        words=st.none() | st.sampled_from(["", "fan", "muster#12: x", "muster#1: y"]),
        setter=st.none() | st.sampled_from(["muster", "kubectl"]),
        other=st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2))
-def test_a_node_that_nobody_holds_is_the_same_after_a_cordon_and_its_release(
+def test_a_node_that_no_one_holds_is_the_same_after_a_cordon_and_its_release(
     taints: list[Json], closed: bool, words: str | None, setter: str | None, other: dict[str, str],
 ) -> None:
     node: Json = {

@@ -267,13 +267,13 @@ def test_a_mark_of_a_head_that_is_gone_is_listed_and_settled(
         assert muster("uncordon", "gpu1", home=tmp_path).returncode == 0 and taints(bed, "gpu1") == []
 
 
-@pytest.mark.parametrize("deed", ["isolate", "release", "mend", "prove", "rewrite"])
-def test_a_change_whose_answer_never_came_is_read_again(bed: Serving, tmp_path: Path, deed: str) -> None:
+@pytest.mark.parametrize("act", ["isolate", "release", "mend", "prove", "rewrite"])
+def test_a_change_whose_answer_never_came_is_read_again(bed: Serving, tmp_path: Path, act: str) -> None:
     bed.add("new", taints=[{"key": STARTUP, "effect": "NoSchedule"}])
     straight = through(bed.config)
-    if deed in ("release", "mend", "rewrite"):
+    if act in ("release", "mend", "rewrite"):
         straight.isolate("new", "muster:7f3a#1: fan")
-    if deed == "mend":
+    if act == "mend":
         bed.untaint("new", KEY)
     end = threading.Event()
 
@@ -289,11 +289,11 @@ def test_a_change_whose_answer_never_came_is_read_again(bed: Serving, tmp_path: 
             "isolate": lambda: back.isolate("new", "muster:7f3a#1: fan"),
             "release": lambda: back.release("new"), "mend": lambda: back.mend("new", "muster:7f3a#1: fan"),
             "prove": lambda: back.prove("new", bed.node("new")["metadata"]["uid"]),
-            "rewrite": lambda: back.rewrite("new", "muster:7f3a#1: fan", "muster:7f3a#2: fan")}[deed]()
+            "rewrite": lambda: back.rewrite("new", "muster:7f3a#1: fan", "muster:7f3a#2: fan")}[act]()
         assert time.monotonic() - began < 10
         end.set()
     assert len(taints(bed, "new")) == (
-        deed not in ("release", "prove")) and bool(straight.unproven(["new"])) == (deed != "prove")
+        act not in ("release", "prove")) and bool(straight.unproven(["new"])) == (act != "prove")
 
 
 def test_a_change_that_lands_after_we_gave_up_shows_a_mark_that_can_be_settled(
@@ -500,7 +500,7 @@ def test_cordons_and_releases_are_events_of_the_node_and_the_same_again_is_count
     assert len(bed.events("gpu1")) == 3 and bed.events("gpu2") == []
 
 
-def test_an_event_that_cannot_be_written_changes_nothing_and_is_told_once(
+def test_an_event_that_cannot_be_written_changes_nothing_and_is_reported_once(
     bed: Serving, tmp_path: Path,
 ) -> None:
     def hook(method: str, path: str, after: bool) -> None:

@@ -111,7 +111,7 @@ def test_events_of_slurmdbd_decide_between_a_person_and_a_controller_that_forgot
      ("Reason=see Comment=5 in the log [root@2026-11-23T05:00:00]",
       ("see Comment=5 in the log", "root", 1795410000.0)), ("Reason=fan", ("fan", "", None)),
      ("Comment=[root@2026-11-23T05:00:00]", (None, "", None))])
-def test_who_gave_a_reason_and_when_is_told_from_the_reason(
+def test_who_gave_a_reason_and_when_is_reported_from_the_reason(
     line: str, seen: tuple[str | None, str, float | None],
 ) -> None:
     one = states_of(f"NodeName=n1 State=IDLE+DRAIN {line}\n".encode(), "x")["n1"]

@@ -86,7 +86,7 @@ def test_a_reboot_stays_open_in_the_ledger_until_the_node_was_started_anew(store
 
 
 @pytest.mark.parametrize("moved", [-2.0, 0.0, 2.0])
-def test_a_boot_that_is_told_a_second_or_two_later_is_the_same(store: Store, moved: float) -> None:
+def test_a_boot_that_is_reported_a_second_or_two_later_is_the_same(store: Store, moved: float) -> None:
     site = cordoned(store, "a")
     ask(store, site, "a")
     site.boot("a", 1000 + moved)
@@ -95,7 +95,7 @@ def test_a_boot_that_is_told_a_second_or_two_later_is_the_same(store: Store, mov
 
 @pytest.mark.parametrize(("dies", "said"), [
     ("before", "NOT rebooted: no reboot is under way: muster#1: fan"), ("after", "is being rebooted")])
-def test_killed_around_the_deed_the_next_run_finds_out_what_was_done(
+def test_killed_around_the_action_the_next_run_finds_out_what_was_done(
     store: Store, dies: str, said: str,
 ) -> None:
     site = cordoned(store, "a")
@@ -131,7 +131,7 @@ def test_what_is_not_held_by_a_cordon_of_ours_is_not_rebooted(store: Store, tmp_
     assert site.asked == [] and outcomes(store) == []
 
 
-def test_a_node_that_was_given_back_while_it_started_is_told_and_not_taken_again(store: Store) -> None:
+def test_a_node_that_was_given_back_while_it_started_is_reported_and_not_taken_again(store: Store) -> None:
     site = cordoned(store, "a")
     ask(store, site, "a")
     site.boot("a", 5000)
@@ -140,7 +140,7 @@ def test_a_node_that_was_given_back_while_it_started_is_told_and_not_taken_again
         "rebooted, and no longer held by us: nobody"] and site.held(["a"])["a"].holder is Holder.NO_ONE
 
 
-def test_a_node_that_is_gone_from_the_site_is_told(store: Store) -> None:
+def test_a_node_that_is_gone_from_the_site_is_reported(store: Store) -> None:
     site = cordoned(store, "a")
     ask(store, site, "a")
     del site.up["a"], site.reasons["a"]
@@ -173,7 +173,7 @@ def test_a_node_that_lost_our_cordon_on_the_way_gets_it_again_and_a_persons_stay
     assert site.reasons["a"] == "muster#1: fan" and site.reasons["b"] == "reboot timed out"
 
 
-def test_a_back_end_that_cannot_is_told_before_anything_is_done(store: Store) -> None:
+def test_a_back_end_that_cannot_is_reported_before_anything_is_done(store: Store) -> None:
     with pytest.raises(
         UsageError,
         match="memory cannot reboot nodes: that needs `cordon: slurm` or a command in the inventory"):

@@ -14,7 +14,7 @@ from tests.testbed.planted import executable
 SITE = """#!{python}
 import json, pathlib, sys
 file = pathlib.Path({path!r})
-node = json.loads(file.read_text()) if file.exists() else {{"holder": "nobody", "reason": "", "booted": 1000}}
+node = json.loads(file.read_text()) if file.exists() else {{"holder": "no one", "reason": "", "booted": 1000}}
 asked = json.load(sys.stdin)
 if asked["action"] == "isolate":
     node.update(holder="us", reason=asked["reason"])
@@ -50,7 +50,7 @@ def test_nothing_under_way_is_said(home: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "no reboot is in progress\n")
 
 
-def test_a_node_that_we_hold_is_rebooted_and_one_that_nobody_holds_is_not(home: Path) -> None:
+def test_a_node_that_we_hold_is_rebooted_and_one_that_no_one_holds_is_not(home: Path) -> None:
     program = executable(home / "site", SITE.format(python=sys.executable, path=str(home / "site.json")))
     (home / "muster.yaml").write_text(
         f"version: 1\ncordon: {{command: [{program}]}}\nnodes:\n  gpu001: {{}}\n")

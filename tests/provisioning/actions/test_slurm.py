@@ -110,7 +110,7 @@ def test_a_dry_run_changes_nothing_and_remembers_nothing(bed: Slurm, tmp_path: P
         assert lines(store) == [] and open_cordons(store) == []
 
 
-def test_without_a_controller_nothing_is_done_and_it_is_told_in_one_line(bed: Slurm, tmp_path: Path) -> None:
+def test_without_a_controller_nothing_is_done_and_it_is_reported_in_one_line(bed: Slurm, tmp_path: Path) -> None:
     bed.processes["slurmctld"].send_signal(signal.SIGSTOP)
     try:
         slow = {**bed.environment, "SLURM_CONF": str(_impatient(bed, tmp_path))}

@@ -213,7 +213,7 @@ def test_what_the_controller_lost_is_cordoned_again_under_its_mark_and_what_a_pe
     file.write_bytes(before)       # as if it had not come to saving that
     bed.start()
     assert state(bed, lost) in ("unknown", "idle") and state(bed, saved) == "drained"
-    # as long as the node has not registered it is nobody's to cordon
+    # as long as the node has not registered it is no one's to cordon
     done = settle(store, Backend(), "me", time.time)
     assert done == [] or state(bed, lost) == "drained"
     wait_until(lambda: state(bed, lost) != "unknown", what="the node")

@@ -47,10 +47,10 @@ def test_128_nodes_are_taken_and_given_back_beside_a_person(
         calls.append(" ".join([word for word in argv if word[0] != "-"][:2]))
         return _run(argv)
 
-    def timed(what: str, deed: Callable[[], object]) -> Counter[str]:
+    def timed(what: str, act: Callable[[], object]) -> Counter[str]:
         calls.clear()
         began = time.monotonic()
-        deed()
+        act()
         with capsys.disabled():
             print(f"\n  {what}: {time.monotonic() - began:.2f} s, {len(calls)} calls: {dict(Counter(calls))}",
                   end="")

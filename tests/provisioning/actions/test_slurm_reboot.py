@@ -88,7 +88,7 @@ def test_each_step_of_a_reboot_shows_our_mark_and_the_node_is_held_by_us_afterwa
 
 
 @pytest.mark.parametrize("theirs", ["bad DIMM", "muster: looks like ours", "muster#7: of another store"])
-def test_what_others_hold_and_what_nobody_holds_is_not_rebooted(
+def test_what_others_hold_and_what_no_one_holds_is_not_rebooted(
     bed: Slurm, slurm: Backend, store: Store, theirs: str,
 ) -> None:
     bed.ask("scontrol", "update", "nodename=gpu002", "state=drain", f"reason={theirs}")
@@ -146,7 +146,7 @@ def test_several_nodes_are_one_call_and_a_dry_run_is_none(
 
 
 @pytest.mark.slow
-def test_a_node_that_does_not_come_back_is_told_and_stays_ours(
+def test_a_node_that_does_not_come_back_is_reported_and_stays_ours(
     bed: Slurm, slurm: Backend, store: Store,
 ) -> None:
     conf = bed.conf.read_text()

@@ -97,7 +97,7 @@ def test_an_upgrade_names_the_nodes_where_it_cannot_be_and_begins_no_ring(words:
     assert "ring" not in done.stdout and "begins" not in done.stderr
 
 
-def test_done_is_told_as_a_document_too(home: Path) -> None:
+def test_done_is_reported_as_a_document_too(home: Path) -> None:
     done = muster("agent", "rollback", "gpu001", "--json", home=home)
     document = json.loads(done.stdout)
     assert (document["schema"], document["do"], document["nodes"][0]["ok"]) == (

@@ -42,7 +42,7 @@ def test_a_result_is_never_two_periods_old_by_what_the_timer_may_do(period: floa
     assert float(timer["OnActiveSec"]) <= period
 
 
-def test_the_service_ends_a_look_that_did_not_end_itself_and_waits_for_nobody_else() -> None:
+def test_the_service_ends_a_look_that_did_not_end_itself_and_waits_for_no_one_else() -> None:
     service = units.units(300)[units.SERVICE]
     assert AGENT_LIMIT_S < units.LIMIT_S
     assert f"TimeoutStartSec={units.LIMIT_S}\n" in service
@@ -64,7 +64,7 @@ def test_no_busy_node_starves_the_agent_and_a_job_loses_little_of_one_core() -> 
     assert "nice" not in units.cron(300) and f"timeout -k 5 {units.LIMIT_S} @COMMAND@" in units.cron(300)
 
 
-def test_the_exporter_is_nobody_and_may_read_only() -> None:
+def test_the_exporter_is_no_one_and_may_read_only() -> None:
     text = units.exporter("[::1]:9847")
     assert "\nExecStart=@EXPORTER@ --listen [::1]:9847\n" in text
     for setting in ("DynamicUser=yes", "CapabilityBoundingSet=CAP_DAC_READ_SEARCH", "ProtectSystem=strict",

@@ -1,4 +1,4 @@
-"""Passwords of controllers: what is kept before what is changed, whatever is killed when; and nobody sees one."""
+"""Passwords of controllers: what is kept before what is changed, whatever is killed when; and no one sees one."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def bed(tmp_path: Path) -> Iterator[Bed]:
         yield Bed(tmp_path, service, places["gpu001"])
 
 
-def test_the_controller_is_told_only_what_is_kept(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_controller_is_reported_only_what_is_kept(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     answer = bed.service.answer
 
@@ -197,7 +197,7 @@ def test_where_it_cannot_be_kept_the_controller_is_not_told(bed: Bed) -> None:
     assert bed.service.password(ROOT) == DELIVERED
 
 
-def test_a_keyring_that_gives_back_another_stops_before_the_controller_is_told(
+def test_a_keyring_that_gives_back_another_stops_before_the_controller_is_reported(
     bed: Bed, keyring: tuple[tuple[str, ...], tuple[str, ...]],
 ) -> None:
     keep, _ = keyring
@@ -364,7 +364,7 @@ def killed_at(point: int, act: Callable[[], object]) -> bool:
             sys.settrace(trace)
             act()
             sys.settrace(None)
-        except BaseException:  # noqa: BLE001  (the child has nobody to tell)
+        except BaseException:  # noqa: BLE001  (the child has no one to tell)
             sys.settrace(None)
             traceback.print_exc()
             os._exit(3)
@@ -414,7 +414,7 @@ def test_a_kill_while_a_working_one_is_renewed_leaves_one_that_works(bed: Bed, s
 def test_a_kill_while_the_controller_is_being_asked_loses_none_either(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, made: bool,
 ) -> None:
-    """At each request, before the controller has done what is asked, and after it, of which it then tells nobody."""
+    """At each request, before the controller has done what is asked, and after it, of which it then tells no one."""
     accounts, answer, at = bed.accounts(operator="muster"), bed.service.answer, 0
     left, child = [0], [0]
 
@@ -455,7 +455,7 @@ def test_a_kill_while_the_controller_is_being_asked_loses_none_either(
     assert at > 20
 
 
-# Nobody sees it.
+# No one sees it.
 
 def processes() -> bytes:
     """The words and the environment of every process."""

@@ -56,7 +56,7 @@ def enrolled(bmc: Command) -> None:
     assert bmc("enroll", "gpu[001-006]", "--fingerprints", "delivered").returncode == 3
 
 
-def test_nobody_is_asked_before_the_certificate_is_pinned(bmc: Command) -> None:
+def test_no_one_is_asked_before_the_certificate_is_pinned(bmc: Command) -> None:
     done = bmc("show", "gpu001")
     assert (done.stdout == ("gpu001  ? certificate: no certificate of gpu001's controller is pinned; look at "
                             "it and pin it: muster bmc enroll gpu001\n"))
@@ -172,7 +172,7 @@ def test_a_change_is_made_as_typed_unless_dry_and_enters_the_ledger(bmc: Command
                       ("bmc media eject", "gpu001", "by hand", "accepted")])
 
 
-def test_what_is_in_service_is_not_touched_unless_we_hold_it_and_nobody_is_turned_off_beside_a_job(
+def test_what_is_in_service_is_not_touched_unless_we_hold_it_and_no_one_is_turned_off_beside_a_job(
     bmc: Command, bed: Bed, tmp_path: Path,
 ) -> None:
     enrolled(bmc)

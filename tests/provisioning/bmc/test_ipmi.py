@@ -80,7 +80,7 @@ def test_power_goes_on_and_off_and_each_shows(sim: IpmiSim) -> None:
     assert sim.changes == ["set power 1", "set power 0", "set power 1", "set shutdown 1"]
 
 
-def test_the_machine_is_told_from_what_to_boot(sim: IpmiSim) -> None:
+def test_the_machine_is_reported_from_what_to_boot(sim: IpmiSim) -> None:
     bmc = controller(sim)
     for target, there in ((BootTarget.PXE, "pxe"), (BootTarget.DISK, "default"), (BootTarget.CD, "cdrom"),
                           (BootTarget.BIOS, "bios"), (BootTarget.NONE, "none")):
@@ -136,7 +136,7 @@ def test_the_event_log_and_the_sensors_are_the_facts_of_the_node_itself(sim: Ipm
         ("CPU Temp", "ok", False), ("FAN1", "ok", False)]
 
 
-def test_what_ipmi_has_not_is_unsupported_and_nobody_is_asked(sim: IpmiSim) -> None:
+def test_what_ipmi_has_not_is_unsupported_and_no_one_is_asked(sim: IpmiSim) -> None:
     bmc = controller(sim)
     for call in (bmc.bios, bmc.media, bmc.firmware, lambda: bmc.set_bios({}), lambda: bmc.insert("cd", "x"),
                  lambda: bmc.eject("cd")):

@@ -152,7 +152,7 @@ def test_each_gets_a_password_of_its_own_and_an_operator_who_can_do_what_is_need
     machine.set_boot(BootTarget.PXE, True)
     machine.set_bios({"BootMode": "Legacy"})
     assert machine.power() is PowerState.ON
-    # A second time there is nothing to do, and nobody was refused.
+    # A second time there is nothing to do, and no one was refused.
     assert (accounts.plan(node), accounts.settle(node), service.refused) == ("", "", 0)
     assert sorted(path.name for path in bed.passwords.iterdir()) == [name, f"{name}.operator"]
 

@@ -89,7 +89,7 @@ def test_each_case_of_an_enrolment() -> None:
         "changed"].why.endswith("if it was changed on purpose: muster bmc enroll changed --replace changed")
 
 
-def test_a_list_outranks_what_is_pinned_and_nobody_is_pinned_who_is_not_in_it() -> None:
+def test_a_list_outranks_what_is_pinned_and_no_one_is_pinned_who_is_not_in_it() -> None:
     seen: dict[str, str | BmcError] = {"right": A, "wrong": B, "missing": A, "known": B}
     found = {
         one.node: one.outcome

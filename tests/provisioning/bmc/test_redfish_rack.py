@@ -213,7 +213,7 @@ def test_a_controller_that_killed_commands_filled_makes_room_again(bed: Bed, rea
     assert bed.counts("gpu002")["401"] == 0
 
 
-def test_of_a_change_whose_answer_is_lost_nobody_knows_and_it_is_made_once(bed: Bed, reach: Reach) -> None:
+def test_of_a_change_whose_answer_is_lost_no_one_knows_and_it_is_made_once(bed: Bed, reach: Reach) -> None:
     name = SICK[Wrong.LOSES_ANSWERS]
     machine = reach(name)
     for change in (lambda: machine.set_power(PowerAction.ON), lambda: machine.set_bios({"NumCores": "4"})):

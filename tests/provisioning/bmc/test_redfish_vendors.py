@@ -131,7 +131,7 @@ def test_a_switch_that_tells_no_type_and_has_no_known_name_is_not_counted_and_no
     assert "Switch1" in found.reason
 
 
-def test_a_machine_of_which_no_gpu_is_told_has_not_none() -> None:
+def test_a_machine_of_which_no_gpu_is_reported_has_not_none() -> None:
     assert service(tree())[0].hardware().parts["gpu"] is UNSUPPORTED
 
 

@@ -151,7 +151,7 @@ def test_a_pinned_certificate_is_believed_and_no_other(peer: Peers) -> None:
     assert there.heard.count(b"GET") == 1       # to the others not a byte went
 
 
-def test_without_a_pin_nobody_is_connected_to_and_the_command_is_named(peer: Peers) -> None:
+def test_without_a_pin_no_one_is_connected_to_and_the_command_is_named(peer: Peers) -> None:
     there = peer(says(ROOT))
     found = wrong(there, place=RedfishEndpoint("gpu001", "127.0.0.1", there.port, "pin", None))
     assert (
@@ -169,7 +169,7 @@ def test_an_authority_is_believed_where_it_is_named_and_the_systems_do_not_know_
     assert there.heard.count(b"GET") == 1
 
 
-def test_a_password_is_sent_to_nobody_whose_certificate_is_another(peer: Peers) -> None:
+def test_a_password_is_sent_to_no_one_whose_certificate_is_another(peer: Peers) -> None:
     there = peer(says(ROOT))
     calls: list[int] = []
     session = Session(
@@ -231,7 +231,7 @@ def close(connection: ssl.SSLSocket, request: bytes) -> None:
     connection.shutdown(socket.SHUT_RDWR)
 
 
-def test_of_a_change_whose_answer_was_lost_nobody_knows_whether_it_was_made(peer: Peers) -> None:
+def test_of_a_change_whose_answer_was_lost_no_one_knows_whether_it_was_made(peer: Peers) -> None:
     there = peer(close)
     found = wrong(there, method="POST")
     assert isinstance(found, RedfishConnectionDropped)

@@ -157,7 +157,7 @@ def test_with_apply_machines_go_all_the_way_and_a_log_tells_each_change(
     assert "bringup" not in typed("run", "gpu[001-002]", "--quiet", "--apply")[2]
 
 
-def test_trouble_is_told_with_its_owner_and_the_others_go_on(typed: Typed, world: World, home: Path) -> None:
+def test_trouble_is_reported_with_its_owner_and_the_others_go_on(typed: Typed, world: World, home: Path) -> None:
     world.shows["gpu001", "hardware"] = Observation(StepState.TROUBLE, PSU.what, troubles=(PSU,))
     code, out, _ = typed("run", "gpu[001-003]", "--apply", "--quiet")
     assert code == 1 and stands(
@@ -211,7 +211,7 @@ def test_a_trouble_that_many_meet_halts_the_step_for_the_others(typed: Typed, wo
         step == "os" for _, step in world.looked) < 12
 
 
-def test_who_is_refused_is_told_and_the_others_are_brought_up(typed: Typed, home: Path) -> None:
+def test_who_is_refused_is_reported_and_the_others_are_brought_up(typed: Typed, home: Path) -> None:
     code, _, err = typed("run", "gpu[012-013]", "--apply", "--quiet")
     assert code == 3 and err.startswith("muster: gpu013: refused: its lifecycle is service") and stands(
         home) == {"gpu012": ("service", "done")}
@@ -226,7 +226,7 @@ def test_a_machine_that_may_not_go_on_is_taken_off_its_way(typed: Typed, world: 
     assert typed("resume", "--quiet")[0] == 2
 
 
-def test_the_cordon_of_a_machine_that_is_taken_off_its_way_is_told(
+def test_the_cordon_of_a_machine_that_is_taken_off_its_way_is_reported(
     typed: Typed, world: World, home: Path,
 ) -> None:
     (home / "down").write_text("")
@@ -328,7 +328,7 @@ def test_machines_without_a_controller_come_up_where_its_steps_are_left_out(type
      ("bios: [{id: new, settings: {A: b}, source: me, skus: [hgx-h1oo]}]",
       "new: skus: no such SKU 'hgx-h1oo'; there are "),
      ("checks: {profile: bringupp}", "checks: profile: no such profile 'bringupp'; there are ")])
-def test_a_wish_for_what_the_rules_do_not_have_is_a_mistake_and_not_a_wish_for_nobody(
+def test_a_wish_for_what_the_rules_do_not_have_is_a_mistake_and_not_a_wish_for_no_one(
     typed: Typed, home: Path, text: str, message: str,
 ) -> None:
     with (home / "rules/bringup.yaml").open("a") as file:

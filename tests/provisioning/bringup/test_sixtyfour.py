@@ -63,7 +63,7 @@ class Ended:
                 f"{self._deeds(one.name)}" for one in self.machines
                 if (got := _end(of[one.name])) != ENDS[one.wrong]]
 
-    def _deeds(self, name: str) -> list[str]:
+    def _actions(self, name: str) -> list[str]:
         with opened(self.site.home / "state") as store:
             return [f"{one.key} {one.done} {one.message}" for one in bringups.actions(store, [name])]
 
@@ -146,7 +146,7 @@ def test_the_punch_list_names_every_machine_in_trouble_under_its_owner(alone: En
         assert (one.name in alone.site.output[-1]) == (ENDS[one.wrong].owner is not None), one
 
 
-def test_who_is_through_is_in_service_and_nobody_else(alone: Ended) -> None:
+def test_who_is_through_is_in_service_and_no_one_else(alone: Ended) -> None:
     lines = (alone.site.home / "muster.yaml").read_text().splitlines()
     for one in alone.machines:
         line = next(line for line in lines if line.startswith(f"  {one.name}:"))

@@ -32,7 +32,7 @@ def test_a_plan_is_printed_and_nothing_is_touched(tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
-def test_a_node_of_which_nobody_says_how_many_gpus_it_has_is_named_with_what_to_write(tmp_path: Path) -> None:
+def test_a_node_of_which_no_one_says_how_many_gpus_it_has_is_named_with_what_to_write(tmp_path: Path) -> None:
     done = muster("burnin", "plan", "gpu[01-02]", home=tmp_path)
     assert (done.returncode, done.stderr) == (
         2,

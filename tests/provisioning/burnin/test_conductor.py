@@ -102,7 +102,7 @@ def test_who_does_not_come_in_time_is_missing_and_the_reason_is_what_to_look_at(
     assert ended.is_set() and time.monotonic() - began < 5
 
 
-def test_an_agent_that_still_imports_is_told_from_one_that_is_not_there() -> None:
+def test_an_agent_that_still_imports_is_reported_from_one_that_is_not_there() -> None:
     def imports(agent: Agent) -> None:
         agent.hear()
 
@@ -119,7 +119,7 @@ def test_a_transport_that_cannot_begin_is_every_nodes_reason() -> None:
         assert head.ready(10).missing["n1"] == "connect: RuntimeError: ssh_config:3: no such option"
 
 
-def test_nodes_are_told_their_name_and_the_words_of_their_python() -> None:
+def test_nodes_are_reported_their_name_and_the_words_of_their_python() -> None:
     request: list[Mapping[str, tuple[str, ...]]] = []
 
     class Asked(Scripted):
@@ -175,7 +175,7 @@ def test_the_go_comes_when_all_have_joined_and_not_before() -> None:
         assert [str(report.seat) for report in result.reports] == ["n0:0", "n0:1", "n1:0", "n1:1"]
 
 
-def test_nodes_are_told_their_own_seats_and_environment() -> None:
+def test_nodes_are_reported_their_own_seats_and_environment() -> None:
     transport = Scripted()
     with conductor(transport) as head:
         assert head.ready(20).whole

@@ -49,7 +49,7 @@ def test_every_counter_of_which_there_is_a_limit_is_looked_at_under_its_name() -
     assert judged - elsewhere <= names and "link_downed" not in elsewhere
 
 
-def test_what_rose_is_told_of_the_rail_where_it_did() -> None:
+def test_what_rose_is_reported_of_the_rail_where_it_did() -> None:
     before, after = sample(link_downed="3\n"), sample(link_downed="5\n")
     found = counters.compared({"gpu001": counters.values(before, PLACE, True)},
                               {"gpu001": counters.values(after, PLACE, True)}, 600)

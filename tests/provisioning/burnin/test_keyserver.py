@@ -112,7 +112,7 @@ def test_a_wait_ends_with_its_time(server: KeyServer) -> None:
     assert 0.2 <= time.monotonic() - began < 5
 
 
-def test_a_task_that_is_closed_has_no_keys_and_nobody_waits_for_one(server: KeyServer) -> None:
+def test_a_task_that_is_closed_has_no_keys_and_no_one_waits_for_one(server: KeyServer) -> None:
     one, two = rank(server), rank(server)
     one.set("a", b"x")
     refused: list[str] = []
@@ -160,7 +160,7 @@ def test_keys_and_values_past_their_bounds_are_refused_and_the_connection_goes_o
 
 # Strangers
 
-def test_who_does_not_know_the_token_is_nobody(server: KeyServer) -> None:
+def test_who_does_not_know_the_token_is_no_one(server: KeyServer) -> None:
     # Not the head's own secret either, nor the token of another node.
     for words in ({"token": "0" * 64}, {"node": "n9"}, {"run": "another"}, {"role": "head"}, {"token": TOKEN},
                   {"node": "n2", "token": token_of(TOKEN, "n1")},
@@ -353,7 +353,7 @@ def test_an_agent_that_talks_and_is_not_read_is_cut_off(
     assert len(events) == 52 and "more than 50 things" in events[-1].why
 
 
-def test_one_that_asks_and_does_not_read_is_waited_for_and_nobody_else_is(server: KeyServer) -> None:
+def test_one_that_asks_and_does_not_read_is_waited_for_and_no_one_else_is(server: KeyServer) -> None:
     rank(server).set("big", bytes(MOST_VALUE))
     greedy = connected(["127.0.0.1"], server.port)
     _opened.append(greedy)

@@ -121,7 +121,7 @@ def test_wrong_counts_are_unexplained_for_they_do_not_say_whose_they_are(tmp_pat
       "t1 does not count: nccl-tests: it has no footer: its table stops before its first size ([2J[red]nothing "
       "of the kind)"),
      ("crash", "t1 does not count: nccl-tests: it has no footer: its table stops before its first size")])
-def test_what_cannot_count_has_no_figure_accuses_nobody_and_is_said(
+def test_what_cannot_count_has_no_figure_accuses_no_one_and_is_said(
     tmp_path: Path, fault: str, said: str,
 ) -> None:
     bench = Bench(allreduceperf.install(tmp_path / "build", fault))

@@ -60,7 +60,7 @@ def test_output_that_is_no_rate_is_not_measured_and_never_a_pass(tmp_path: Path)
     assert site.document()["fabric"]["proven"] == 0 and site.document()["verdict"] != "pass"
 
 
-def test_where_it_is_not_installed_nothing_is_measured_and_the_node_is_told_why(tmp_path: Path) -> None:
+def test_where_it_is_not_installed_nothing_is_measured_and_the_node_is_reported_why(tmp_path: Path) -> None:
     done, site = burn(tmp_path, fault="absent")
     assert done.returncode == 3 and "ib_write_bw is not there: install perftest" in done.stdout, (done.stdout, done.stderr)
     assert site.document()["verdict"] == "unknown" and site.document()["tasks"] == []
@@ -88,7 +88,7 @@ def test_a_head_that_is_killed_leaves_no_ib_write_bw(tmp_path: Path) -> None:
     (("--stages", "fabric", "--fabric", "outputs", "--fabric-node", "n1", "--via", "-x"), "--via -x: no name of a device"),
     (("--stages", "fabric", "--fabric", "outputs", "--fabric-node", "@all"), "--fabric-node @all: names 2 nodes, expected one"),
 ])
-def test_what_cannot_be_meant_is_told_before_anything_is_held(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_meant_is_reported_before_anything_is_held(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     outputs(tmp_path / "outputs", cabled(width=4))
     site = FabricSite(tmp_path, "/no/such/python", nodes=2)
     done = site.run(*words)

@@ -104,7 +104,7 @@ def test_where_a_job_waits_nothing_is_chosen_and_it_is_said_which() -> None:
                                                    "n02": "it is in rma, not in service"}
 
 
-def test_a_node_of_which_nobody_says_what_it_draws_is_not_free_of_charge() -> None:
+def test_a_node_of_which_no_one_says_what_it_draws_is_not_free_of_charge() -> None:
     there = (candidate(1, watts=None), candidate(2))
     assert chosen(*there) == ("n01", "n02")
     choice = choose(there, replace(WIDE, power=PowerLimits(max_kw=50)), NOW, DAYS)
@@ -120,7 +120,7 @@ def test_a_node_of_which_nobody_says_what_it_draws_is_not_free_of_charge() -> No
       "no room in the budget: its nodes draw up to 30.0 kW, and 25 kW are allowed (max_kw)"),
      (replace(WIDE, power=PowerLimits(domain_kw=20)),
       "no room in the budget: its nodes draw up to 30.0 kW, and 20 kW are allowed (domain_kw)")])
-def test_whoever_finds_no_room_is_told_in_which_budget(budget: ScreeningBudget, why: str) -> None:
+def test_whoever_finds_no_room_is_reported_in_which_budget(budget: ScreeningBudget, why: str) -> None:
     choice = choose([candidate(number) for number in (1, 2, 3)], budget, NOW, DAYS)
     assert choice.chosen == ("n01", "n02") and choice.left == {"n03": why}
 

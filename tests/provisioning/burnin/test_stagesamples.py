@@ -70,7 +70,7 @@ def test_nodes_without_counters_are_not_looked_at_and_one_that_could_not_be_says
 
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["local", "slurm"])
-def test_what_a_port_counts_during_one_stage_of_a_burn_in_is_told_of_that_stage_alone(
+def test_what_a_port_counts_during_one_stage_of_a_burn_in_is_reported_of_that_stage_alone(
     tmp_path: Path, launcher: str,
 ) -> None:
     require(launcher != "slurm" or can_run(), WHY_NOT)

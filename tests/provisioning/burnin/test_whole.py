@@ -102,7 +102,7 @@ def test_told_to_end_it_ends_with_what_it_has_and_gives_back(tmp_path: Path) -> 
     await_none_with(mark, 15)
 
 
-def test_a_node_without_pytorch_does_not_pass_and_is_told_why(tmp_path: Path) -> None:
+def test_a_node_without_pytorch_does_not_pass_and_is_reported_why(tmp_path: Path) -> None:
     site = Site(tmp_path, torches.python(), nodes=3)
     text = json.loads((tmp_path / "muster.yaml").read_text())
     text["nodes"]["n3"]["burnin"] = {"python": ["/no/such/python"]}
@@ -153,7 +153,7 @@ def test_over_ssh_the_head_is_found_by_what_sshd_says_of_the_connection(
      (("--max-kw", "3"),
       "muster: what n1 and 1 more draws at most is not known, and power is limited: set it in the inventory"),
      (("--sku", "cray"), "muster: --sku cray: no such SKU; there are ")])
-def test_what_cannot_be_meant_is_told_before_anything_is_held(
+def test_what_cannot_be_meant_is_reported_before_anything_is_held(
     tmp_path: Path, more: tuple[str, ...], said: str,
 ) -> None:
     site = Site(tmp_path, "/no/such/python", nodes=2)

@@ -120,7 +120,7 @@ def test_sram_errors_and_their_threshold_come_in_one_structure(nvml: Nvml) -> No
         n.nvmlDeviceGetSramEccErrorStatus(n.nvmlDeviceGetHandleByIndex(0), ctypes.byref(found))
 
 
-def test_the_fabric_is_told_in_all_versions(nvml: Nvml) -> None:
+def test_the_fabric_is_reported_in_all_versions(nvml: Nvml) -> None:
     n = nvml("gpu.0.fabric.clique = 7", "gpu.0.fabric.cluster = 01234567-89ab-cdef-0123-456789abcdef",
              "gpu.0.fabric.health = 1", "gpu.0.fabric.summary = 2")
     handle = n.nvmlDeviceGetHandleByIndex(0)
@@ -157,7 +157,7 @@ def test_fields_of_a_link_are_told_by_their_scope(nvml: Nvml) -> None:
     assert (found[5].nvmlReturn, found[5].value.ullVal) == (0, 12)
 
 
-def test_peers_are_told_in_each_order_for_itself(nvml: Nvml) -> None:
+def test_peers_are_reported_in_each_order_for_itself(nvml: Nvml) -> None:
     n = nvml("gpu.0.p2p.3.write = 6")
     zero, three = n.nvmlDeviceGetHandleByIndex(0), n.nvmlDeviceGetHandleByIndex(3)
     assert [n.nvmlDeviceGetP2PStatus(zero, three, kind) for kind in (0, 1, 2)] == [0, 6, 0]

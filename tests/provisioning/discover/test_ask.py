@@ -161,7 +161,7 @@ def test_no_more_addresses_are_begun_in_a_second_than_the_rate_allows(serve: Cal
         assert came[at + 11] - came[at] > 0.5 - 0.2
 
 
-def test_254_addresses_where_nobody_is_take_seconds() -> None:
+def test_254_addresses_where_no_one_is_take_seconds() -> None:
     port = free_port()
     began = time.monotonic()
     # 127.0.0.0/8 refuses at once; to drop what comes needs a firewall, and how long each may then take is

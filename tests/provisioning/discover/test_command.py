@@ -188,7 +188,7 @@ def test_an_ipmi_controller_tells_its_serial_number_through_ipmitool(site: Site)
     assert "1 delivered: 1 as listed" in done.stdout and PASSWORD not in done.stdout + done.stderr
 
 
-def test_leases_by_themselves_ask_nobody_and_name_what_is_doubled(site: Site) -> None:
+def test_leases_by_themselves_ask_no_one_and_name_what_is_doubled(site: Site) -> None:
     before = len(site.bed.log())
     (site.home / "dnsmasq.leases").write_text(
         f"0 7c:c2:55:00:00:01 {site.bed.address('gpu001')} bmc-7 *\n"

@@ -88,7 +88,7 @@ def test_the_document_is_as_its_schema_says_and_has_every_component(firmware: Co
     assert {one["state"] for one in document["groups"]} == {"as wanted", "unknown"}
 
 
-def test_a_site_that_wants_nothing_is_told_so_and_it_is_no_pass(firmware: Command, tmp_path: Path) -> None:
+def test_a_site_that_wants_nothing_is_reported_so_and_it_is_no_pass(firmware: Command, tmp_path: Path) -> None:
     kept(tmp_path / "state", "gpu001", *WELL)
     done = firmware("gpu001", rules="firmware: []\n")
     assert done.returncode == 3 and done.stdout == "nothing wanted  gpu001\n1 machine: 1 nothing wanted\n"

@@ -59,7 +59,7 @@ def kept(root: Path) -> int:
 
 
 @pytest.mark.parametrize("version", ["3.8", "3.9", ""])
-def test_a_node_trusts_keeps_and_is_told_where_to_fetch_from_in_one_exec(
+def test_a_node_trusts_keeps_and_is_reported_where_to_fetch_from_in_one_exec(
     made: Head, root: Path, version: str,
 ) -> None:
     interpreter = agents.python(version) if version else Path(sys.executable)

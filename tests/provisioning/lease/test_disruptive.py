@@ -326,7 +326,7 @@ def test_without_a_scheduler_a_file_of_hosts_holds_and_the_gpus_prove(
       "muster: --disruptive: none of the rules that are judged is disruptive; `muster rules list` shows "
       "which are\n"),
      (("--every", "30s"), "muster: --disruptive takes nodes from jobs; it does not go with --every\n")])
-def test_what_cannot_be_meant_is_told_before_anything_is_done(
+def test_what_cannot_be_meant_is_reported_before_anything_is_done(
     bed: Slurm, fleet: DemoFleet, tmp_path: Path, more: tuple[str, ...], said: str,
 ) -> None:
     done = muster("check", "gpu001", "--inventory", str(fleet.inventory), "--disruptive", *more, home=tmp_path,

@@ -146,14 +146,14 @@ class Hands(RuleBasedStateMachine):
         take.me = lambda: f"process {self.boot}"        # type: ignore[attr-defined]
         take.life = lambda refusals: HolderState.DEAD if refusals in self.dead else HolderState.ALIVE  # type: ignore[attr-defined]
 
-    def acting(self, lives: int, late: bool, deed: Callable[[Store], object]) -> None:
+    def acting(self, lives: int, late: bool, act: Callable[[Store], object]) -> None:
         """A muster that lives for so many commands; what it holds when it dies, the dead hold."""
         self.boot += 1
         self.cluster.lives, self.cluster.late = lives, late
         with opened(Path(self.folder.name), make=True) as store:
             self.cluster.store = store
             try:
-                deed(store)
+                act(store)
             except (Death, StoreError):
                 assert self.cluster.lives <= 0
                 self.dead.add(f"process {self.boot}")
@@ -171,7 +171,7 @@ class Hands(RuleBasedStateMachine):
         self.cluster.meanwhile = meanwhile
         held = {node for taken in self.taken.values() for node in taken.nodes}
 
-        def deed(store: Store) -> None:
+        def act(store: Store) -> None:
             give_back_abandoned(
                 store, SlurmBackend(self.cluster.run), "us", lambda: self.cluster.now, self.cluster.run)
             taken = take.take(self.manager(kind, store), nodes, seconds, "why")
@@ -188,7 +188,7 @@ class Hands(RuleBasedStateMachine):
             if taken.entry is not None:
                 self.taken[taken.entry.name] = taken
 
-        self.acting(lives, late, deed)
+        self.acting(lives, late, act)
 
     def manager(self, kind: str, store: Store) -> take.LeaseManager:
         return manager(
@@ -220,14 +220,14 @@ class Hands(RuleBasedStateMachine):
     def the_scheduler_starts_a_job_where_it_may_or_one_ends(self, node: str, starts: bool) -> None:
         self.cluster.start(node) if starts else self.cluster.jobs.pop(node, None)
 
-    @rule(node=st.sampled_from(NODES), deed=st.sampled_from(["drain", "resume", "reserve"]))
-    def a_person_does_as_they_like(self, node: str, deed: str) -> None:
-        if deed == "drain":
+    @rule(node=st.sampled_from(NODES), act=st.sampled_from(["drain", "resume", "reserve"]))
+    def a_person_does_as_they_like(self, node: str, act: str) -> None:
+        if act == "drain":
             self.cluster.reasons[node] = self.theirs[node] = "fan"
             self.sick.discard(node)
-        elif deed == "resume" and self.theirs.pop(node, None):
+        elif act == "resume" and self.theirs.pop(node, None):
             del self.cluster.reasons[node]
-        elif deed == "reserve" and not self.cluster.active(node):
+        elif act == "reserve" and not self.cluster.active(node):
             name = f"course-{len(self.courses)}"
             self.courses[name] = frozenset({node})
             self.cluster.reservations[name] = self.courses[name], self.cluster.now + 300
@@ -307,7 +307,7 @@ def test_this_process_lives_and_one_that_ended_does_not() -> None:
     assert holder.life(json.dumps({**json.loads(holder.me()), "boot": "another"})) is HolderState.ELSEWHERE
 
 
-def test_a_process_that_nobody_waited_for_is_dead() -> None:
+def test_a_process_that_no_one_waited_for_is_dead() -> None:
     code = "from provisioning.lease.holder import me; print(me(), flush=True)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -481,7 +481,7 @@ def test_whatever_stands_for_a_reservation_it_is_read_or_refused(line: str) -> N
     [("", {}), ("12|RUNNING|gpu[001-002]\n", {"gpu001": "12 (RUNNING)", "gpu002": "12 (RUNNING)"}),
      ("12|PENDING|\n", {}), ("12|COMPLETED|gpu001\n13|COMPLETING|gpu001\n", {"gpu001": "13 (COMPLETING)"}),
      ("12|NEW_WORD|gpu001\n", {"gpu001": "12 (NEW_WORD)"})])
-def test_what_squeue_prints_is_read_and_a_state_that_nobody_knows_holds_its_nodes(
+def test_what_squeue_prints_is_read_and_a_state_that_no_one_knows_holds_its_nodes(
     printed: str, found: dict[str, str],
 ) -> None:
     assert by_node(lambda argv: CommandOutput(0, printed.encode(), b"")) == found

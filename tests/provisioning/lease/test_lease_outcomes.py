@@ -180,7 +180,7 @@ def test_a_node_that_we_cordoned_is_what_one_wants_to_test_and_one_that_a_person
     assert take.unfit(head.cordons(), [G1, G2], 0.0) == ({G1: f"others hold it: {reason}"} if refused else {})
 
 
-def test_a_node_that_is_drained_and_reserved_is_told_as_drained(head: Head) -> None:
+def test_a_node_that_is_drained_and_reserved_is_reported_as_drained(head: Head) -> None:
     head.cluster.reasons[G1] = "fan"
     head.cluster.reservations["course"] = frozenset({G1, G2}), 2e9
     assert take.unfit(
@@ -213,7 +213,7 @@ def test_what_cannot_be_held_at_all_is_refused_with_what_the_back_end_said(
     assert open_leases(head.store) == []
 
 
-def test_a_node_that_fell_out_of_the_hold_at_once_is_told_why_and_the_others_are_kept(head: Head) -> None:
+def test_a_node_that_fell_out_of_the_hold_at_once_is_reported_why_and_the_others_are_kept(head: Head) -> None:
     ours = head.slurm()
     hold = ours.method.hold
 
@@ -375,7 +375,7 @@ def test_a_cordon_of_a_lease_that_shows_other_words_is_not_on_it(head: Head) -> 
     assert head.cordons().method.gone(entry) == {G1: "our cordon is not on it: fan, Tuesday"}
 
 
-def test_what_could_not_be_given_back_is_told_and_what_could_is_not(head: Head) -> None:
+def test_what_could_not_be_given_back_is_reported_and_what_could_is_not(head: Head) -> None:
     entry = entry_of(take.take(head.cordons(), [G1, G2], 600, "why"))
     before = sum(call[0] == "release" for call in head.back.calls)
     head.back.moments["release", before] = fails("it is not allowed")
@@ -473,7 +473,7 @@ def test_one_that_never_knew_its_start_is_dead_once_there_is_no_such_process_and
             json.dumps({**json.loads(holder.me()), "pid": pid, "start": None})) is HolderState.DEAD
 
 
-def test_where_nobody_knows_the_boot_nobody_knows_who_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_one_knows_the_boot_no_one_knows_who_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holder, "_boot", lambda: "")
     assert holder.life(holder.me()) is HolderState.ELSEWHERE
 
@@ -649,7 +649,7 @@ def test_under_a_lease_that_gives_way_the_look_is_short_and_until_it_gave_way_it
     assert [given.sweep_s for given in bounds] == [look_s]
 
 
-def test_what_was_left_is_given_back_first_and_what_went_wrong_with_the_lease_is_told(
+def test_what_was_left_is_given_back_first_and_what_went_wrong_with_the_lease_is_reported(
     head: Head, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:
     proven(monkeypatch)
@@ -664,7 +664,7 @@ def test_what_was_left_is_given_back_first_and_what_went_wrong_with_the_lease_is
                                            "not on it: fan, Tuesday): its results are not judged\n")
 
 
-def test_a_lease_that_cannot_be_given_back_is_told(
+def test_a_lease_that_cannot_be_given_back_is_reported(
     head: Head, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:
     proven(monkeypatch)
@@ -791,7 +791,7 @@ def test_where_the_look_before_fails_nothing_is_sent(head: Head) -> None:
         [G1, G2], (Stage.LEASE, "no answer")) and work.sent == []
 
 
-def test_an_interrupt_of_a_lost_lease_ends_the_work_and_is_told_of_each_node_that_had_not_answered(
+def test_an_interrupt_of_a_lost_lease_ends_the_work_and_is_reported_of_each_node_that_had_not_answered(
     head: Head,
 ) -> None:
     here: LeaseWatch

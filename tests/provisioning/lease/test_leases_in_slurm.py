@@ -200,7 +200,7 @@ with opened(Path(sys.argv[1]), make=True) as store:
     ("kind", "operation"),
     [("reservation", "create reservation"), ("reservation", "scontrol delete"),
      ("cordon", "NodeName=gpu006 State=DRAIN"), ("cordon", "NodeName=gpu006 State=UNDRAIN")])
-def test_killed_beside_a_deed_the_next_run_gives_back_what_was_left(
+def test_killed_beside_an_action_the_next_run_gives_back_what_was_left(
     bed: Slurm, tmp_path: Path, kind: str, operation: str, when: str,
 ) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), kind, when, operation],
@@ -226,7 +226,7 @@ def test_a_lease_whose_time_is_over_is_given_back_though_its_process_lives(
     assert shown(bed) == {}
 
 
-def test_a_reservation_ends_by_itself_when_nobody_comes(bed: Slurm, tmp_path: Path) -> None:
+def test_a_reservation_ends_by_itself_when_no_one_comes(bed: Slurm, tmp_path: Path) -> None:
     with opened(tmp_path, make=True) as store:
         taken = take(reserving(store), ["gpu001"], 2, "a test")
         assert taken.entry is not None and "State=ACTIVE" in shown(bed)[taken.entry.name]

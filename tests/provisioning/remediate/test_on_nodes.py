@@ -80,7 +80,7 @@ def test_a_stopped_service_is_planned_then_started_and_the_node_is_given_back(
     assert remediate(home, "--apply") == "nothing to do\n" and len(ledger(home)) == 2
 
 
-def test_a_service_that_fails_is_told_tried_twice_and_then_left_to_a_person(
+def test_a_service_that_fails_is_reported_tried_twice_and_then_left_to_a_person(
     home: Path, machines: dict[str, Machine],
 ) -> None:
     unit(machines["n1"], "docker", start="/bin/false")
@@ -234,7 +234,7 @@ def test_gpus_that_a_process_has_open_are_not_reset(home: Path, machines: dict[s
     [("echo 'modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.1.0'; exit 1", False,
       "Module nvidia not found"), ("exit 0", True, "nvidia is not loaded anyway"),
      ("test $1 = -n || exit 1", True, "modprobe -b -- nvidia: exit 1")])
-def test_a_module_that_does_not_load_is_told(
+def test_a_module_that_does_not_load_is_reported(
     home: Path, machines: dict[str, Machine], script: str, touched: bool, said: str,
 ) -> None:
     executable(machines["n1"].root / "usr/local/sbin/modprobe", f"#!/bin/sh\n{script}\n")

@@ -129,7 +129,7 @@ def due(one: Promise) -> Repair:
 
 
 def disagreements(one: Promise) -> Iterator[str]:
-    """Where words and deeds are not the same."""
+    """Where words and actions are not the same."""
     repair = due(one)
     begins, says = first(one.remedy), promises(one.remedy)
     if begins in (Repair.RESET_GPU, Repair.REBOOT, Repair.REPLACE) and repair is not begins:

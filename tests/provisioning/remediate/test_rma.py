@@ -140,7 +140,7 @@ def test_a_gpu_goes_out_and_another_comes_back(home: Path) -> None:
     assert on_result[2][1] == "returned (exchanged NEW); lifecycle bringup, written to muster.yaml"
 
 
-def test_the_same_board_that_was_to_be_exchanged_is_told_loudly_until_another_rma(home: Path) -> None:
+def test_the_same_board_that_was_to_be_exchanged_is_reported_loudly_until_another_rma(home: Path) -> None:
     run(home, *OPEN, "--yes")
     run(home, "ship", "1")
     assert "OLD is the serial number" in run(
@@ -165,7 +165,7 @@ def test_a_repaired_board_may_be_the_same_and_must_be(home: Path) -> None:
         assert alarms(store, rmas(store)) == {}
 
 
-def test_another_board_than_was_said_is_told(home: Path) -> None:
+def test_another_board_than_was_said_is_reported(home: Path) -> None:
     returned(home, "--serial", "NEW")
     look(home, "STRANGE")
     assert "ANOTHER gpu came back: serial STRANGE, and NEW was said to come" in run(home, "list")
@@ -191,7 +191,7 @@ def test_a_node_that_may_get_jobs_is_refused_unless_a_person_says_who_keeps_them
     assert lifecycle(home, "gpu002") is LifecycleState.RMA
 
 
-def test_a_cordon_of_which_nobody_knows_whether_it_was_done_keeps_no_jobs_away(home: Path) -> None:
+def test_a_cordon_of_which_no_one_knows_whether_it_was_done_keeps_no_jobs_away(home: Path) -> None:
     with opened(home / "state") as store:
         assert mean(store, "gpu002", "slurm", "x", "us", time.time()) is not None
     assert run(home, "open", "gpu002", "--chassis", "--reason", "x", "--yes", code=2).startswith(

@@ -515,26 +515,26 @@ def test_whatever_is_done_in_whatever_order_only_a_node_that_was_well_by_the_rul
         times.append((world.now, dict(rules)))
         # Each begins with a node that a change alone takes, so that there is something to give back.
         everyone = ("n0", "n1", "n2")
-        for deed in (("read", "n1", {"ecc": 2}), ("sweep", everyone), ("triage",), ("put", {"allow": 1}),
+        for action in (("read", "n1", {"ecc": 2}), ("sweep", everyone), ("triage",), ("put", {"allow": 1}),
                      ("sweep", everyone), ("triage",), *story):
             world.now += 60
-            if deed[0] == "put":
-                rules = dict(deed[1])
+            if action[0] == "put":
+                rules = dict(action[1])
                 world.put(**rules)
-            elif deed[0] == "read":
-                world.read[deed[1]] |= deed[2]
-            elif deed[0] == "sweep":
-                sweep(deed[1])
+            elif action[0] == "read":
+                world.read[action[1]] |= action[2]
+            elif action[0] == "sweep":
+                sweep(action[1])
             else:
-                since, then = times[-1 - deed[1] % len(times)] if deed[0] == "undo" else (None, rules)
+                since, then = times[-1 - action[1] % len(times)] if action[0] == "undo" else (None, rules)
                 before = world.held()
                 plan = world.triage(since)
                 for name in before - world.held() if since is not None else ():
                     at, by, read = seen[name]
-                    assert taken[name] > since and at > taken[name], (deed, plan.steps)
+                    assert taken[name] > since and at > taken[name], (action, plan.steps)
                     # Of files that no sweep has used yet it knows nothing; the policy is that of now.
-                    assert fit(then, read), (deed, plan.steps)
-                    assert fit({**by, "warned": rules.get("warned")}, read), (deed, plan.steps)
+                    assert fit(then, read), (action, plan.steps)
+                    assert fit({**by, "warned": rules.get("warned")}, read), (action, plan.steps)
                     assert all(by.get(key) == then.get(key) for key in ("allow", "disk", "severe"))
                 if since is not None:
                     assert world.held() <= before

@@ -348,7 +348,7 @@ def test_one_of_which_two_parts_go_on_is_split(world: World) -> None:
         [(1, "r4", 8), (2, "r7", 8)], [(1, "r7", 8), (2, "r4", 8)])
 
 
-def test_a_line_that_is_merely_new_on_many_nodes_is_told_and_isolates_nobody(world: World) -> None:
+def test_a_line_that_is_merely_new_on_many_nodes_is_reported_and_isolates_no_one(world: World) -> None:
     world.breaks(world.rack(3), "kernel-novel", Severity.WARNING)
     world.sweep(3)
     plan = world.triage()
@@ -384,7 +384,7 @@ def test_what_a_person_holds_is_left_alone_and_a_node_out_of_service_holds_up_no
     assert sorted(world.held()) == rack[:2]
 
 
-def test_its_failures_make_nobody_a_repeat_offender_nor_flap(world: World) -> None:
+def test_its_failures_make_no_one_a_repeat_offender_nor_flap(world: World) -> None:
     rack = world.rack(3)
     for _ in range(5):
         world.broken(rack)
@@ -395,7 +395,7 @@ def test_its_failures_make_nobody_a_repeat_offender_nor_flap(world: World) -> No
     assert verdict.fault == "network-port" and "repeat" not in verdict.why and "came" not in verdict.why
 
 
-def test_a_driver_version_is_told_and_each_node_stands_for_itself(tmp_path: Path) -> None:
+def test_a_driver_version_is_reported_and_each_node_stands_for_itself(tmp_path: Path) -> None:
     world = World(tmp_path)
     kinds = {**POLICY.incidents.kinds}
     world.policy = replace(
@@ -437,7 +437,7 @@ def test_a_rule_that_newly_fails_on_many_nodes_since_it_changed_is_musters_own_f
     assert len(acts(plan)) == 3 and plan.is_open and not any(each.kind == "rules" for each in plan.incidents)
 
 
-def test_a_node_that_nobody_can_look_at_is_not_well(world: World) -> None:
+def test_a_node_that_no_one_can_look_at_is_not_well(world: World) -> None:
     rack = world.rack(3)
     world.broken(rack)
     world.heals(rack)

@@ -136,9 +136,9 @@ class Incidents(RuleBasedStateMachine):
                 assert len(fresh) - min(AS_ONE, max(at.values(), default=0)) <= NUMBER, fresh
                 own = [one for one in fresh if one[3] == ("", "")]
                 assert sum(one[2] == rack for one in own) <= IN_RACK, fresh
-        self.nobody_is_held_for_what_is_over()
+        self.no_one_is_held_for_what_is_over()
 
-    def nobody_is_held_for_what_is_over(self) -> None:
+    def no_one_is_held_for_what_is_over(self) -> None:
         """After triage, who is held for an incident has it open, or was not found fit since."""
         with self.world.store() as store:
             known = {one.id: one for one in incidents(store)}

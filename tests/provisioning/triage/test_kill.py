@@ -260,6 +260,6 @@ def test_killed_twice_and_at_other_places_it_still_finishes(work: Work, tmp_path
         finished(folder)
 
 
-def test_the_points_are_those_of_every_deed(work: Work) -> None:
+def test_the_points_are_those_of_every_action(work: Work) -> None:
     # Each of ten operations writes two transactions and a file, and each of these is synced.
     assert work.points > 10 * 3 * 2

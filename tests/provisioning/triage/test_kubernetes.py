@@ -130,7 +130,7 @@ def test_what_is_repaired_comes_back_and_is_no_longer_new(bed: Serving, home: Pa
 
 
 @pytest.mark.parametrize("between", [False, True])
-def test_a_sick_node_that_registers_again_is_cordoned_again_and_was_given_back_by_nobody(
+def test_a_sick_node_that_registers_again_is_cordoned_again_and_was_given_back_by_no_one(
     bed: Serving, home: Path, between: bool,
 ) -> None:
     for node in NODES:
@@ -214,7 +214,7 @@ def test_a_node_that_stays_new_for_long_points_at_what_daemon_sets_must_tolerate
 
 
 @pytest.mark.parametrize("anew", [False, True])
-def test_a_new_node_that_is_deleted_before_it_is_proven_is_told_as_gone(
+def test_a_new_node_that_is_deleted_before_it_is_proven_is_reported_as_gone(
     bed: Serving, home: Path, anew: bool,
 ) -> None:
     for after in (0, 0.1):

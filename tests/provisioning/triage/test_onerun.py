@@ -147,7 +147,7 @@ def test_a_run_on_another_machine_is_waited_for_and_then_a_person_may_say_that_i
     assert rows(tmp_path / "old")[0].outcome == f"ended without a word: taken over from {here()}"
 
 
-def test_a_clock_that_ran_ahead_keeps_nobody_waiting_for_its_time_to_come(tmp_path: Path) -> None:
+def test_a_clock_that_ran_ahead_keeps_no_one_waiting_for_its_time_to_come(tmp_path: Path) -> None:
     began(tmp_path, -60, "head1", FOREIGN)
     assert "running on another machine" in refused(tmp_path, "head1")
     began(tmp_path / "far", -9e6, "head1", FOREIGN)

@@ -45,7 +45,7 @@ def changes(tmp_path: Path) -> list[LedgerEntry]:
         return [line for line in lines(store) if line.action == "policy changed"]
 
 
-def test_what_changed_is_told_once_with_its_owner_and_its_time(tmp_path: Path, site: Path) -> None:
+def test_what_changed_is_reported_once_with_its_owner_and_its_time(tmp_path: Path, site: Path) -> None:
     assert told(tmp_path, site) == [] and changes(tmp_path) == []
     assert told(tmp_path, site) == []
     (site / "policy.yaml").write_text("breaker: {number: 500}\n")

@@ -91,7 +91,7 @@ def test_nodes_that_are_not_fit_are_drained_in_our_name_and_no_others(bed: Slurm
     assert "cordoned in" not in said and said.count("held      ") == 2
 
 
-def test_a_persons_drain_stays_theirs_and_is_told(bed: Slurm, home: Path) -> None:
+def test_a_persons_drain_stays_theirs_and_is_reported(bed: Slurm, home: Path) -> None:
     bed.ask("scontrol", "update", "nodename=gpu002", "state=drain", "reason=bad DIMM")
     swept(home, 1, {"gpu002": "gpu-count", "gpu003": "gpu-count"})
     assert "withheld  isolate gpu002: others hold it: bad DIMM\n" in apply(bed, home)

@@ -128,19 +128,19 @@ class Flaky:
         assert self.inner.held(
             [node])[node].holder is Holder.NO_ONE, f"{node} is held: {self.inner.held([node])[node]}"
         assert mark_of(reason) is not None
-        self._deed("isolate", node, reason, lambda: self.inner.isolate(node, reason))
+        self._action("isolate", node, reason, lambda: self.inner.isolate(node, reason))
 
     def release(self, node: str, shown: str = "") -> None:
         """As back ends do; only what we hold is asked for."""
         held = self.inner.held([node])[node]
         assert held.number is not None, f"{node} is not ours: {held}"
-        self._deed("release", node, held.reason, lambda: self.inner.release(node))
+        self._action("release", node, held.reason, lambda: self.inner.release(node))
 
     def _now(self) -> bool:
         self.trouble.after -= 1
         return self.trouble.after < 0
 
-    def _deed(self, act: str, node: str, reason: str, deed: Callable[[], None]) -> None:
+    def _action(self, act: str, node: str, reason: str, action: Callable[[], None]) -> None:
         self.asked.append((act, node))
         kind = self.trouble.kind if self.trouble.kind and self._now() else ""
         if kind == "down":
@@ -149,7 +149,7 @@ class Flaky:
             raise Death
         if kind == "lies":
             return
-        deed()
+        action()
         self.told(act, node, reason)
         if kind == "dies-after":
             raise Death

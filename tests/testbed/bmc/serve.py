@@ -125,7 +125,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Listeners:
-    """All machines' listening sockets; who listens no more has a socket still, so that nobody else gets its address."""
+    """All machines' listening sockets; who listens no more has a socket still, so that no one else gets its address."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()

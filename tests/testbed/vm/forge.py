@@ -1,6 +1,6 @@
 """How a user without rights makes the kernel log a text of his choice: mount options, names of processes, files, control groups and ports.
 
-Everything runs as `nobody`, where need be in user, mount and network namespaces of his own, as Debian's kernel allows every user. Each text
+Everything runs as `no one`, where need be in user, mount and network namespaces of his own, as Debian's kernel allows every user. Each text
 is one that a fault would log; here no device has one. Source: the calls of printk in Linux 6.1 that are named at each group below.
 """
 
@@ -96,8 +96,8 @@ echo 1 > "$at/$3/pids.max"
 }
 
 
-def _as_nobody(*words: str) -> Act:
-    """Starts a command as nobody, once the programs above are there."""
+def _as_no_one(*words: str) -> Act:
+    """Starts a command as no one, once the programs above are there."""
     command = shlex.join(("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *words))
 
     def act(up: Machine) -> None:
@@ -119,7 +119,7 @@ def _logged(text: str) -> str:
 
 def _mount(name: str, kind: str, options: str, says: str) -> Fault:
     return Fault(f"forged-mount-{name}", f"nobody, in a user namespace: mount(2) of {kind} with these options: {options!r}",
-                 _as_nobody("unshare", "-Urm", "forge-mount", kind, options), (_logged(says),))
+                 _as_no_one("unshare", "-Urm", "forge-mount", kind, options), (_logged(says),))
 
 
 def _upper(text: str) -> str:
@@ -129,16 +129,16 @@ def _upper(text: str) -> str:
 
 def _crash(name: str, program: str, file: str, says: str) -> Fault:
     return Fault(f"forged-crash-{name}", f"nobody: a program dies ({program}) whose file is named {file!r}",
-                 _as_nobody("forge-crash", program, file), (_logged(says),))
+                 _as_no_one("forge-crash", program, file), (_logged(says),))
 
 
 def _named(what: str, how: str, text: str, says: str) -> Fault:
-    return Fault(f"forged-name-{what}", f"nobody: a process named {text[:15]!r} {how}", _as_nobody("forge-name", what, text), (_logged(says),))
+    return Fault(f"forged-name-{what}", f"nobody: a process named {text[:15]!r} {how}", _as_no_one("forge-name", what, text), (_logged(says),))
 
 
 def _ports(name: str, how: str, commands: str, *says: str) -> Fault:
     return Fault(f"forged-ports-{name}", f"nobody, in a network namespace: {how}",
-                 _as_nobody("unshare", "-Urmn", "bash", "-c", commands), tuple(_logged(text) for text in says))
+                 _as_no_one("unshare", "-Urmn", "bash", "-c", commands), tuple(_logged(text) for text in says))
 
 
 def _grouped(up: Machine) -> None:
@@ -149,7 +149,7 @@ def _grouped(up: Machine) -> None:
 def _hung(up: Machine) -> None:
     """The report comes after five seconds, not two minutes, and once."""
     up.run("echo 5 > /proc/sys/kernel/hung_task_timeout_secs; echo 1 > /proc/sys/kernel/hung_task_warnings")
-    _as_nobody("unshare", "-Urm", "forge-hung", _XID)(up)
+    _as_no_one("unshare", "-Urm", "forge-hung", _XID)(up)
 
 
 # Mount options: logfc of fs/fs_context.c and its callers, fs/overlayfs/super.c. An option ends at a comma, and its name at an equals sign,

@@ -22,7 +22,7 @@ _MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "virtio_rng", "autofs4", "
 _MASKED = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
            "serial-getty@ttyS0.service", "getty@tty1.service", "systemd-networkd-wait-online.service")
 _NETWORK = "[Match]\nType=ether\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n[DHCPv4]\nClientIdentifier=mac\nUseHostname=no\n"
-# Its own SSH host key is made when it comes up, as by an installer: nobody knows it before.
+# Its own SSH host key is made when it comes up, as by an installer: no one knows it before.
 _KEYS = """[Unit]
 Description=SSH host key
 Before=ssh.service

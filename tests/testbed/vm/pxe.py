@@ -1,6 +1,6 @@
 """A machine that has no system of its own and boots over the network: qemu's iPXE, dnsmasq for DHCP and TFTP, chronyd for the time.
 
-All of it lives in a network and process namespace that nobody named: when the test is gone, however it ended, the kernel takes everything
+All of it lives in a network and process namespace that no one named: when the test is gone, however it ended, the kernel takes everything
 in it away. From here one veth leads there. Needs root.
 """
 

@@ -65,7 +65,7 @@ def test_nothing_is_left_of_a_lab_whose_process_was_killed(tmp_path: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_machine_that_is_not_told_to_boot_from_the_network_asks_nobody_there(tmp_path: Path) -> None:
+def test_a_machine_that_is_not_told_to_boot_from_the_network_asks_no_one_there(tmp_path: Path) -> None:
     require_pxe()
     with lab(tmp_path / "lab", netimage(releases("6.1.")[0]), {}) as made:
         inside = _inside(made.holder)

@@ -41,12 +41,12 @@ def stuck(what: object) -> Trouble:
     return what.troubles[0]
 
 
-def test_a_step_that_is_so_is_left_and_one_that_is_not_has_its_deed_done() -> None:
+def test_a_step_that_is_so_is_left_and_one_that_is_not_has_its_action_done() -> None:
     assert request(SO) == Through()
     assert request(missing(WRITE)) == StartOperation(WRITE)
 
 
-def test_trouble_is_told_as_the_look_named_it_or_as_the_steps_owners() -> None:
+def test_trouble_is_reported_as_the_look_named_it_or_as_the_steps_owners() -> None:
     assert stuck(request(trouble("no GPU 3"))) == Trouble("no GPU 3", Owner.VENDOR, "swap it")
     assert stuck(request(Observation(StepState.TROUBLE, "dark"))) == Trouble(
         "dark", Owner.DATACENTRE, "check it, then: muster bringup retry n1")
@@ -70,7 +70,7 @@ def test_a_look_that_took_long_is_not_followed_by_another_at_once() -> None:
             == Until(1115.0, "slow"))
 
 
-def test_the_time_of_a_step_is_over_for_deeds_too() -> None:
+def test_the_time_of_a_step_is_over_for_actions_too() -> None:
     assert stuck(request(missing(WRITE), now=1600.0)).owner is Owner.DATACENTRE
 
 
@@ -81,7 +81,7 @@ def test_what_a_look_says_it_comes_to_when_the_time_is_over_is_what_it_comes_to(
         seen, now=1599.0) == Until(1600.0, "no route") and stuck(request(seen, now=1600.0)) == comes_to
 
 
-def test_what_became_of_a_deed_that_nobody_knows_of_follows_from_what_is_next() -> None:
+def test_what_became_of_an_action_that_no_one_knows_of_follows_from_what_is_next() -> None:
     cut = past(ended=None, done=None)
     often = operation("write")
     assert [(made.done if made else "open") for made in (
@@ -90,7 +90,7 @@ def test_what_became_of_a_deed_that_nobody_knows_of_follows_from_what_is_next() 
         found(cut, Until(1.0, "")))] == [True, False, None, None, None, "open"]
 
 
-def test_a_deed_that_may_be_done_often_is_done_again_after_its_time_to_show() -> None:
+def test_an_action_that_may_be_done_often_is_done_again_after_its_time_to_show() -> None:
     pxe = operation("pxe", settle_s=30.0)
     assert request(missing(pxe), past("pxe", ended=990.0)) == Until(1015.0, "it is not so")
     assert request(missing(pxe), past("pxe", ended=970.0)) == StartOperation(pxe)
@@ -101,7 +101,7 @@ def test_a_deed_that_may_be_done_often_is_done_again_after_its_time_to_show() ->
     assert request(missing(pxe), past("pxe", ended=985.0, done=False)) == StartOperation(pxe)
 
 
-def test_a_deed_to_be_done_once_that_was_accepted_and_does_not_show_is_trouble() -> None:
+def test_an_action_to_be_done_once_that_was_accepted_and_does_not_show_is_trouble() -> None:
     assert request(missing(WRITE), past(ended=950.0)) == Until(1010.0, "it is not so")
     on_event = stuck(request(missing(WRITE), past(ended=940.0)))
     assert (on_event == Trouble("do write was accepted, and after 60 s it does not show: it is not so",
@@ -113,13 +113,13 @@ def test_what_a_look_did_not_show_is_of_its_beginning() -> None:
     assert isinstance(request(missing(WRITE), past(ended=995.0), times=replace(TIMES, learned=1120.0)), Until)
 
 
-def test_a_deed_to_be_done_once_that_was_refused_is_asked_for_again() -> None:
+def test_an_action_to_be_done_once_that_was_refused_is_asked_for_again() -> None:
     assert request(
         missing(WRITE), past(ended=990.0, done=False)) == Until(1005.0, "do write was not done: said")
     assert request(missing(WRITE), past(ended=985.0, done=False)) == StartOperation(WRITE)
 
 
-def test_a_deed_of_which_nobody_knows_is_left_its_time_and_done_again_only_if_it_would_have_shown() -> None:
+def test_an_action_of_which_no_one_knows_is_left_its_time_and_done_again_only_if_it_would_have_shown() -> None:
     cut = past(began=100.0, ended=None, done=None)
     # It may have been sent until the moment at which its run was killed, which was before this one began.
     assert request(missing(WRITE, 100.0), cut) == Until(1060.0, "it is not so")
@@ -133,12 +133,12 @@ def test_a_deed_of_which_nobody_knows_is_left_its_time_and_done_again_only_if_it
                                 Owner.OPERATOR, "check it, then: muster bringup retry n1"))
 
 
-def test_another_key_is_another_deed() -> None:
+def test_another_key_is_another_action() -> None:
     assert (request(missing(operation("off", once=True)), past("write", ended=None, done=None))
             == StartOperation(operation("off", once=True)))
 
 
-def test_a_look_that_is_not_so_and_names_no_deed_is_a_defect_of_ours() -> None:
+def test_a_look_that_is_not_so_and_names_no_action_is_a_defect_of_ours() -> None:
     assert stuck(request(Observation(StepState.NOT_SO, "no"))).owner is Owner.OPERATOR
 
 

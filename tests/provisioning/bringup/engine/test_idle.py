@@ -106,7 +106,7 @@ def test_the_back_end_is_that_of_the_inventory(tmp_path: Path) -> None:
     assert idle(tmp_path, there, ["gpu001"])(ONE) == ""
 
 
-def test_without_any_back_end_nobody_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_back_end_no_one_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert idle(tmp_path, Inventory({}, {}, "muster.yaml"), ["gpu001"])(ONE) == ""
     with pytest.raises(Exception, match="scontrol was not found"):

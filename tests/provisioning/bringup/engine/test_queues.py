@@ -53,7 +53,7 @@ def test_who_has_a_place_waits_for_none() -> None:
     assert (taken(places), places.used) == (["a1"], 1)
 
 
-def test_who_may_not_begin_stays_in_the_queue_and_keeps_nobody_out() -> None:
+def test_who_may_not_begin_stays_in_the_queue_and_keeps_no_one_out() -> None:
     places = filled(StepQueue(step("bios")), "a1", "a2", "b1")
     assert taken(places, lambda name: name != "a1") == ["a2", "b1"]
     assert (places.length, places.since) == (1, 1.0)

@@ -123,7 +123,7 @@ def test_a_machine_does_not_wait_for_another(fake: Fake) -> None:
     assert fake.on_event("done") == [("n2", "service"), ("n1", "service")]
 
 
-def test_a_deed_is_in_the_store_before_it_is_done(fake: Fake) -> None:
+def test_an_action_is_in_the_store_before_it_is_done(fake: Fake) -> None:
     written: list[tuple[str, float | None]] = []
 
     def make(machine: Machine, what: Operation) -> OperationResult:
@@ -212,7 +212,7 @@ def test_a_user_who_was_let_in_by_an_earlier_run_is_tried_on(fake: Fake) -> None
     assert len(fake.run(nodes, *executors, stop=Stop(share=1.0)).trouble) == 10 and len(tried) == 10
 
 
-def test_where_that_login_was_skipped_nobody_was_let_in(fake: Fake) -> None:
+def test_where_that_login_was_skipped_no_one_was_let_in(fake: Fake) -> None:
     tried: list[str] = []
     nodes = [node(f"n{number:02d}", user="root") for number in range(10)]
     executors = (refusing(tried), Acts(step("os"), lambda machine: trouble("dark")))
@@ -314,7 +314,7 @@ def test_a_look_at_many_waits_for_those_on_their_way_and_no_longer_than_that(fak
     assert checks.batches == [["n1", "n2"], ["n3"]]
 
 
-def test_a_look_at_many_waits_for_nobody_where_nobody_can_come(fake: Fake) -> None:
+def test_a_look_at_many_waits_for_no_one_where_no_one_can_come(fake: Fake) -> None:
     checks = Many(step("checks", together=True, gather_s=600.0))
     fake.run(["n1", "n2", "n3"],
              Acts(step("hardware"), lambda machine: trouble("dark") if machine.name == "n3" else SO),
@@ -379,7 +379,7 @@ def test_what_is_made_of_many_at_once_is_made_of_all_that_need_it_and_are_idle(f
     assert len(fake.run(["n1", "n2", "n3"], burnin).done) == 3 and burnin.made == [["n1", "n3"], ["n2"]]
 
 
-def test_a_deed_done_to_many_takes_nobody_elses_place(fake: Fake) -> None:
+def test_an_action_done_to_many_takes_no_one_elses_place(fake: Fake) -> None:
     late = threading.Event()
 
     def os(machine: Machine) -> Observation:
@@ -408,7 +408,7 @@ def test_who_was_changed_is_looked_at_without_waiting_for_others(fake: Fake) -> 
         assert [one.ended for one in bringups.steps(store, ["n1"]) if one.step == "burnin"] == [1500.0]
 
 
-def test_of_whom_nothing_is_said_after_a_deed_done_to_many_nobody_knows(fake: Fake) -> None:
+def test_of_whom_nothing_is_said_after_an_action_done_to_many_no_one_knows(fake: Fake) -> None:
     burnin = Jointly(step("burnin", together=True), forgets="n2")
     fake.run(["n1", "n2"], burnin)
     with opened(fake.folder) as store:
@@ -416,7 +416,7 @@ def test_of_whom_nothing_is_said_after_a_deed_done_to_many_nobody_knows(fake: Fa
             "n1": (True, "burnt"), "n2": (None, "no result was returned for it")}
 
 
-def test_what_is_raised_in_a_deed_done_to_many_is_our_defect(fake: Fake) -> None:
+def test_what_is_raised_in_an_action_done_to_many_is_our_defect(fake: Fake) -> None:
     def fails() -> None:
         raise KeyError("secret")
     outcome = fake.run(["n1", "n2"], Jointly(step("burnin", together=True), then=fails), stop=Stop(share=1.0))
@@ -424,7 +424,7 @@ def test_what_is_raised_in_a_deed_done_to_many_is_our_defect(fake: Fake) -> None
         "n1", "n2") and fake.at("n1").message == "a defect of muster: KeyError, in do burn"
 
 
-def test_a_halted_look_at_many_ends_the_run_and_nobody_waits_for_who_is_halted(fake: Fake) -> None:
+def test_a_halted_look_at_many_ends_the_run_and_no_one_waits_for_who_is_halted(fake: Fake) -> None:
     nodes = [f"n{number:02d}" for number in range(10)]
     bad = Many(step("kernel", in_parallel=6, together=True),
                lambda machine: SO if machine.name == "n05" else trouble("bad"))
@@ -444,7 +444,7 @@ def test_who_was_begun_in_a_step_before_it_was_halted_goes_on(fake: Fake) -> Non
     assert outcome.done == ("n00",) and len(outcome.queued) >= 8
 
 
-def test_a_deed_that_came_true_while_a_long_look_was_under_way_is_no_trouble(fake: Fake) -> None:
+def test_an_action_that_came_true_while_a_long_look_was_under_way_is_no_trouble(fake: Fake) -> None:
     thing = Thing(fake, once=True, lag_s=50.0)
 
     def observe(machine: Machine) -> Observation:
@@ -454,7 +454,7 @@ def test_a_deed_that_came_true_while_a_long_look_was_under_way_is_no_trouble(fak
     assert fake.run(["n1"], Acts(step("bios"), observe, thing.make)).done == ("n1",) and thing.made == ["n1"]
 
 
-def test_a_deed_that_outlived_its_time_is_waited_for_written_down_and_done_once(fake: Fake) -> None:
+def test_an_action_that_outlived_its_time_is_waited_for_written_down_and_done_once(fake: Fake) -> None:
     made: list[str] = []
 
     def looks(machine: Machine) -> Observation:
@@ -503,7 +503,7 @@ def test_a_step_without_a_place_ends_the_run_before_it(fake: Fake) -> None:
     assert (outcome.queued, fake.now, fake.at("n1").step) == (("n1",), 1000.0, "checks")
 
 
-def test_what_a_doer_raises_is_our_defect_and_the_others_go_on(fake: Fake) -> None:
+def test_what_a_executor_raises_is_our_defect_and_the_others_go_on(fake: Fake) -> None:
     def observe(machine: Machine) -> Observation:
         if machine.name == "n1":
             raise KeyError("secret")
@@ -558,7 +558,7 @@ def test_a_step_that_is_skipped_while_it_is_asked_whether_it_may_disturb_is_not_
         ["n1"], Acts(step("bios"), thing.observe, thing.make)).done == ("n1",) and thing.made == []
 
 
-def test_of_a_deed_that_nobody_knows_of_in_a_step_that_is_skipped_that_is_written_down(fake: Fake) -> None:
+def test_of_an_action_that_no_one_knows_of_in_a_step_that_is_skipped_that_is_written_down(fake: Fake) -> None:
     with opened(fake.folder, make=True) as store:
         bringups.begin(store, ["n1"], "bios", "ada", 900.0)
         with store.writing() as db:
@@ -704,7 +704,7 @@ def test_on_a_full_disk_nothing_is_begun_and_nothing_lost(tmp_path: Path) -> Non
         subprocess.run(["umount", str(fake.folder)], check=True)
 
 
-def test_whatever_is_raised_where_it_is_told_no_deed_is_left_of_which_nobody_knows(fake: Fake) -> None:
+def test_whatever_is_raised_where_it_is_reported_no_action_is_left_of_which_no_one_knows(fake: Fake) -> None:
     made: list[str] = []
 
     def make(machine: Machine, what: Operation) -> OperationResult:

@@ -81,7 +81,7 @@ def finished(folder: Path) -> None:
             one.ended is not None for one in bringups.actions(store))
 
 
-def test_a_run_that_lives_does_each_deed_once_and_the_next_one_nothing(tmp_path: Path) -> None:
+def test_a_run_that_lives_does_each_action_once_and_the_next_one_nothing(tmp_path: Path) -> None:
     outcome = bring_up(tmp_path, NUMBER)
     assert outcome.exit_code == 1 and list(outcome.trouble) == STUCK
     finished(tmp_path)
@@ -90,7 +90,7 @@ def test_a_run_that_lives_does_each_deed_once_and_the_next_one_nothing(tmp_path:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("seed", range(2))
-def test_killed_in_the_midst_of_deeds_again_and_again_it_comes_to_the_same_end(
+def test_killed_in_the_midst_of_actions_again_and_again_it_comes_to_the_same_end(
     tmp_path: Path, seed: int,
 ) -> None:
     chance = random.Random(seed)
@@ -148,7 +148,7 @@ run(RunContext(Path(sys.argv[1]), "ada"), [node("n1")], {"bios": bios}, Plan({"b
 """
 
 
-def test_the_second_interrupt_leaves_at_once_and_nobody_knows_of_the_deed(tmp_path: Path) -> None:
+def test_the_second_interrupt_leaves_at_once_and_no_one_knows_of_the_action(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HANGS, str(tmp_path)], stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None

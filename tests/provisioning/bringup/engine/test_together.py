@@ -71,7 +71,7 @@ def ran(
                Plan({name: one.step for name, one in acting.items()}), events.append), events
 
 
-def test_all_that_came_take_part_in_one_deed_each_with_its_line_before_it(tmp_path: Path) -> None:
+def test_all_that_came_take_part_in_one_action_each_with_its_line_before_it(tmp_path: Path) -> None:
     burn = AllAtOnce(step("burnin", together=True, gather_s=600.0))
     outcome, _ = ran(tmp_path, ["n1", "n2", "n3"], Acts(step("checks")), burn, Acts(step("service")))
     assert outcome.done == ("n1", "n2", "n3")       # type: ignore[attr-defined]
@@ -89,7 +89,7 @@ def test_who_must_not_be_disturbed_takes_no_part_and_does_not_keep_the_others(tm
     assert any("a job is on it" in event.message for event in events if event.node == "n2")
 
 
-def test_nobody_is_looked_at_while_the_others_are_burnt_in_and_who_comes_late_is_next(tmp_path: Path) -> None:
+def test_no_one_is_looked_at_while_the_others_are_burnt_in_and_who_comes_late_is_next(tmp_path: Path) -> None:
     begun, late = threading.Event(), threading.Event()
 
     class Slow(AllAtOnce):
@@ -120,7 +120,7 @@ def test_what_is_raised_in_it_is_trouble_of_all_that_took_part(tmp_path: Path) -
             and "secret" not in str(events))
 
 
-def test_of_whom_nothing_was_said_nobody_knows_and_it_is_looked_at(tmp_path: Path) -> None:
+def test_of_whom_nothing_was_said_no_one_knows_and_it_is_looked_at(tmp_path: Path) -> None:
     class Silent(AllAtOnce):
         def make_together(self, machines: Sequence[Machine]) -> Mapping[str, OperationResult]:
             super().make_together(machines)

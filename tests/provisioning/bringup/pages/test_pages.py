@@ -75,7 +75,7 @@ def test_a_machine_that_goes_its_way_again_is_not_yet_through_what_it_passed_bef
     assert counts == {step: int(ORDER.index(step) < ORDER.index("os")) for step in ORDER}
 
 
-def test_machines_of_which_the_same_is_told_are_on_one_line_and_every_trouble_of_a_machine_is_told(
+def test_machines_of_which_the_same_is_reported_are_on_one_line_and_every_trouble_of_a_machine_is_reported(
     some: Path,
 ) -> None:
     text = "\n".join(lines(shown(some)))
@@ -83,7 +83,7 @@ def test_machines_of_which_the_same_is_told_are_on_one_line_and_every_trouble_of
             and "DIMM A1 is not seen" in text)
 
 
-def test_what_differs_in_a_machine_s_own_name_and_address_alone_is_told_of_all_at_once(
+def test_what_differs_in_a_machine_s_own_name_and_address_alone_is_reported_of_all_at_once(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path, make=True) as store:
@@ -257,7 +257,7 @@ def test_a_plan_has_as_many_rounds_as_the_fullest_power_domain() -> None:
       "--reason TEXT"),
      (place("gpu001", lifecycle=Lifecycle()), {"gpu001": at("gpu001", "service", notes.LEFT)},
       "its lifecycle is service")])
-def test_who_is_refused_is_told_why_and_what_to_type(
+def test_who_is_refused_is_reported_why_and_what_to_type(
     node: Node, progress: dict[str, MachineProgress], said: str,
 ) -> None:
     found = chosen([node], progress, {}, ())

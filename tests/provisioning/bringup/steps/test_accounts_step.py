@@ -94,7 +94,7 @@ def test_one_that_was_exchanged_since_says_by_which_command_it_gets_a_password_a
     assert "muster bmc accounts gx01 --apply" in again.troubles[0].hand
 
 
-def test_where_a_password_cannot_be_kept_nothing_is_asked_and_a_person_is_told(site: Site) -> None:
+def test_where_a_password_cannot_be_kept_nothing_is_asked_and_a_person_is_reported(site: Site) -> None:
     site.step._accounts.desired.__dict__["folder"] = Path("/elsewhere")     # type: ignore[union-attr]
     found = site.looked()
     assert found.stand is StepState.TROUBLE and "say there: bmc:" in found.message

@@ -67,7 +67,7 @@ def test_what_differs_is_made_so_before_a_person_is_called_and_only_a_new_name_i
     [(False, "it could not be applied: memlock: Read-only file system", StepState.TROUBLE),
      (True, "made so: memlock", StepState.TROUBLE), (False, "connect: refused", StepState.NOT_SO),
      (False, "not begun: the run was ended", StepState.NOT_SO), (None, "", StepState.NOT_SO)])
-def test_a_deed_that_the_node_refused_or_that_does_not_stay_is_trouble_and_one_that_was_not_begun_is_begun(
+def test_an_action_that_the_node_refused_or_that_does_not_stay_is_trouble_and_one_that_was_not_begun_is_begun(
     done: bool | None, message: str, stand: StepState,
 ) -> None:
     operation = base.seen(machine(), on_event(memlock=ItemState.DIFFERS)).operation

@@ -123,7 +123,7 @@ class Dying(BiosAsDesired):
 
 @pytest.mark.parametrize("at", [1, 2, 3])
 @pytest.mark.parametrize("done", [False, True])
-def test_a_change_whose_end_nobody_knows_is_done_again_only_where_it_does_not_show(
+def test_a_change_whose_end_no_one_knows_is_done_again_only_where_it_does_not_show(
     tmp_path: Path, at: int, done: bool,
 ) -> None:
     controller = Scripted(settings=dict(OLD))
@@ -213,7 +213,7 @@ def test_a_machine_that_comes_on_during_a_look_is_not_written_to_again(was: Powe
     assert found.stand is StepState.WAIT, found
 
 
-def test_the_deed_tells_each_setting_as_it_is_and_as_it_will_be() -> None:
+def test_the_action_tells_each_setting_as_it_is_and_as_it_will_be() -> None:
     found = looked(Scripted(settings=dict(OLD)))
     assert (found.stand is StepState.NOT_SO and found.operation is not None and found.operation.once
             and found.operation.shows)

@@ -87,7 +87,7 @@ def test_another_certificate_is_trouble_at_once_and_names_the_command() -> None:
 
 
 @pytest.mark.parametrize("name", ["bmc", "credentials"])
-def test_a_machine_without_a_bmc_is_trouble_and_nobody_is_asked(name: str) -> None:
+def test_a_machine_without_a_bmc_is_trouble_and_no_one_is_asked(name: str) -> None:
     def never(node: Node) -> Controller:
         raise AssertionError
 
@@ -133,7 +133,7 @@ def test_a_login_keeps_who_the_machine_is() -> None:
         "firmware": "7.00.60", "controller": "iDRAC 9"}
 
 
-def test_a_refused_login_is_kept_so_that_nobody_tries_it_again() -> None:
+def test_a_refused_login_is_kept_so_that_no_one_tries_it_again() -> None:
     found = credentials(
         Scripted(fails={"identity": BmcError(BmcErrorReason.CREDENTIALS, "401 for user admin")}))
     assert found.stand is StepState.TROUBLE and found.keep == {

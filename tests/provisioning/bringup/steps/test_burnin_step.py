@@ -138,7 +138,7 @@ def test_without_anything_that_keeps_jobs_away_there_is_no_burn_in_and_no_pass(
     assert again.stand is StepState.TROUBLE and again.troubles[0].hand.endswith("muster bringup retry n1")
 
 
-def test_a_scheduler_that_does_not_answer_is_asked_again_in_minutes_and_its_words_are_told(
+def test_a_scheduler_that_does_not_answer_is_asked_again_in_minutes_and_its_words_are_reported(
     tmp_path: Path,
 ) -> None:
     made, again = refused(tmp_path, {"command": ["/bin/false"]})

@@ -61,7 +61,7 @@ def test_a_missing_gpu_is_for_the_data_centre_with_its_seat_and_rack() -> None:
     assert "rack r12" in found.troubles[0].hand
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_that_is_wrong_is_reported_at_once() -> None:
     found = looked(Scripted(hard=parts(psu=(HardwarePart("psu", "PSU 1", health="Critical"),),
                                        drive=(HardwarePart("drive", "Bay 0", health="OK"),))))
     assert {one.part for one in found.troubles} == {"psu", "drive"} and "and 1 more" in found.message
@@ -132,7 +132,7 @@ def test_a_log_that_was_not_read_is_said() -> None:
 
 
 @pytest.mark.parametrize("key", ["serial", "uuid"])
-def test_of_two_machines_that_say_the_same_of_themselves_each_is_told_of_the_other(key: str) -> None:
+def test_of_two_machines_that_say_the_same_of_themselves_each_is_reported_of_the_other(key: str) -> None:
     duplicates = Duplicates(lambda: {"gx02": Other(coming=True)})
     mine = replace(IDENTITY, serial="SN1", uuid="u1")
     theirs = replace(IDENTITY, serial="SN2", uuid="u2")
@@ -146,14 +146,14 @@ def test_of_two_machines_that_say_the_same_of_themselves_each_is_told_of_the_oth
         0].what and "gx02" in again.troubles[0].what and second.troubles[0].owner is Owner.OPERATOR
 
 
-def test_what_makers_write_where_there_is_no_number_is_nobodys() -> None:
+def test_what_makers_write_where_there_is_no_number_is_no_ones() -> None:
     nobody = replace(IDENTITY, serial="To Be Filled By O.E.M.", uuid="00000000-0000-0000-0000-000000000000")
     duplicates = Duplicates(dict)
     assert looked(Scripted(who=nobody), duplicates=duplicates).stand is looked(
         Scripted(who=nobody), name="gx02", duplicates=duplicates).stand is StepState.SO
 
 
-def test_a_system_that_is_called_as_another_machine_of_ours_is_told_and_a_factorys_name_is_not() -> None:
+def test_a_system_that_is_called_as_another_machine_of_ours_is_reported_and_a_factorys_name_is_not() -> None:
     duplicates = Duplicates(dict, names=("gx01", "gx02.example"))
     found = looked(Scripted(who=replace(IDENTITY, name="GX02")), duplicates=duplicates)
     assert found.stand is StepState.TROUBLE and "gx02.example" in found.troubles[
@@ -192,7 +192,7 @@ def test_whoever_waits_for_others_is_not_read_anew_and_hears_of_them_all_the_sam
     assert stands == [StepState.WAIT, StepState.WAIT, StepState.TROUBLE] and controller.opened == 1
 
 
-def test_nobody_waits_for_ever_for_those_who_do_not_tell() -> None:
+def test_no_one_waits_for_ever_for_those_who_do_not_tell() -> None:
     coming = {"gx02": Other(coming=True)}
     assert looked(Scripted(), others=coming, after=POLICY.parts.doubles_s - 1).stand is StepState.WAIT
     assert looked(Scripted(), others=coming, after=POLICY.parts.doubles_s).stand is StepState.SO

@@ -120,7 +120,7 @@ whos = st.builds(NodeIdentity, st.sampled_from(("gpu1", "gpu2", "gpu3")), texts,
 
 @given(st.lists(whos, max_size=4), whos, st.dictionaries(st.sampled_from(("gpu1", "gpu2")), st.dictionaries(
     st.sampled_from(("serial", "uuid")), texts)))
-def test_whatever_machines_say_nobody_falls_and_a_proof_to_the_contrary_is_never_passed(
+def test_whatever_machines_say_no_one_falls_and_a_proof_to_the_contrary_is_never_passed(
     rest: list[NodeIdentity], who: NodeIdentity, boards: dict[str, dict[str, str]],
 ) -> None:
     found = troubles(who, {one.node: one for one in rest}, boards)

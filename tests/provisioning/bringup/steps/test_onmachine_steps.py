@@ -170,7 +170,7 @@ def test_a_fresh_node_shows_its_diff_is_made_so_and_then_nothing_is_left_to_do(
     assert {path: (n1.root / path).stat().st_mtime_ns for path in (LIMITS, SYSTEM)} == before
 
 
-def test_nodes_that_do_not_answer_are_told_of_beside_the_others(n1: Container, home: Path) -> None:
+def test_nodes_that_do_not_answer_are_reported_of_beside_the_others(n1: Container, home: Path) -> None:
     text = (home / "muster.yaml").read_text()
     (home / "muster.yaml").write_text(f"{text}  n9: {{address: 127.0.0.1, port: {free_port()}}}\n")
     configured(home, "n1", "--apply")
@@ -263,7 +263,7 @@ def programs(of: Container) -> list[int]:
     return found
 
 
-def test_step_base_names_the_diff_as_its_deed_and_is_so_after_it(n1: Container) -> None:
+def test_step_base_names_the_diff_as_its_action_and_is_so_after_it(n1: Container) -> None:
     executor = Base(STEPS["base"], RemoteTransport, BaseSettings())
     n1.run("hostnamectl", "set-hostname", "debian")
     seen = observe(executor, node(n1))["n1"]

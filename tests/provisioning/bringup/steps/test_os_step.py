@@ -233,7 +233,7 @@ def test_a_failed_installation_is_trouble_and_a_retry_has_it_installed_again(tmp
     assert line.owner == Owner.OPERATOR.value
     assert "Failed deployment" in line.what
     assert line.hand == "see its events; to have it installed again: muster bringup retry gx01"
-    # Begun anew by itself, it is not: nobody has said so.
+    # Begun anew by itself, it is not: no one has said so.
     assert brought(tmp_path, back, controller).trouble == ("gx01",)
     assert back.asked == []
     with opened(tmp_path) as store:
@@ -336,7 +336,7 @@ def test_a_failure_of_before_sends_no_machine_to_its_installer_until_a_person_sa
     assert "Failed deployment" in found.message
 
 
-def test_a_failure_that_nobody_was_told_of_is_told_first_though_one_before_it_was_tried_again() -> None:
+def test_a_failure_that_no_one_was_told_of_is_reported_first_though_one_before_it_was_tried_again() -> None:
     back = Installer(report=OsReport(OsState.INSTALLING, "its disk is written"))
     asked = os(back, None, (INSTALL, True), kept={"os.failed": "900.000"})
     assert asked.stand is StepState.WAIT

@@ -59,7 +59,7 @@ def test_what_was_not_measured_is_looked_at_again_and_is_no_pass(severity: Sever
     assert seen.stand is StepState.UNKNOWN and "nvidia-smi is not there" in seen.message
 
 
-def test_info_keeps_nobody_and_nothing_judged_is_no_pass() -> None:
+def test_info_keeps_no_one_and_nothing_judged_is_no_pass() -> None:
     assert judged(report(result(Status.PASS), result(Status.FAIL, Severity.INFO)), None).stand is StepState.SO
     assert judged(report(result(Status.SKIPPED)), None).stand is StepState.UNKNOWN
     assert (judged(NodeReport("n1", state_of(()), "no one answers", (), stage="connect"), None).message
@@ -119,7 +119,7 @@ def test_a_kernel_log_without_a_baseline_is_trouble_that_names_what_to_type() ->
         assert (one[0].reason if one else "not judged") in trouble.what
 
 
-def test_a_line_that_is_merely_new_keeps_nobody_and_a_known_fault_does() -> None:
+def test_a_line_that_is_merely_new_keeps_no_one_and_a_known_fault_does() -> None:
     assert of_log(report(result(Status.PASS), novel(Status.FAIL)), None).stand is StepState.SO
     assert of_log(report(result(Status.FAIL), novel(Status.PASS)), None).stand is StepState.TROUBLE
     assert of_log(report(result(Status.UNKNOWN), novel(Status.PASS)), None).stand is StepState.UNKNOWN

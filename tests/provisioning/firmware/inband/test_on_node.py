@@ -203,7 +203,7 @@ def test_names_that_lead_elsewhere_are_refused(machine: AdapterMachine, key: str
     assert not machine.notes.exists()
 
 
-def test_who_is_not_root_is_told_so() -> None:
+def test_who_is_not_root_is_reported_so() -> None:
     program = ("import io, os, zlib\nos.geteuid = lambda: 1000\nfrom provisioning.firmware.onnode import operations\n"
                "operations.main('n', b'{\"root\": \"\", \"environment\": {}, \"do\": \"look\", \"tools\": []}', io.BytesIO())")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, cwd=Path(operations.__file__).parents[3])
