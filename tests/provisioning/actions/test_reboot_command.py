@@ -14,7 +14,7 @@ from tests.testbed.planted import executable
 SITE = """#!{python}
 import json, pathlib, sys
 file = pathlib.Path({path!r})
-node = json.loads(file.read_text()) if file.exists() else {{"holder": "no one", "reason": "", "booted": 1000}}
+node = json.loads(file.read_text()) if file.exists() else {{"holder": "nobody", "reason": "", "booted": 1000}}
 asked = json.load(sys.stdin)
 if asked["action"] == "isolate":
     node.update(holder="us", reason=asked["reason"])

@@ -27,7 +27,7 @@ asked = json.load(sys.stdin)
 site = json.load(open({path!r}))
 answer = {{"schema": "muster.action/1", "done": True}}
 if asked["action"] == "held":
-    answer["nodes"] = {{node: {{"holder": "no one", "busy": False}} if site.get(node) is None else
+    answer["nodes"] = {{node: {{"holder": "nobody", "busy": False}} if site.get(node) is None else
                        {{"holder": "us", "reason": site[node], "busy": False}} for node in asked["nodes"]}}
 else:
     site.update(dict.fromkeys(asked["nodes"], asked["reason"] if asked["action"] == "isolate" else None))

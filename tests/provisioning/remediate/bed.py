@@ -20,11 +20,11 @@ file = pathlib.Path({path!r})
 held = json.loads(file.read_text()) if file.exists() else {{}}
 asked = json.load(sys.stdin)
 for node in asked["nodes"]:
-    held.setdefault(node, {{"holder": "no one", "reason": "", "busy": False}})
+    held.setdefault(node, {{"holder": "nobody", "reason": "", "busy": False}})
     if asked["action"] == "isolate":
         held[node].update(holder="us", reason=asked["reason"])
     if asked["action"] == "release":
-        held[node].update(holder="no one", reason="")
+        held[node].update(holder="nobody", reason="")
 file.write_text(json.dumps(held))
 nodes = {{name: held[name] for name in asked["nodes"]}}
 more = {{"nodes": nodes}} if asked["action"] == "held" else {{"done": True}}
