@@ -23,7 +23,7 @@ faults:
 - {id: gpu-count, why: called as a rule is, rules: ["gpu-*"], severities: [critical], isolation: no-new-jobs, repair: reset-gpu, confirm: 2}
 - {id: gone, why: taken out, rules: ["port-*"], isolation: no-new-jobs}
 - {id: critical, why: the rest, rules: ["*"], severities: [critical], isolation: no-new-jobs, repair: inspect}
-- {id: unreachable, why: no one can look, of: unreached, isolation: no-new-jobs, repair: inspect}
+- {id: unreachable, why: nobody can look, of: unreached, isolation: no-new-jobs, repair: inspect}
 - {id: wedged, why: no answer, of: unknown, rules: ["*"], severities: [critical], isolation: no-new-jobs, repair: reboot}
 wedged: {sweeps: 3}
 fresh: {hours: 24}
