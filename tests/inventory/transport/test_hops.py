@@ -50,10 +50,13 @@ def reasons(replies: dict[str, Reply]) -> set[str]:
 
 
 def waiting(folder: Path, *, repeatable: bool = True) -> Program:
-    """Leaves a mark for each run, and answers only once `folder`/go exists."""
+    """Leaves a mark for each run, and answers only once `folder`/go exists; it ends by itself where no one makes it."""
     return replace(speaker(f"""
         open("{folder}/run.%d" % os.getpid(), "w").close()
+        until = time.monotonic() + 120
         while not os.path.exists("{folder}/go"):
+            if time.monotonic() > until:
+                sys.exit("no one let it go on")
             time.sleep(0.05)
         answer(b"well")
     """), repeatable=repeatable)
