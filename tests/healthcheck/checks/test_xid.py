@@ -35,7 +35,7 @@ def kmsg(*lines: tuple[float, str], newest: float = 0) -> Capture:
 
 
 def judged(log: Capture, **more: Capture) -> dict[str, Result]:
-    found = by_rule(machine.recording(kernel_log=log, **more))
+    found = by_rule(machine.recording(kernel_log=log, **more), rules=RULES)
     return {rule: result for rule, result in found.items() if rule in OURS}
 
 

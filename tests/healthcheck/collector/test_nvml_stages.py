@@ -332,7 +332,7 @@ def judged(folder: Path, row: Sequence[Recording]) -> list[dict[str, Result]]:
     state.prepare()
     for recording in row:
         previous = state.read(recording.node)
-        found.append(by_rule(recording, previous))
+        found.append(by_rule(recording, previous, rules=RULES))
         state.write(recording, previous)
     return found
 
