@@ -50,6 +50,7 @@ class BandBed:
         self.folder, self.machine = folder, machine
         self.place = place or BandPlace(str(machine.root))
         self.restarts: list[str] = []
+        self.lease = threading.Lock()
         self.held: list[Node] = []
         self.does_restart: Callable[[], None] = machine.restart
         self.given_back: Callable[[Node], None] = lambda node: None
@@ -65,10 +66,11 @@ class BandBed:
     def holding(self, node: Node, seconds: float) -> Iterator[Transport]:
         if self.no_lease:
             raise NotHeldError(self.no_lease)
-        self.held.append(node)
-        yield LocalTransport()
-        self.given_back(node)
-        self.held.remove(node)
+        with self.lease:            # no two have a node at a time
+            self.held.append(node)
+            yield LocalTransport()
+            self.given_back(node)
+            self.held.remove(node)
 
     def restart(self, node: Node, key: str, transport: Transport) -> StepReport:
         assert self.held == [node]
