@@ -81,6 +81,7 @@ class Refusal(Exception):
     def __init__(self, fact: Fact | None, *words: object) -> None:
         """`source` is the identity of what refused: the fact's, which several nodes may share, or for the
         growth of one node's that of both."""
+        super().__init__(fact, *words)
         self.fact = fact
         self.source: object = id(fact)
         recorded = _RECORDED.get()
@@ -162,6 +163,7 @@ class Fact:
 
     def __init_subclass__(cls) -> None:
         """Raises TypeError for a field with a default: an unmeasured field would look like a value."""
+        super().__init_subclass__()
         own = {field: str(kind) for field, kind in vars(cls).get("__annotations__", {}).items()
                if not str(kind).startswith(("ClassVar", "typing.ClassVar"))}
         for field in own:

@@ -302,7 +302,7 @@ def test_no_descriptor_and_no_thread_is_left_after_sweeps_with_failures(
     def left() -> tuple[int, int]:
         return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
 
-    def ours() -> int:
+    def of_muster() -> int:
         return len([one for one in threading.enumerate() if one.name.startswith("muster-")])
 
     nodes = [plain_sshd.node("good"), plain_sshd.node("python", python="/bin/false"),
@@ -311,7 +311,7 @@ def test_no_descriptor_and_no_thread_is_left_after_sweeps_with_failures(
              plain_sshd.node("key", identity_file=("/none",)),
              plain_sshd.node("hung", python=str(hung_python(tmp_path)))]
     way.sweep(nodes, login_s=1)
-    wait_until(lambda: ours() <= 1, what="the end of the threads")
+    wait_until(lambda: of_muster() <= 1, what="the end of the threads")
     descriptors, threads = left()
     for _ in range(3):
         way.sweep(nodes, login_s=1)
