@@ -64,6 +64,20 @@ class Slurm:
                                check=False, capture_output=True)
         wait_until(lambda: set(self.states().values()) == {"idle"}, what="idle nodes")
 
+    def nodes_return(self) -> None:
+        """Waits until every node is idle. The slurmd of one that is not after 20 s is started anew: a controller asks a node that missed its
+        question again only after minutes."""
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: set(self.states().values()) == {"idle"}, 20)
+        for name, state in self.states().items():
+            if state != "idle":
+                self.processes[name].kill()
+                self.processes[name].wait()
+                _start(self, name, "slurmd", "-D", "-f", str(self.conf), "-N", name, "-L", f"{self.folder}/{name}.log")
+                if state != "idle*":
+                    subprocess.run(["scontrol", "update", f"nodename={name}", "state=resume"], env=self.environment, check=False, capture_output=True)
+        wait_until(lambda: set(self.states().values()) == {"idle"}, 60, f"idle nodes, all of {self.states()},")
+
     def booted(self, *names: str) -> None:
         """Ends the slurmd of nodes and starts them as after a boot of the machine (slurmd -b)."""
         asked = time.time()

@@ -99,7 +99,7 @@ def test_a_drained_node_and_one_with_a_job_answer_and_the_job_stays(bed: Slurm) 
     finally:
         bed.ask("scancel", job)
         bed.ask("scontrol", "update", "nodename=gpu002", "state=resume")
-        wait_until(lambda: set(bed.states().values()) == {"idle"}, 40, "idle nodes")
+        bed.nodes_return()
 
 
 def test_bytes_of_all_kinds_and_megabytes_of_them_come_whole_and_apart(bed: Slurm) -> None:
@@ -139,7 +139,7 @@ def test_a_dead_slurmd_holds_no_one_and_its_node_goes_over_ssh(bed: Slurm, how: 
             bed.processes["gpu004"].wait()
             _start(bed, "gpu004", "slurmd", "-D", "-f", str(bed.conf), "-N", "gpu004", "-L", f"{bed.folder}/gpu004.log")
         bed.ask("scontrol", "update", "nodename=gpu004", "state=resume") if bed.states()["gpu004"] not in ("idle", "idle*") else None
-        wait_until(lambda: set(bed.states().values()) == {"idle"}, 60, "idle nodes")
+        bed.nodes_return()
 
 
 def test_without_slurmctld_srun_still_reaches_nodes_and_an_unknown_one_goes_over_ssh(bed: Slurm) -> None:
@@ -150,7 +150,7 @@ def test_without_slurmctld_srun_still_reaches_nodes_and_an_unknown_one_goes_over
         assert ssh.asked == ["gpu099"]
     finally:
         bed.start()
-        wait_until(lambda: set(bed.states().values()) == {"idle"}, 60, "idle nodes")
+        bed.nodes_return()
 
 
 def test_a_node_that_slurm_does_not_know_goes_over_ssh_at_once(bed: Slurm) -> None:
@@ -229,7 +229,7 @@ def test_closing_the_sweep_ends_what_runs_on_the_nodes_though_a_slurmd_is_dead(b
         wait_until(lambda: not any(map(alive, pids)), 15, "the end of the programs")
     finally:
         os.kill(bed.processes["gpu004"].pid, signal.SIGCONT)
-        wait_until(lambda: set(bed.states().values()) == {"idle"}, 60, "idle nodes")
+        bed.nodes_return()
 
 
 def test_a_head_that_is_killed_leaves_no_program(bed: Slurm, tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_what_srun_has_not_started_in_time_goes_over_ssh(bed: Slurm, monkeypatch
         assert ssh.asked == ["gpu004"] and time.monotonic() - began < 12
     finally:
         os.kill(bed.processes["gpu004"].pid, signal.SIGCONT)
-        wait_until(lambda: set(bed.states().values()) == {"idle"}, 60, "idle nodes")
+        bed.nodes_return()
 
 
 def test_many_sruns_share_a_sweep(bed: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
