@@ -20,10 +20,19 @@ def kept(name: str, make: Callable[[Path], None]) -> Path:
     with (cache / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.is_dir():
-            shutil.rmtree(half, ignore_errors=True)
+            _remove(half)
             make(half)
             half.rename(made)
     return made
+
+
+def _remove(half: Path) -> None:
+    """What a killed process left. mmdebstrap mounts this machine's own /dev/shm and /proc there, whose content stays."""
+    for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
+        at = Path(line.split()[1])
+        if at.is_relative_to(half):
+            subprocess.run(["umount", "--lazy", at], check=True)
+    shutil.rmtree(half, ignore_errors=True)
 
 
 def bootstrapped(name: str, suite: str, *options: str) -> Path:
