@@ -75,15 +75,13 @@ def no_such_driver(patterns: Sequence[str]) -> bool:
 
 
 def matching(base: str, parts: List[str]) -> List[str]:
-    """The paths that match a pattern. glob(3) and Python's would take a folder for empty that could not be
-    opened for want of a descriptor. Raises OSError then."""
+    """The paths that match a pattern. glob(3) and Python's take a folder that cannot be listed for empty; here
+    it raises OSError, but where it is not there."""
     for at, part in enumerate(parts):
         if "*" in part or "?" in part or "[" in part:
             try:
                 names = os.listdir(ROOT + (base or "/"))
-            except OSError as error:
-                if own_failure(error):
-                    raise
+            except (FileNotFoundError, NotADirectoryError):
                 return []
             return [path for name in sorted(fnmatch.filter(names, part))
                     if name[0] != "." for path in matching(base + "/" + name, parts[at + 1:])]

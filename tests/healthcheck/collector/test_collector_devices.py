@@ -200,3 +200,13 @@ def test_a_scan_that_fails_is_no_empty_list(tree: Path) -> None:
     probe = Probe("it", ProbeKind.COMMAND, argv=("echo", "{name}"), each=(DRIVER,), scan=("false",))
     capture = look(probe, tree)
     assert capture.outcome.value == "unable" and "cannot be listed" in capture.note
+
+
+def test_a_folder_that_cannot_be_listed_is_no_empty_one(tree: Path) -> None:
+    probe = Probe("it", ProbeKind.COMMAND, argv=("echo", "{name}"), each=("/run/teamd/*.sock",))
+    assert look(probe, tree).outcome.value == "done"
+    (tree / "run").mkdir(exist_ok=True)
+    (tree / "run/teamd").symlink_to("teamd")        # as one of another user's, it is there and gives no names
+    capture = look(probe, tree)
+    assert (capture.outcome.value, dict(capture.files)) == ("unable", {})
+    assert "the devices cannot be listed: " in capture.note and "Too many levels of symbolic links" in capture.note
