@@ -75,8 +75,8 @@ def no_such_driver(patterns: Sequence[str]) -> bool:
 
 
 def matching(base: str, parts: List[str]) -> List[str]:
-    """The paths that match a pattern. glob(3) and Python's take a folder that cannot be listed for empty; here
-    it raises OSError, but where it is not there."""
+    """The paths that match a pattern. Raises OSError for a folder that is there and cannot be listed, which
+    glob(3) and Python's take for empty."""
     for at, part in enumerate(parts):
         if "*" in part or "?" in part or "[" in part:
             try:
