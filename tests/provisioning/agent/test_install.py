@@ -183,7 +183,7 @@ def test_uninstall_leaves_nothing_not_even_state_unless_that_is_kept(root: Path,
     before = tree(root)
     do(AgentAction.INSTALL, root, bundle)
     do(AgentAction.INSTALL, root, newer(bundle))
-    (root / "var/lib/muster/agent/looks").mkdir(parents=True)
+    (root / "var/lib/muster/agent/snapshots").mkdir(parents=True)
     (root / "var/lib/muster/agent/result.json").write_text("{}")
     (root / "var/lib/prometheus/node-exporter/muster.prom").write_text("")
     done = do(AgentAction.UNINSTALL, root, keep_state=True)
