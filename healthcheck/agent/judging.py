@@ -80,7 +80,7 @@ def judged(
         dict(result, judged=True, state=report.state.value, reason=report.reason,
              origin=None if origin is None else origin.value, code=code,
              nagios=severe, counts=counts, seconds=round(took, 3), report=document.node(report),
-             kept=packed[1], look=base64.b64encode(packed[0]).decode()),
+             kept=packed[1], snapshot=base64.b64encode(packed[0]).decode()),
         metrics.page(own, report, packed, time=result["time"], took=took, period=result["period"],
                      bundle=result["bundle"], python=result["python"], basis=basis),
         summary_line(report, LINE, f"{own.name}: {outside}", f"{took:.1f} s"),

@@ -5,9 +5,9 @@ byte.
     DIR/nodes/NODE.json    muster.recording/1, one for each node that answered or failed
     DIR/previous/NODE.json the earlier snapshot that was compared with, where there was one
 
-For bug reports one node's sweep is also one file: a muster.recording/1 whose member `sweep` holds the manifest
-and the earlier snapshot. Readers that do not know that member ignore it; a recording without it is judged
-alone. In files of earlier versions the member is named `look`.
+For bug reports one node's sweep is also one file: a muster.recording/1 whose member `sweep` holds the
+manifest and the earlier snapshot. Readers that do not know that member ignore it; a recording without it is
+judged alone. In files of earlier versions the member is named `look`.
 """
 
 from __future__ import annotations
