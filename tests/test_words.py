@@ -30,7 +30,6 @@ PLAIN = {
 # Ids of rules and fields of stored documents, which keep their names.
 KEPT = re.compile(r"host-dimm-alike|dimm\.alike|host_dimm_alike|dimm_alike|kernel[-._]told|settled_hours"
                   r"|bringup_deed|told INTEGER|COLUMN told"             # what steps of the store's schema had
-                  r"|= \"deed\""                                        # a weight in the JSON of `muster blame`
                   r"|\"nobody\""                                        # a holder in the protocol muster.action/1
                   r"|guest nobody daemon"                               # users of every Linux
                   r"|irq-nobody|nobody cared")                          # what the kernel says
