@@ -511,7 +511,7 @@ def test_status_tells_version_result_age_timer_and_python(
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(),
                     lambda inner: st.lists(inner) | st.dictionaries(
-                        st.sampled_from(["ok", "said", "changed", "current", "result", "installed", "now",
+                        st.sampled_from(["ok", "message", "changed", "current", "result", "installed", "now",
                                          "time", "timer", "period", "whole"]), inner)))
 def test_whatever_a_node_answers_it_is_reported_in_a_line(answer: object) -> None:
     done = install._done("gpu001", zlib.compress(json.dumps(answer).encode()))
