@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from healthcheck.agent import metrics
@@ -20,7 +19,6 @@ from healthcheck.facts.carried_log import with_earlier
 from healthcheck.judge.nodereport import summary_line
 from healthcheck.model.agentmetric import AgentBasis
 from healthcheck.model.outcome import NodeReport, Origin, Severity, Status, exit_code, origin_of
-from healthcheck.model.places import LOOKS
 from healthcheck.model.recording import to_json
 from healthcheck.report import document
 from healthcheck.store import newest
@@ -46,7 +44,7 @@ def judged(
     if look.stage:
         return unknown(failed(look, result), result, f"{look.stage}: {look.reason}", Origin.NODE.value, began)
     recording = decode(Reply(result["node"], look.body, None, began, look.received))
-    looks = KeptSnapshots(state.path)
+    snapshots = KeptSnapshots(state.path)
     try:
         own: Node = from_plain(Node, found.node["node"])
         ruleset = on_a_node(read_rules(found.rules))
@@ -54,7 +52,7 @@ def judged(
         return unknown(dict(result, recording=to_json(recording)), result, clean(error),
                        Origin.MUSTER.value, began)
     profiles = (result["profile"],) if result["profile"] else ()
-    previous = looks.read(own.name) if state.trusted else None
+    previous = snapshots.read(own.name) if state.trusted else None
     recording = with_earlier(recording, previous)
     assessment = Assessment([own], ruleset, found.node.get("default_sku"), (), profiles)
     assessment.add(recording, previous)
@@ -72,9 +70,9 @@ def judged(
     outside = "" if own.in_service else f"{own.lifecycle.state.value}: "
 
     def remember() -> None:
-        _clear(state.path / LOOKS)
-        looks.write(recording, previous, own.lifecycle.state, assessment.unusual(own.name),
-                    assessment.rests(own.name))
+        snapshots.clear()
+        snapshots.write(recording, previous, own.lifecycle.state, assessment.unusual(own.name),
+                        assessment.rests(own.name))
 
     return AgentOutput(
         dict(result, judged=True, recording=to_json(recording),
@@ -82,19 +80,12 @@ def judged(
         dict(result, judged=True, state=report.state.value, reason=report.reason,
              origin=None if origin is None else origin.value, code=code,
              nagios=severe, counts=counts, seconds=round(took, 3), report=document.node(report),
-             kept=packed[1], look=base64.b64encode(packed[0]).decode()),
+             kept=packed[1], snapshot=base64.b64encode(packed[0]).decode()),
         metrics.page(own, report, packed, time=result["time"], took=took, period=result["period"],
                      bundle=result["bundle"], python=result["python"], basis=basis),
         summary_line(report, LINE, f"{own.name}: {outside}", f"{took:.1f} s"),
         nagios(severe, lambda most, head: summary_line(report, most, head + outside), counts, took),
         remember)
-
-
-def _clear(folder: Path) -> None:
-    """Makes the folder of snapshots, and removes leftovers of a killed run from it; raises OSError."""
-    folder.mkdir(0o700, exist_ok=True)
-    for left in folder.glob(".*"):
-        left.unlink()
 
 
 def _critical(report: NodeReport) -> bool:

@@ -22,7 +22,7 @@ from healthcheck.agent.inside import inside
 from healthcheck.agent.keep import Busy, StateFolder, Unkept, note, unkept, whole
 from healthcheck.agent.unjudged import unjudged, writable
 from healthcheck.model.agentfault import GATE, STATE_FOLDER, TEXTFILE, encode, note_of
-from healthcheck.model.places import LOOKS, METRICS, PERIOD_S, RECORDING, RESULT, SCHEMA, STATE
+from healthcheck.model.places import METRICS, PERIOD_S, RECORDING, RESULT, SCHEMA, SNAPSHOTS, STATE
 from inventory.errors import MusterError
 from inventory.text import fit
 
@@ -258,7 +258,7 @@ def _remember(remember: Callable[[], None], state: StateFolder) -> None:
     try:
         remember()
     except OSError as error:
-        raise unkept(state.path / LOOKS, error) from None
+        raise unkept(state.path / SNAPSHOTS, error) from None
 
 
 def _fetched(options: argparse.Namespace, faults: dict[str, str]) -> None:

@@ -154,7 +154,8 @@ def _result(data: bytes, node: Node | None) -> _Result:
     own: Node = node or from_plain(Node, result["words"])
     name, rules, bundle = (_text(result, key) for key in ("node", "rules", "bundle"))
     if result["judged"] is True:
-        snapshot = base64.b64decode(_text(result, "look"), validate=True)
+        key = "snapshot" if "snapshot" in result else "look"    # the second where an earlier version wrote it
+        snapshot = base64.b64decode(_text(result, key), validate=True)
         machine = zlib.decompressobj()
         machine.decompress(snapshot, MOST)
         if not machine.eof:

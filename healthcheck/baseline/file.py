@@ -3,7 +3,7 @@
     schema: muster.baseline/1
     masks: 1                        masking.VERSION of the templates
     scope: {sku: 'dgx-h100', kernel: '6.5.0-1007-nvidia', driver: '', firmware: ''}
-    learned: {...}                  dates, nodes, boots, expiry; `looks` holds the learned boots by node
+    learned: {...}                  dates, nodes, boots, expiry; `node_boots` holds the learned boots by node
     phases: {kernel: [0.0, 0.0]}    the earliest and the latest second at which a boot entered it
     approved:                       by template
     - template: 'EXT4-fs (<disk>): mounted filesystem with ordered data mode'
@@ -82,7 +82,7 @@ def _lines(baseline: Baseline) -> Iterator[str]:
     yield f"  first: {baseline.first}\n  last: {baseline.last}"
     yield f"  nodes: {baseline.nodes}\n  boots: {baseline.boots}"
     yield f"  expires_days: {baseline.expires_days}\n  expires_boots: {baseline.expires_boots}"
-    yield "  looks:" if baseline.learned_boots else "  looks: {}"
+    yield "  node_boots:" if baseline.learned_boots else "  node_boots: {}"
     for node in sorted(baseline.learned_boots):
         yield f"    {_quoted(node)}: {_quoted(' '.join(baseline.learned_boots[node]))}"
     yield "phases:" if baseline.phases else "phases: {}"

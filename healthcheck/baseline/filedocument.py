@@ -20,7 +20,8 @@ from inventory.text import short
 
 _KEYS = ("schema", "masks", "scope", "learned", "phases", "approved", "proposed")
 _SCOPE = ("sku", "kernel", "driver", "firmware")
-_LEARNED = ("first", "last", "nodes", "boots", "expires_days", "expires_boots", "looks")
+_LEARNED = ("first", "last", "nodes", "boots", "expires_days", "expires_boots", "node_boots")
+_FORMER = "looks"           # what earlier versions wrote for node_boots
 _ENTRY = ("template", "phases", "nodes", "on", "boots", "times", "busiest", "priority", "kind", "first_seen",
           "last_seen", "unseen", "by", "why", "flags", "example")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -65,11 +66,11 @@ def baseline(document: object, path: Path) -> tuple[Baseline, dict[str, Mark]]:
     top.count("masks", default=VERSION)
     said = _BaselineMap(top.item.get("scope"), _SCOPE, "scope", top.mark("scope"))
     scope = Scope(*(said.quoted(key, "") for key in _SCOPE))
-    learned = _BaselineMap(top.item.get("learned"), _LEARNED, "learned", top.mark("learned"))
+    learned = _BaselineMap(top.item.get("learned"), (*_LEARNED, _FORMER), "learned", top.mark("learned"))
     node_boots = _node_boots(learned)
     boots, last = learned.count("boots"), learned.date("last")
     if learned.count("nodes") != len(node_boots):
-        raise learned.fail("nodes", f"{len(node_boots)}, as many as looks names")
+        raise learned.fail("nodes", f"{len(node_boots)}, as many as {_key(learned)} names")
     marks: dict[str, Mark] = {}
     held = Baseline(
         path.stem, scope, len(node_boots), boots, {}, _phases_of(top), str(path), first=learned.date("first"),
@@ -82,14 +83,22 @@ def baseline(document: object, path: Path) -> tuple[Baseline, dict[str, Mark]]:
     return replace(held, known=known, proposed=proposed), marks
 
 
+def _key(learned: _BaselineMap) -> str:
+    return _FORMER if _FORMER in learned else "node_boots"
+
+
 def _node_boots(learned: _BaselineMap) -> dict[str, tuple[str, ...]]:
-    held = learned.item.get("looks")
+    key = _key(learned)
+    if key == _FORMER and "node_boots" in learned:
+        raise RulesError(f"learned: {_FORMER} is node_boots by its former name; write it once",
+                         learned.item.key_marks[_FORMER])
+    held = learned.item.get(key)
     if not isinstance(held, LocatedMap):
-        raise learned.fail("looks", "a map of nodes to the boots that were learned")
-    node_boots = _BaselineMap(held, list(held), "looks", learned.mark("looks"))
+        raise learned.fail(key, "a map of nodes to the boots that were learned")
+    node_boots = _BaselineMap(held, list(held), key, learned.mark(key))
     for node in held:
         if not NAME.fullmatch(node):
-            raise RulesError(f"looks: expected the name of a node, got {short(node)}", held.key_marks[node])
+            raise RulesError(f"{key}: expected the name of a node, got {short(node)}", held.key_marks[node])
     return {node: tuple(node_boots.quoted(node).split()) for node in held}
 
 

@@ -16,7 +16,7 @@ class Weight(Enum):
 
     ORDERED = "ordered"             # the scheduler was asked to end the job: preemption, a requeue
     DEVICE = "device"               # a GPU, its memory or links, or the host's hardware failed
-    ACTION = "deed"                 # muster itself rebooted the node
+    ACTION = "action"               # muster itself rebooted the node
     # the node went away: it booted anew, no one reached it, the scheduler lost it
     LOST = "lost"
     NETWORK = "network"             # a port, an adapter or the fabric

@@ -95,7 +95,7 @@ def ended(message: Mapping[str, Any]) -> RankEnded | None:
     if place is None or not isinstance(value, dict):
         return None
     return RankEnded(*place, _whole(value.get("code"), 1 << 31, least=-(1 << 31)),
-                     _whole(value.get("signal"), 256), _text(value.get("said")))
+                     _whole(value.get("signal"), 256), _text(value.get("output")))
 
 
 def report(message: Mapping[str, Any], seat: Seat | None = None) -> tuple[str, int, RankReport] | None:

@@ -39,7 +39,7 @@ SelectionFunction = TypeVar("SelectionFunction", bound=Callable[..., Iterable[An
 
 GROWTH = "growth"
 # The fact with a snapshot's time, which growth is measured against.
-SNAPSHOT_TIME = "look"
+SNAPSHOT_TIME = "snapshot_time"
 
 __all__ = ["CHECKS", "GIB", "GROWTH", "LONGEST_QUOTE", "SELECTIONS", "SNAPSHOT_TIME", "Check", "Findings",
            "NotJudged", "NotMeasured", "NotSupported", "Parameter", "Peers", "Selection", "and_more", "check",

@@ -14,12 +14,12 @@ from healthcheck.model.outcome import Finding
 
 
 @check("host.clock_offset")
-def host_clock_offset(look: SnapshotTime, *, most_seconds: float) -> Iterator[Finding]:
+def host_clock_offset(snapshot_time: SnapshotTime, *, most_seconds: float) -> Iterator[Finding]:
     """The node's clock agrees with the head's: logs, certificates and job limits depend on it.
 
     The difference includes the transfer time of the answer, so this finds minutes, not milliseconds.
     """
-    off = look.time - look.received
+    off = snapshot_time.time - snapshot_time.received
     if abs(off) > most_seconds:
         yield Finding(f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} the head's",
                       f"at most {most_seconds:g} s apart", "clock")

@@ -13,6 +13,7 @@ from healthcheck.joblog.messages import KnownMessage
 from healthcheck.joblog.model import LogClock
 from healthcheck.joblog.read import read as read_job
 from healthcheck.ruleset.ruleset import Ruleset
+from healthcheck.sweep.saved import has_sweep
 
 _LOOKED_FOR = {
     FileKind.KERNEL: (kernel.LOOKED_FOR, kernel.CANNOT_SHOW),
@@ -65,7 +66,7 @@ def _explained(
         return recording.explain_dcgm(opened.text, ruleset, now)
     if form is FileKind.RECORDING:
         # The sweep's data may lie beside it: the earlier snapshot, the node's SKU.
-        if "look" in opened.document and opened.path is not None:
+        if has_sweep(opened.document) and opened.path is not None:
             return recording.explain_sweep(opened.path, ruleset)
         return recording.explain_one(opened.document, opened.name, ruleset)
     return recording.explain_check(opened.document)

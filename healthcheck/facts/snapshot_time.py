@@ -15,7 +15,7 @@ class SnapshotTime(Fact):
     received: float
 
 
-@fact("look", of_snapshot=True)
+@fact("snapshot_time", of_snapshot=True)
 def snapshot_time(captures: Captures) -> SnapshotTime:
     """The time of this snapshot, by the node and by the head."""
-    return SnapshotTime("look", time=captures.host.time, received=captures.received)
+    return SnapshotTime("snapshot_time", time=captures.host.time, received=captures.received)

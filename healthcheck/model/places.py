@@ -8,7 +8,7 @@ INSTALLED = "/opt/muster/current"   # the active version (provisioning.agent.lay
 SCHEMA = "muster.agent/1"
 RESULT = "result.json"              # SCHEMA: node, time, rules, state and every rule's result
 RECORDING = "recording.json.gz"     # muster.recording/1, whole; RESULT names its SHA-256
-LOOKS = "looks"                     # what the next run compares with
+SNAPSHOTS = "snapshots"             # what the next run compares with; the head has one, too
 LOCK = "lock"                       # locked by the current run; holds its pid
 
 METRICS = "muster.prom"             # in node_exporter's folder for text files

@@ -138,7 +138,8 @@ def again(store: Store, cordon: Cordon, why: str, who: str, now: float) -> int:
 def reopen(store: Store, cordon: Cordon, said: str, who: str, now: float) -> None:
     """Writes down that a cordon, which was taken for void, is there after all."""
     with store.writing() as db:
-        ledger.done(db, now, who, "look", cordon.node, f"{cordon.mark} is there", cordon.backend, said)
+        ledger.done(db, now, who, ledger.RECONCILE, cordon.node, f"{cordon.mark} is there", cordon.backend,
+                    said)
         update(db, "cordon", cordon.id, state=CordonState.HELD.value, ended=None)
 
 
@@ -154,7 +155,7 @@ def lost(
     """Writes down that people have ended a cordon, or taken it over; nothing is done,
     and so it is one step with its line."""
     with store.writing() as db:
-        ledger.done(db, now, who, "look", cordon.node, f"{cordon.mark} is not there any more",
+        ledger.done(db, now, who, ledger.RECONCILE, cordon.node, f"{cordon.mark} is not there any more",
                     cordon.backend, said)
         db.execute("UPDATE cordon SET state = ?, ended = ?, began = min(began, ?) WHERE id = ?",
                    (state.value, now, now, cordon.id))

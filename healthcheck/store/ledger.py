@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from healthcheck.store.file import Store
 from healthcheck.store.rows import insert
 
+RECONCILE = "reconcile"     # nothing was done: the store was made to agree with what a back end shows
+
 
 @dataclass(frozen=True)
 class LedgerEntry:

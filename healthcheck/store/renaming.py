@@ -118,8 +118,8 @@ def rename(
     with store.writing() as db:
         before = db.total_changes
         for one in doubled(store, old, new):
-            ledger.done(db, now, who, "look", old, f"{one.mark}: {new} has a cordon of its own", one.backend,
-                        "it is over")
+            ledger.done(db, now, who, ledger.RECONCILE, old, f"{one.mark}: {new} has a cordon of its own",
+                        one.backend, "it is over")
             update(db, "cordon", one.id, state=CordonState.VOID.value, ended=now)
         for number, hold in holds.items():
             db.execute("UPDATE cordon SET user = ?, stamp = ?, identity = coalesce(nullif(?, ''), identity) "

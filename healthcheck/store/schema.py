@@ -438,7 +438,10 @@ _PLAIN_NAMES = (
     "ALTER TABLE watched RENAME COLUMN said TO message",
 )
 
+# A line that says how the store was made to agree with what a back end shows.
+_RECONCILED = ("UPDATE ledger SET action = 'reconcile' WHERE action = 'look'",)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,
                                            _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH, _PARTS, _RESTORE,
                                            _CHANGED, _LOOK, _CORDON_FILE, _FIRMWARE, _WATCHED,
-                                           _FABRIC, _PORTS, _PLAIN_NAMES)
+                                           _FABRIC, _PORTS, _PLAIN_NAMES, _RECONCILED)

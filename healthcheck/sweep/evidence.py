@@ -1,7 +1,7 @@
 """Evidence on one node for the people who repair it: a full snapshot, and on demand what nvidia-bug-report.sh
 collects.
 
-    DIR/recording.json             muster.recording/1 with its `look`: `muster check --replay` judges it
+    DIR/recording.json             muster.recording/1 with its `sweep`: `muster check --replay` judges
     DIR/nvidia-bug-report.log.gz   what the vendor asks for (.log where the node has no gzip)
     DIR/manifest.json              muster.evidence/1: versions, captures with outcomes, limits; written last
 

@@ -28,9 +28,10 @@ from inventory.model import Node
 from inventory.text import clean
 from inventory.transport.base import RETURN_S, Limits, Transport
 
-_TAKEN = "look.json"
+_TAKEN = "snapshot.json"
 ETHERNET = "ethernet"       # a fabric of this name, where another lies in the same folder
-SCHEMA = "muster.fabric.look/1"
+SCHEMA = "muster.fabric.snapshot/1"
+_FORMER = ("look.json", "muster.fabric.look/1")     # what earlier versions saved in place of these two
 _MOST_MISSING = 1000
 _PROGRAM_S, _TOOL_S, _LLDP_S = 300.0, 120.0, 30.0
 # By the name of its file, what is run. ibqueryerrors is given an empty file of thresholds: with the
@@ -234,9 +235,10 @@ def _apart(output: FabricOutput) -> Iterator[FabricOutput]:
 def _kept(folder: Path) -> tuple[float | None, tuple[str, ...]]:
     """When what `save` wrote was taken, and what could not be had; otherwise the newest file's time
     counts."""
+    name, schema = (_TAKEN, SCHEMA) if (folder / _TAKEN).exists() else _FORMER
     try:
-        document = json.loads((folder / _TAKEN).read_bytes())
-        if document.get("schema") != SCHEMA:
+        document = json.loads((folder / name).read_bytes())
+        if document.get("schema") != schema:
             return None, ()
         lacked = document.get("missing", [])
         return float(document["time"]), tuple(clean(one) for one in lacked[:_MOST_MISSING])

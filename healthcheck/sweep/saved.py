@@ -5,9 +5,9 @@ byte.
     DIR/nodes/NODE.json    muster.recording/1, one for each node that answered or failed
     DIR/previous/NODE.json the earlier snapshot that was compared with, where there was one
 
-For bug reports one node's sweep is also one file: a muster.recording/1 whose member `look` holds the manifest
-and the earlier snapshot. Readers that do not know that member ignore it; a recording without it is judged
-alone.
+For bug reports one node's sweep is also one file: a muster.recording/1 whose member `sweep` holds the
+manifest and the earlier snapshot. Readers that do not know that member ignore it; a recording without it is
+judged alone. In files of earlier versions the member is named `look`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from inventory.text import clean, short
 from inventory.times import millisecond
 
 SCHEMA = "muster.sweep/1"
+_SWEEP_KEYS = ("sweep", "look")     # the second in files of earlier versions
 _LARGEST = 512 * 1024 * 1024
 T = TypeVar("T")
 
@@ -143,11 +144,20 @@ def encode_one(recording: Recording, previous: Recording | None, manifest: Sweep
                scrubbed: bool) -> bytes:
     """The one-file sweep of one node; `muster` is the writing version, `scrubbed`: names were replaced."""
     document = to_json(recording)
-    document["look"] = {
+    document["sweep"] = {
         "muster": muster, "scrubbed": scrubbed, "manifest": _manifest_to_json(manifest),
         **({"previous": to_json(trimmed(previous))} if previous is not None else {}),
     }
     return json.dumps(document, indent=1).encode() + b"\n"
+
+
+def has_sweep(document: Mapping[str, Any]) -> bool:
+    """Whether this recording is the one-file sweep of its node."""
+    return any(key in document for key in _SWEEP_KEYS)
+
+
+def _sweep_of_one(document: Mapping[str, Any]) -> Any:
+    return next((document[key] for key in _SWEEP_KEYS if key in document), None)
 
 
 def _manifest_of_one(path: Path) -> SweepManifest:
@@ -156,8 +166,8 @@ def _manifest_of_one(path: Path) -> SweepManifest:
     try:
         if NAME.fullmatch(recording.node) is None:
             raise ValueError("not a valid node name")
-        if "look" in document:
-            manifest = _manifest_from_json(document["look"]["manifest"])
+        if has_sweep(document):
+            manifest = _manifest_from_json(_sweep_of_one(document)["manifest"])
             if [node.name for node in manifest.nodes] != [recording.node]:
                 raise ValueError("the snapshot is of another node")
             return manifest
@@ -170,8 +180,8 @@ def _manifest_of_one(path: Path) -> SweepManifest:
 
 
 def _previous_of_one(path: Path) -> Recording | None:
-    snapshot = _read(path).get("look")
-    previous = snapshot.get("previous") if isinstance(snapshot, dict) else None
+    sweep = _sweep_of_one(_read(path))
+    previous = sweep.get("previous") if isinstance(sweep, dict) else None
     return None if previous is None else _as_recording(path, previous)
 
 

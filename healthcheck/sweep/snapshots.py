@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -16,29 +17,59 @@ from healthcheck.facts.carried_log import LOG_CAPTURE, log_capture
 from healthcheck.facts.gpusigns import GPUS_CAPTURE, gpus_capture
 from healthcheck.facts.seen_before import UNUSUAL_CAPTURE, unusual_capture
 from healthcheck.facts.unanswered import UNANSWERED_CAPTURE, unanswered_capture
+from healthcheck.model.places import SNAPSHOTS
 from healthcheck.model.recording import Outcome, Recording, read, to_json
 from inventory.model import LifecycleState
 
+_FORMER = "looks"           # where earlier versions kept them
 _NO_RESTS: Mapping[str, None] = MappingProxyType({})
 
 
 class KeptSnapshots:
-    """One file per node under STATE/looks, with what checks compare over time and log findings rest on."""
+    """One file per node under STATE/snapshots: what checks compare over time, and log findings rest on."""
 
     def __init__(self, state: Path) -> None:
-        self._folder = state / "looks"
+        self._folder = state / SNAPSHOTS
+        self._former = state / _FORMER
 
     def prepare(self) -> None:
-        """Creates the folder; raises UsageError where it cannot, before any node is asked."""
-        make_folder(self._folder, "the state folder (--state, MUSTER_STATE)")
+        """Creates the folder, and moves to it what earlier versions kept; raises UsageError where neither is
+        there, before any node is asked."""
+        self._take_over()
+        if not self._former.is_dir():
+            make_folder(self._folder, "the state folder (--state, MUSTER_STATE)")
+
+    def clear(self) -> None:
+        """Removes leftovers of a killed run, where no other one is running; raises OSError."""
+        for left in (*self._former.glob(".*"), *self._folder.glob(".*")):
+            left.unlink()
+        self._take_over()
 
     def read(self, node: str) -> Recording | None:
         """The node's newest snapshot, or None where none can be read."""
-        try:
-            recording = read((self._folder / f"{node}.json").read_bytes())
-        except (OSError, ValueError, RecursionError):
-            return None
-        return recording if recording.node == node else None
+        # In this order: another command may be moving it.
+        found = [one for folder in (self._former, self._folder) if (one := _read(folder, node)) is not None]
+        return max(found, key=lambda one: one.received, default=None)
+
+    def _take_over(self) -> None:
+        """Moves what earlier versions kept, and of two snapshots of a node keeps the newer. What cannot be
+        moved stays, and is still read. Another command may do the same at the same time."""
+        if not self._former.is_dir():
+            return
+        with contextlib.suppress(OSError):
+            self._former.rename(self._folder)
+        left: list[Path] = []
+        with contextlib.suppress(OSError):
+            left += self._former.glob("[!.]*.json")
+        for path in left:
+            theirs, ours = _read(self._former, path.stem), _read(self._folder, path.stem)
+            with contextlib.suppress(OSError):
+                if ours is None or (theirs is not None and ours.received < theirs.received):
+                    path.replace(self._folder / path.name)
+                else:
+                    path.unlink()
+        with contextlib.suppress(OSError):
+            self._former.rmdir()
 
     def write(self, recording: Recording, previous: Recording | None,
               state: LifecycleState = LifecycleState.SERVICE, unusual: Iterable[str] = (),
@@ -71,17 +102,27 @@ class KeptSnapshots:
         captures.pop(UNANSWERED_CAPTURE, None)
         if silent is not None:
             captures[UNANSWERED_CAPTURE] = silent
+        self._folder.mkdir(mode=0o700, exist_ok=True)
         path = self._folder / f"{recording.node}.json"
         write_whole(path, encode(replace(kept, captures=captures)), durable=False)
 
     def rename(self, old: str, new: str) -> bool:
         """Keeps the snapshot of the old name under the new one, unless there is a newer one; whether there
         was any. Raises OSError."""
+        self._take_over()
         ours, theirs = self.read(old), self.read(new)
         if ours is not None and (theirs is None or theirs.received < ours.received):
             write_whole(self._folder / f"{new}.json", encode(replace(ours, node=new)))
         (self._folder / f"{old}.json").unlink(missing_ok=True)
         return ours is not None
+
+
+def _read(folder: Path, node: str) -> Recording | None:
+    try:
+        recording = read((folder / f"{node}.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return recording if recording.node == node else None
 
 
 def trimmed(recording: Recording) -> Recording:

@@ -15,7 +15,7 @@ from healthcheck.model.outcome import Owner, Repair
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import RMA, Fault, Verdict
 from healthcheck.store.history import ComponentLocation
-from healthcheck.store.ledger import LedgerEntry
+from healthcheck.store.ledger import RECONCILE, LedgerEntry
 from healthcheck.triage.past import NodeHistory
 from inventory.model import Node
 from inventory.text import clean
@@ -46,7 +46,7 @@ _PARTS = _PORTS = _REMEDIES = 3
 _EVIDENCE, _BECAUSE, _ELSEWHERE, _TRIED = 6, 4, 4, 8
 _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 _REPAIRS = tuple(Repair)
-_PAPER = ("rma ", "silence", "unsilence", "look")      # actions that touch no node
+_PAPER = ("rma ", "silence", "unsilence", RECONCILE)      # actions that touch no node
 _TEXT = 160     # characters of one foreign text
 # Words that no reader of Markdown takes for more: no emphasis, code, link, mention,
 # number of an issue or tag, and no bare address.

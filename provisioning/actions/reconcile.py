@@ -88,7 +88,7 @@ def _take(
     of_triage = held.holder is Holder.US and is_of_triage(words)
     with store.writing() as db:
         verdict = _verdict(db, node, why, now) if of_triage else None
-        line = ledger.begin(db, now, who, "look", node,
+        line = ledger.begin(db, now, who, ledger.RECONCILE, node,
                             f"{mark} was set after the copy that was restored: {why}", backend)
         ledger.finish(db, line, "taken in", now)
         (newest,) = db.execute("SELECT coalesce(max(id), 0) FROM cordon").fetchone()

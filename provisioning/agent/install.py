@@ -126,7 +126,7 @@ def _done(node: str, body: bytes) -> AgentResult:
     try:
         machine = zlib.decompressobj()
         report = json.loads(machine.decompress(body, _MOST))
-        return AgentResult(node, report["ok"] is True, clean(report["said"]),
+        return AgentResult(node, report["ok"] is True, clean(report["message"]),
                            tuple(clean(one, 80) for one in report["changed"][:20]), report)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error):
         return AgentResult(node, False, "its answer cannot be read")

@@ -90,7 +90,7 @@ def read(reply: Reply, clock_seconds: float | None) -> BaseReport:
         items = tuple(_item(one) for one in report["items"])
         if tuple(item.name for item in items) != ITEMS:
             raise ValueError
-        message = clean(report["said"], 300) if isinstance(report["said"], str) else ""
+        message = clean(report["message"], 300) if isinstance(report["message"], str) else ""
         changed = tuple(name for name in report["changed"] if name in ITEMS)
         failed = {name: clean(why, 300) for name, why in report["failed"].items() if name in ITEMS}
         now = float(report["time"])
@@ -108,7 +108,7 @@ def _item(message: Mapping[str, Any]) -> ItemReport:
     change = tuple(clean(str(line), _LONGEST) for line in message["change"][:_MOST_LINES])
     if how is ItemState.DIFFERS and not change:
         raise ValueError
-    return ItemReport(str(message["item"]), how, clean(str(message["said"]), 300), change)
+    return ItemReport(str(message["item"]), how, clean(str(message["message"]), 300), change)
 
 
 def _clock(now: float, reply: Reply, most: float | None, service: ItemReport) -> ItemReport:

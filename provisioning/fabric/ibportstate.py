@@ -83,7 +83,7 @@ class NodePorts:
         # One that got stuck on the way never ran our program.
         never = reply.failure.stage in _NOT_BEGUN or reply.failure.stuck is not None
         return {"ok": False if never else None,
-                "said": f"{self.node.name}: {reply.failure.stage.value}: {reply.failure.reason}"}
+                "message": f"{self.node.name}: {reply.failure.stage.value}: {reply.failure.reason}"}
 
 
 def one_node(nodes: Sequence[Node], asked: str) -> Node:
@@ -111,5 +111,5 @@ def _own(found: Mapping[str, Any]) -> FabricEnd | None:
 
 
 def _words(found: Mapping[str, Any], otherwise: str) -> str:
-    said = found.get("said")
-    return clean(said, 300) if isinstance(said, str) and said else otherwise
+    message = found.get("message")
+    return clean(message, 300) if isinstance(message, str) and message else otherwise

@@ -46,7 +46,7 @@ def main(nonce: str, request: bytes, source: BinaryIO) -> None:
         ok, message = True, do_push(document)
     except (SnapshotRefused, OSError) as error:
         ok, message = False, str(error)
-    body = zlib.compress(json.dumps({"ok": ok, "said": message}).encode())
+    body = zlib.compress(json.dumps({"ok": ok, "message": message}).encode())
     sys.stdout.write(f"muster:{nonce}:frame {len(body)} {hashlib.sha256(body).hexdigest()}\n")
     sys.stdout.flush()
     sys.stdout.buffer.write(body)

@@ -58,6 +58,6 @@ def answered(node: str, body: bytes) -> Pushed:
     """What a node answered, which may be anything."""
     try:
         reply = answer.document(body, _MOST)
-        return Pushed(node, reply["ok"] is True, clean(reply["said"]))
+        return Pushed(node, reply["ok"] is True, clean(reply["message"]))
     except answer.UNREADABLE:
         return Pushed(node, False, "its answer cannot be read")

@@ -78,6 +78,6 @@ def _step_report(node: str, body: bytes | None) -> StepReport:
         on_result = answer.document(body, _MOST)
         ok = on_result["ok"]
         return StepReport(node, ok if isinstance(ok, bool) else None, on_result["touched"] is not False,
-                          clean(str(on_result["said"]), 300))
+                          clean(str(on_result["message"]), 300))
     except answer.UNREADABLE:
         return StepReport(node, None, True, "its answer cannot be read")

@@ -66,7 +66,7 @@ def look(site: VerifyContext, nodes: Sequence[Node]) -> dict[str, NodeHealth]:
     began = time.time()
     outcome = sweep.live(
         plan, site.transport, sweep.limits(None, site.fanout, nodes),
-        progress(len(nodes), "look", quiet=True),
+        progress(len(nodes), "snapshot", quiet=True),
         snapshots=KeptSnapshots(site.folder), on_recording=keep, repairs=words_in(site.folder))
     if outcome.partial:
         raise KeyboardInterrupt

@@ -77,7 +77,7 @@ def _read(reply: Reply) -> BootReading:
     try:
         report = answer.document(reply.body, _MOST)
         if report["ok"] is not True:
-            return BootReading(message=clean(report["said"], 300) or "it says no reason")
+            return BootReading(message=clean(report["message"], 300) or "it says no reason")
         uptime, boot = float(report["uptime"]), clean(report["boot"], 64)
         if not math.isfinite(uptime) or uptime < 0 or not boot:
             raise ValueError

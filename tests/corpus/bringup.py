@@ -238,7 +238,7 @@ def _doers(machines: Mapping[str, Planted], context: StepContext, policy: Bringu
         HardwareAsOrdered(step["hardware"], controllers, policy, sku_of, Duplicates(lambda: twins, None, context.inventory.nodes)),
         BiosAsDesired(step["bios"], controllers, policy, sku_of), BootFrom(step["boot"], controllers, policy, others(), proof),
         OsInstalled(step["os"], controllers, policy, others(), proof),
-        Checks(step["checks"], context, policy.checks.profile, policy.checks.looks, policy.checks.between_s),
+        Checks(step["checks"], context, policy.checks.profile, policy.checks.snapshots, policy.checks.between_s),
         Kernel(step["kernel"], context, policy.checks.profile),
     )
     real = {executor.step.name: executor for executor in found}

@@ -191,7 +191,7 @@ def test_interrupted_a_sweep_says_what_it_has_and_leaves_nothing_running(fleet: 
 
 def test_the_page_of_an_interrupted_sweep_says_that_it_is_partial(fleet: DemoFleet, tmp_path: Path) -> None:
     with sweeping("-i", str(fleet.inventory), "gpu[001,006]", home=tmp_path) as process:
-        wait_until(lambda: (tmp_path / "state/looks/gpu001.json").exists() and hung_tools(fleet, "gpu006"), 30, "a hung tool")
+        wait_until(lambda: (tmp_path / "state/snapshots/gpu001.json").exists() and hung_tools(fleet, "gpu006"), 30, "a hung tool")
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=10)
     assert process.returncode == 130 and "PARTIAL" in out.splitlines()[0] and "interrupted before this node had answered" in out

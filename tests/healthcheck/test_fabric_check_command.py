@@ -32,7 +32,7 @@ def plan() -> CablingPlan:
 
 def saved(folder: Path, plan: CablingPlan, time: float, errors: dict[tuple[PlannedEnd, str], int] | None = None) -> Path:
     fabricoutputs.write(plan, folder, errors)
-    (folder / "look.json").write_text(json.dumps({"schema": "muster.fabric.look/1", "time": time}))
+    (folder / "snapshot.json").write_text(json.dumps({"schema": "muster.fabric.snapshot/1", "time": time}))
     return folder
 
 
@@ -130,6 +130,19 @@ def test_what_the_tools_of_a_node_print_is_taken_as_the_collector_sends_it(tmp_p
     fabricoutput.save([output], tmp_path / "kept")
     (again,) = fabricoutput.saved(tmp_path / "kept")
     assert again.time == output.time and again.subnet().links == subnet.links
+    assert json.loads((tmp_path / "kept/snapshot.json").read_bytes())["schema"] == "muster.fabric.snapshot/1"
+
+
+def test_a_fabric_that_an_earlier_version_saved_has_its_time_and_what_is_missing(tmp_path: Path, plan: CablingPlan) -> None:
+    def kept(folder: Path, name: str, schema: str) -> fabricoutput.FabricOutput:
+        fabricoutputs.write(plan, folder)
+        (folder / name).write_text(json.dumps({"schema": schema, "time": 1000.0, "missing": ["sminfo: not installed"]}))
+        (found,) = fabricoutput.saved(folder)
+        return found
+
+    former = kept(tmp_path / "former", "look.json", "muster.fabric.look/1")
+    assert (former.time, former.missing) == (1000.0, ("sminfo: not installed",))
+    assert former == kept(tmp_path / "new", "snapshot.json", "muster.fabric.snapshot/1")
 
 
 def test_the_root_owned_helper_knows_the_probes() -> None:

@@ -28,7 +28,7 @@ def home(tmp_path: Path) -> Path:
     for name, ago, cables, errors in (("sound", 900, PLAN.cables, {}), ("sick", 600, PLAN.cables, {(HOST.b, "SymbolErrorCounter"): 9_000}),
                                       ("mended", 300, PLAN.cables, {(HOST.b, "SymbolErrorCounter"): 9_000})):
         fabricoutputs.write(replace(PLAN, cables=cables), tmp_path / name, errors)
-        (tmp_path / name / "look.json").write_text(json.dumps({"schema": "muster.fabric.look/1", "time": now - ago}))
+        (tmp_path / name / "snapshot.json").write_text(json.dumps({"schema": "muster.fabric.snapshot/1", "time": now - ago}))
     return tmp_path
 
 
@@ -84,7 +84,7 @@ def test_a_lot_whose_parts_fail_is_one_incident_of_the_vendor_until_a_check_that
     now = time.time()
     for name, ago, errors in (("sound", 900, {}), ("sick", 600, bad), ("mended", 300, bad), ("again", 200, bad)):
         fabricoutputs.write(plan, tmp_path / name, errors)
-        (tmp_path / name / "look.json").write_text(json.dumps({"schema": "muster.fabric.look/1", "time": now - ago}))
+        (tmp_path / name / "snapshot.json").write_text(json.dumps({"schema": "muster.fabric.snapshot/1", "time": now - ago}))
     guids = {device.description: device.guid for output in saved(tmp_path / "sick") for device in output.subnet().devices.values()}
     (tmp_path / "parts.csv").write_text("guid,part,lot\n" + "".join(
         f"0x{guids[f'gpu{number:03d} mlx5_0']},MCX75310,{'W12' if number % 4 == 1 else 'W20'}\n" for number in range(1, 33)))

@@ -184,8 +184,8 @@ def test_a_recording_of_a_saved_sweep_is_judged_as_it_stands(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("damage", [
-    {"schema": "muster.recording/2"}, {"node": "a\x1b[31mb"}, {"received": 1e300}, {"look": 1},
-    {"look": {"manifest": {}}}, {"look": {"manifest": {"schema": "muster.sweep/1"}}},
+    {"schema": "muster.recording/2"}, {"node": "a\x1b[31mb"}, {"received": 1e300}, {"sweep": 1}, {"look": 1},
+    {"sweep": {"manifest": {}}}, {"sweep": {"manifest": {"schema": "muster.sweep/1"}}},
 ])
 def test_a_damaged_file_is_one_line(tmp_path: Path, damage: dict[str, Any]) -> None:
     path = tmp_path / "x.json"
@@ -206,7 +206,7 @@ def test_a_file_whose_node_is_not_one_of_an_inventory_is_one_line(
 ) -> None:
     path = one_file(tmp_path)
     document = json.loads(path.read_text())
-    document["look"]["manifest"]["inventory"]["nodes"][0].update(said)
+    document["sweep"]["manifest"]["inventory"]["nodes"][0].update(said)
     path.write_text(json.dumps(document))
     with pytest.raises(UsageError) as error:
         sweep.replay(path, RULES, (), (), None)
@@ -218,7 +218,7 @@ def test_a_file_whose_node_is_not_one_of_an_inventory_is_one_line(
 def test_times_that_cannot_be_told_apart_cost_no_verdict(tmp_path: Path, times: tuple[str, str]) -> None:
     path = one_file(tmp_path)
     document = json.loads(path.read_text())
-    document["look"]["manifest"].update(started=times[0], finished=times[1])
+    document["sweep"]["manifest"].update(started=times[0], finished=times[1])
     path.write_text(json.dumps(document))
     assert sweep.replay(path, RULES, (), (), None)[1].seconds == 0.0
 
@@ -232,7 +232,7 @@ def one_file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "1", "null", '{"look": {}}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "1", "null", '{"sweep": {}}'])
 def test_a_file_that_is_none_of_ours_is_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(text)
@@ -253,3 +253,9 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     (read, previous), = saved.recordings(path, again)
     assert (read == look and previous is not None and "port.sysfs" in previous.captures
             and "kernel.log" not in previous.captures)
+    document = json.loads(path.read_bytes())
+    assert "look" not in document
+    document["look"] = document.pop("sweep")    # as earlier versions named it
+    path.write_text(json.dumps(document))
+    assert saved.load_manifest(path) == again
+    assert list(saved.recordings(path, again)) == [(read, previous)]

@@ -114,7 +114,7 @@ class BurnInAgent:
         if process is None or process.poll() is not None:
             for rank, _ in message.get("task", {}).get("seats", ()):
                 self.link.send({"ended": {"task": message["task"]["id"], "rank": rank, "code": 127,
-                                          "signal": None, "said": "there is no PyTorch on this node"}})
+                                          "signal": None, "output": "there is no PyTorch on this node"}})
             return
         self.write(packed(message))
 

@@ -214,7 +214,8 @@ class Nursery:
 
     def ended(self, task: str, rank: int, code: int, signalled: int | None, output: str) -> None:
         """Reports waitpid's result and the last printed line."""
-        self.send({"ended": {"task": task, "rank": rank, "code": code, "signal": signalled, "said": output}})
+        self.send({"ended": {
+            "task": task, "rank": rank, "code": code, "signal": signalled, "output": output}})
 
     def report_positions(self) -> None:
         """Reports where the ranks are."""

@@ -197,11 +197,11 @@ def main(nonce: str, request: bytes, source: BinaryIO) -> None:
             raise InstallError("this needs root here: log in as root, or go through sudo with --become or "
                                "`privilege: become` in the inventory")
         report = machine.install() if do in ("install", "upgrade") else getattr(machine, do)()
-        machine.report.update(ok=True, said=report)
+        machine.report.update(ok=True, message=report)
     except InstallError as error:
-        machine.report.update(ok=False, said=str(error))
+        machine.report.update(ok=False, message=str(error))
     except (OSError, ValueError, zlib.error) as error:
-        machine.report.update(ok=False, said="%s: %s" % (type(error).__name__, error))
+        machine.report.update(ok=False, message="%s: %s" % (type(error).__name__, error))
     body = zlib.compress(json.dumps(machine.report).encode())
     sys.stdout.write("muster:%s:frame %d %s\n" % (nonce, len(body), hashlib.sha256(body).hexdigest()))
     sys.stdout.flush()

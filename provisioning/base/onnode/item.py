@@ -44,7 +44,7 @@ class BaseItem:
     def report(self) -> dict[str, Any]:
         """As the head reads it. What is in trouble is not changed."""
         return {
-            "item": self.name, "stand": self.state, "said": self.message,
+            "item": self.name, "stand": self.state, "message": self.message,
             "change": self.change if self.state == "differs" else []}
 
 

@@ -61,7 +61,8 @@ def main(nonce: str, request: bytes, source: BinaryIO) -> None:
     clean_environment()
     desired = json.loads(request)
     host, (may, name) = LocalHost(desired["root"]), sys.argv[-2:]
-    report: dict[str, Any] = {"ok": True, "said": "", "root": os.geteuid() == 0, "changed": [], "failed": {}}
+    report: dict[str, Any] = {
+        "ok": True, "message": "", "root": os.geteuid() == 0, "changed": [], "failed": {}}
     items = looked(host, desired["desired"], name, may == "free")
     if desired["make"] and any(item.state == "differs" for item in items):
         try:
@@ -70,7 +71,7 @@ def main(nonce: str, request: bytes, source: BinaryIO) -> None:
                                    "or `privilege: become` in the inventory")
             made(host, items, report)
         except (InstallError, OSError) as error:
-            report.update(ok=False, said=str(error))
+            report.update(ok=False, message=str(error))
         items = looked(host, desired["desired"], name, may == "free")
     report.update(items=[item.report() for item in items], time=time.time())
     answered(nonce, report)

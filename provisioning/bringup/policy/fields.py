@@ -154,13 +154,16 @@ SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
         "length": choice(words("_Lengths", STAGES)),
         "stages": ValueType(f"stages by commas ({', '.join(_BURNIN_STAGES)}), or null for all of the length",
                        _burnin_stages)},
-    "checks": {"profile": NAME, "looks": integer(1, 100), "between_seconds": number(0, 86400)},
+    "checks": {"profile": NAME, "snapshots": integer(1, 100), "between_seconds": number(0, 86400)},
     "soak": {
         "cold": integer(0, _MOST_RESTARTS), "warm": integer(0, _MOST_RESTARTS),
         "off_seconds": number(1, 3600), "boot_minutes": number(0.1, 24 * 60),
         "settle_seconds": number(0, 3600), "slow": number(1.05, 100), "slow_seconds": number(0, 3600)},
     "console": {"capture": FLAG, "at_once": integer(1, _MOST_AT_ONCE)},
     "leased": {"rules": list_of("globs over ids of rules", GLOB)}}
+
+# By section the former names of keys, which are still read.
+FORMER = {"checks": {"looks": "snapshots"}}
 
 
 def _setting(given: Any) -> str | int | bool:

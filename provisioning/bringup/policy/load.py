@@ -22,7 +22,7 @@ from inventory.model import Secret, SecretFrom
 from provisioning.bmc.accounts import DesiredAccounts
 from provisioning.bmc.base import BootTarget
 from provisioning.bringup.engine.model import ORDER, BringupStep
-from provisioning.bringup.policy.fields import DESIRED, RANDOM, SECTIONS, SETTING, STEP, words
+from provisioning.bringup.policy.fields import DESIRED, FORMER, RANDOM, SECTIONS, SETTING, STEP, words
 from provisioning.bringup.policy.model import (
     FILE,
     FIRST,
@@ -99,7 +99,7 @@ def load(folders: Iterable[Path]) -> BringupPolicy:
                    power["answer_minutes"] * 60), target,
         Parts(frozenset(parts["may_be_empty"]), parts["log_days"], parts["doubles_seconds"]),
         DesiredBurnIn(burnin["length"], burnin["stages"]),
-        DesiredChecks(checks["profile"], checks["looks"], checks["between_seconds"]),
+        DesiredChecks(checks["profile"], checks["snapshots"], checks["between_seconds"]),
         DesiredLeased(held["leased"]["rules"]),
         DesiredSoak(soak["cold"], soak["warm"], soak["off_seconds"], soak["boot_minutes"] * 60,
                     soak["settle_seconds"], soak["slow"], soak["slow_seconds"]),
@@ -126,7 +126,7 @@ def _read(draft: _Draft, path: Path) -> None:
     for name, forms in SECTIONS.items():
         if name in top:
             given = _map(top, name)
-            _keys(given, name, forms, draft.sections[name])
+            _keys(given, name, forms, draft.sections[name], FORMER.get(name, {}))
             draft.marks |= {(name, key): mark for key, mark in given.value_marks.items()}
     for name, forms in DESIRED.items():
         for item, mark in _items(top, name):
@@ -138,10 +138,15 @@ def _read(draft: _Draft, path: Path) -> None:
         draft.os = given if "by" in given else merged(draft.os, given)
 
 
-def _keys(given: LocatedMap, where: str, forms: Mapping[str, ValueType], into: dict[str, Any]) -> None:
-    known_keys(given, list(forms), f"{where}: ")
+def _keys(given: LocatedMap, where: str, forms: Mapping[str, ValueType], into: dict[str, Any],
+          former: Mapping[str, str] = MappingProxyType({})) -> None:
+    known_keys(given, [*forms, *(key for key in given if key in former)], f"{where}: ")
     for key in given:
-        into[key] = _plain(parse_value(f"{where}: {key}", given[key], given.value_marks[key], forms[key]))
+        name = former.get(key, key)
+        if name != key and name in given:
+            raise RulesError(f"{where}: {key} is {name} by its former name; write it once",
+                             given.key_marks[key])
+        into[name] = _plain(parse_value(f"{where}: {key}", given[key], given.value_marks[key], forms[name]))
 
 
 def _plain(found: Any) -> Any:

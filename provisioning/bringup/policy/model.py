@@ -147,10 +147,10 @@ class DesiredBurnIn:
 
 @dataclass(frozen=True)
 class DesiredChecks:
-    """Which rules' profile has to pass, in how many looks in a row, and how long after one another."""
+    """Which rules' profile has to pass, in how many snapshots in a row, and how long after one another."""
 
     profile: str
-    looks: int
+    snapshots: int
     between_s: float
 
 

@@ -21,13 +21,14 @@ _WELL = "checks.well"
 
 
 class Checks:
-    """Looks by a sweep of all machines that are there; repairs nothing."""
+    """Takes a snapshot of all machines that are there, by a sweep; repairs nothing."""
 
     def __init__(
-        self, step: BringupStep, context: StepContext, profile: str, looks: int, between_s: float,
+        self, step: BringupStep, context: StepContext, profile: str, snapshots: int, between_s: float,
     ) -> None:
         self.step = step
-        self._context, self._profile, self._looks, self._between_s = context, profile, looks, between_s
+        self._context, self._profile = context, profile
+        self._snapshots, self._between_s = snapshots, between_s
 
     def observe(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
         """See `Executor.observe`."""
@@ -38,13 +39,13 @@ class Checks:
             if seen.stand is StepState.SO:
                 number = well[report.node] + 1
                 seen = replace(seen, keep={_WELL: str(number)}, again_s=self._between_s,
-                               stand=StepState.SO if number >= self._looks else StepState.WAIT,
-                               message=seen.message if self._looks == 1
-                                   else f"{seen.message}, look {number} of {self._looks}")
+                               stand=StepState.SO if number >= self._snapshots else StepState.WAIT,
+                               message=seen.message if self._snapshots == 1
+                                   else f"{seen.message}, snapshot {number} of {self._snapshots}")
             else:
                 seen = replace(seen, keep={_WELL: "0"})
             yield report.node, seen
 
     def make(self, machine: Machine, operation: Operation) -> OperationResult:
-        """No look asks for anything."""
+        """No snapshot asks for anything."""
         return OperationResult(False, "nothing is to be made here")

@@ -75,7 +75,7 @@ def _stored(
 
     began = time.time()
     outcome = sweep.live(
-        plan, transport, bounds, progress(len(plan.nodes), "look", quiet=True),
+        plan, transport, bounds, progress(len(plan.nodes), "snapshot", quiet=True),
         snapshots=KeptSnapshots(context.folder), lease=lease, on_recording=keep,
         repairs=words_in(context.folder))
     with opened(context.folder, make=True) as store:

@@ -83,9 +83,9 @@ def set_port(request: Any, more: Any) -> Any:
         if [behind, far] != request["peer"]:
             raise PortUntouched("its cable leads to 0x%s port %d now" % (behind, far))
     elif physical != "disabled":
-        return {"ok": True, "said": "it is not disabled (%s)" % physical}
+        return {"ok": True, "message": "it is not disabled (%s)" % physical}
     text, why = asked(("ibportstate", *more, "-D", route, str(port), operation))
-    return {"ok": None, "said": "" if "After PortInfo set" in text else why}
+    return {"ok": None, "message": "" if "After PortInfo set" in text else why}
 
 
 def main(nonce: str, asked_for: bytes, source: BinaryIO) -> None:
@@ -106,9 +106,9 @@ def main(nonce: str, asked_for: bytes, source: BinaryIO) -> None:
         else:
             report.update(set_port(request, more))
     except PortUntouched as error:
-        report.update(ok=False, said=str(error))
+        report.update(ok=False, message=str(error))
     except (OSError, ValueError, LookupError, TypeError) as error:
-        report.update(ok=None, said="%s: %s" % (type(error).__name__, error))
+        report.update(ok=None, message="%s: %s" % (type(error).__name__, error))
     body = zlib.compress(json.dumps(report).encode())
     sys.stdout.write("muster:%s:frame %d %s\n" % (nonce, len(body), hashlib.sha256(body).hexdigest()))
     sys.stdout.flush()

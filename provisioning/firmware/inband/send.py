@@ -87,7 +87,7 @@ def look(
     place: BandPlace = ALL_OF_IT,
 ) -> Iterator[NodeReading]:
     """Asks the tools of these nodes what runs. Changes nothing."""
-    request = {"do": "look", "tools": [one.value for one in tools]}
+    request = {"do": "read", "tools": [one.value for one in tools]}
     limits = _limits(nodes, _LOOK_S, fanout, twice=True)
     for reply in transport.run(nodes, _program(request, place), limits):
         yield _looked(reply, tools)
@@ -135,10 +135,9 @@ def answered(reply: Reply) -> BandAnswer:
         return BandAnswer(False if never else None,
                           clean(f"{reply.failure.stage.value}: {reply.failure.reason}", 300), never=never)
     found = _document(reply)
-    said = found.get("said")
     done = found.get("ok")
     return BandAnswer(done if isinstance(done, bool) else None,
-                      _why(said),
+                      _why(found.get("message")),
                       found.get("running") is True, found.get("never") is True and done is False)
 
 
@@ -149,7 +148,7 @@ def _looked(reply: Reply, tools: Collection[UpdateRoute]) -> NodeReading:
     found = _document(reply)
     up, said = found.get("up"), found.get("tools")
     if not isinstance(up, float) or not 0 <= up < math.inf or not isinstance(said, dict):
-        return NodeReading(reply.node, {}, {}, None, _why(found.get("said")))
+        return NodeReading(reply.node, {}, {}, None, _why(found.get("message")))
     devices: dict[UpdateRoute, tuple[BandDevice, ...]] = {}
     lost: dict[UpdateRoute, str] = {}
     for tool in tools:
@@ -170,7 +169,7 @@ def _devices(tool: UpdateRoute, said: Any) -> tuple[BandDevice, ...]:
         raise ToolOutputError("its answer cannot be read")
     if isinstance(missing := said.get("missing"), str):
         raise ToolOutputError(missing)
-    outputs = said.get("said")
+    outputs = said.get("outputs")
     if not isinstance(outputs, dict):
         raise ToolOutputError("its answer cannot be read")
     if tool is UpdateRoute.FWUPD:

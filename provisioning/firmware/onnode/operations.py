@@ -68,7 +68,7 @@ class BandMachine:
         return {"code": done.returncode, "text": done.stdout[:MOST_TEXT].decode("utf-8", "replace"),
                 "why": last[:300]}
 
-    def look(self, tools: Any) -> Any:
+    def read(self, tools: Any) -> Any:
         """What each tool says, raw: the head reads it."""
         found: Any = {}
         for tool in tools:
@@ -76,9 +76,9 @@ class BandMachine:
             if not program:
                 found[tool] = {"missing": "%s is not installed there" % " or ".join(PROGRAMS[tool])}
             elif tool == "fwupd":
-                found[tool] = {"said": {"": self.asked((program, "get-devices", *QUIET[:1]))}}
+                found[tool] = {"outputs": {"": self.asked((program, "get-devices", *QUIET[:1]))}}
             else:
-                found[tool] = {"said": {pci: self.adapter(program, pci) for pci in self.adapters()}}
+                found[tool] = {"outputs": {pci: self.adapter(program, pci) for pci in self.adapters()}}
         return found
 
     def adapters(self) -> Any:
@@ -119,11 +119,13 @@ class BandMachine:
                 time.sleep(0.1)
 
     def note(self, key: str) -> Any:
-        """The note of an update, None where there is none."""
+        """The note of an update, None where there is none. Earlier versions wrote its message as `said`."""
         try:
             with open("%s/%s.json" % (self.notes, key), "rb") as file:
                 found = json.loads(file.read(MOST_TEXT))
-            return found if isinstance(found, dict) else {}
+            if not isinstance(found, dict):
+                return {}
+            return {"message" if name == "said" else name: value for name, value in found.items()}
         except FileNotFoundError:
             return None
         except ValueError:
@@ -160,10 +162,10 @@ class BandMachine:
         if note is not None and "ok" in note:
             return note
         if lock < 0:
-            return {"ok": None, "running": True, "said": "a tool is at work there"}
+            return {"ok": None, "running": True, "message": "a tool is at work there"}
         if note is not None:
-            return {"ok": None, "said": "it was cut short there while the tool wrote"}
-        self.write(key, {"ok": False, "never": True, "said": "it never began there"})
+            return {"ok": None, "message": "it was cut short there while the tool wrote"}
+        self.write(key, {"ok": False, "never": True, "message": "it never began there"})
         return self.note(key)
 
     def install(self, request: Any) -> Any:
@@ -179,7 +181,7 @@ class BandMachine:
             raise NotWritten("another update is at work there")
         note = self.note(key)
         if note is not None:
-            return note if "ok" in note else {"ok": None, "said": "it was begun there before"}
+            return note if "ok" in note else {"ok": None, "message": "it was begun there before"}
         self.tidy()
         folder = "%s/payload-%s" % (self.notes, key)
         try:
@@ -196,7 +198,7 @@ class BandMachine:
             if os.waitpid(child, os.WNOHANG)[0]:
                 return self.note(key)
             time.sleep(0.05)
-        return {"ok": None, "running": True, "said": "the tool is at work there still"}
+        return {"ok": None, "running": True, "message": "the tool is at work there still"}
 
     def placed(self, folder: str, name: str, digest: str) -> str:
         """The payload in a folder that only we can read, compared with its digest as it lies there."""
@@ -234,12 +236,13 @@ class BandMachine:
             null = os.open(os.devnull, os.O_RDWR)
             for descriptor in (0, 1, 2):
                 os.dup2(null, descriptor)
-            note = {"ok": True, "said": "written"}
+            note = {"ok": True, "message": "written"}
             for at, one in enumerate(named):
-                ok, said = written(tool, program, path, one)
-                note = {"ok": ok, "said": said}
+                ok, message = written(tool, program, path, one)
+                note = {"ok": ok, "message": message}
                 if not ok:
-                    note["said"] = "%s: %s%s" % (one, said, "; %d before it were written" % at if at else "")
+                    before = "; %d before it were written" % at if at else ""
+                    note["message"] = "%s: %s%s" % (one, message, before)
                     break
             self.write(key, note)
             shutil.rmtree(os.path.dirname(path), ignore_errors=True)
@@ -294,17 +297,17 @@ def main(nonce: str, asked: bytes, source: BinaryIO) -> None:
         if not report["root"]:
             raise NotWritten("this needs root there: log in as root, or go through sudo with `privilege: "
                            "become` in the inventory")
-        if request["do"] == "look":
-            report["tools"] = machine.look(request["tools"])
+        if request["do"] == "read":
+            report["tools"] = machine.read(request["tools"])
             report["up"] = float(line(machine.root + "/proc/uptime").split()[0])
         elif request["do"] == "settle":
             report.update(machine.settle(request["key"]))
         else:
             report.update(machine.install(request))
     except NotWritten as error:
-        report.update(ok=False, never=True, said=str(error))
+        report.update(ok=False, never=True, message=str(error))
     except (OSError, ValueError, IndexError) as error:
-        report.update(ok=None, said="%s: %s" % (type(error).__name__, error))
+        report.update(ok=None, message="%s: %s" % (type(error).__name__, error))
     body = zlib.compress(json.dumps(report).encode())
     sys.stdout.write("muster:%s:frame %d %s\n" % (nonce, len(body), hashlib.sha256(body).hexdigest()))
     sys.stdout.flush()

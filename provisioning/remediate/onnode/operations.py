@@ -195,10 +195,12 @@ def locked(fd: int, wait: float) -> bool:
 
 
 def note_of(fd: int) -> Any:
+    """The note; earlier versions wrote its message as `said`."""
     try:
-        return json.loads(os.pread(fd, 8192, 0))
+        note = json.loads(os.pread(fd, 8192, 0))
     except ValueError:
         return {}
+    return {"message" if name == "said" else name: value for name, value in note.items()}
 
 
 def noted(fd: int, note: Any) -> None:
@@ -213,18 +215,19 @@ def taken(step: str, line: str, wait: float) -> Any:
     if not locked(fd, wait):
         ours = note_of(fd).get("line") == line
         message = "it is at work here still" if ours else "another step is at work here"
-        return {"ok": None if ours else False, "touched": ours, "said": message}
+        return {"ok": None if ours else False, "touched": ours, "message": message}
     before = note_of(fd)
     if before.get("line") == line:
-        return before if "ok" in before else dict(before, ok=None, touched=True, said="it was cut short here")
+        cut = dict(before, ok=None, touched=True, message="it was cut short here")
+        return before if "ok" in before else cut
     if not step:
-        return {"ok": False, "touched": False, "said": "it never began here"}
+        return {"ok": False, "touched": False, "message": "it never began here"}
     note: Any = {"line": line, "step": step}
     noted(fd, note)
     try:
-        note.update(said=done(step), ok=True, touched=True)
+        note.update(message=done(step), ok=True, touched=True)
     except StepError as error:
-        note.update(said=str(error), ok=False, touched=error.touched)
+        note.update(message=str(error), ok=False, touched=error.touched)
     noted(fd, note)
     return note
 
@@ -238,12 +241,12 @@ def main(nonce: str, asked: bytes, source: BinaryIO) -> None:
     if os.geteuid():
         why = ("this needs root here: log in as root, or go through sudo with --become or `privilege: "
                "become` in the inventory")
-        report = {"ok": None if asks else False, "touched": asks, "said": why}
+        report = {"ok": None if asks else False, "touched": asks, "message": why}
     else:
         try:
             report = taken(request["step"], sys.argv[2], request["wait"])
         except (OSError, ValueError) as error:
-            report = {"ok": None, "touched": True, "said": "%s: %s" % (type(error).__name__, error)}
+            report = {"ok": None, "touched": True, "message": "%s: %s" % (type(error).__name__, error)}
     body = zlib.compress(json.dumps(report).encode())
     sys.stdout.write("muster:%s:frame %d %s\n" % (nonce, len(body), hashlib.sha256(body).hexdigest()))
     sys.stdout.flush()

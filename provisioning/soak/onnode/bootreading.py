@@ -53,11 +53,11 @@ def main(nonce: str, request: bytes, source: BinaryIO) -> None:
     """Does what is asked."""
     clean_environment()
     host, asked = LocalHost(), json.loads(request)
-    report: dict[str, Any] = {"said": "", "ok": True}
+    report: dict[str, Any] = {"message": "", "ok": True}
     try:
         report.update(looked(host))
         if asked["restart"]:
             restarted(host, asked["restart"])
     except (InstallError, Unseen, OSError, ValueError, IndexError) as error:
-        report.update(ok=False, said=str(error))
+        report.update(ok=False, message=str(error))
     answered(nonce, report)

@@ -233,10 +233,10 @@ def test_a_run_that_is_killed_at_any_moment_leaves_whole_files(node: World, tmp_
         assert node.result["schema"] == node.look["schema"] == "muster.agent/1"
         assert (tmp_path / "muster.prom").read_text().rstrip("\n").splitlines()[-1].startswith(
             "muster_build_info{")
-        for look in (node.state / "looks").glob("*.json"):
+        for look in (node.state / "snapshots").glob("*.json"):
             json.loads(look.read_bytes())
     (node.state / "result.json.new").write_text("half")
-    (node.state / "looks" / f".{HERE}.json.abc").write_text("half")
+    (node.state / "snapshots" / f".{HERE}.json.abc").write_text("half")
     node.run("--textfile", str(tmp_path))
     left = {path.name for path in node.state.rglob("*") if path.is_file()}
     assert left == {"lock", "result.json", "recording.json.gz", f"{HERE}.json",
@@ -301,9 +301,20 @@ def test_a_compiled_copy_that_is_damaged_costs_time_and_nothing_else(node: World
     (copy,) = (node.state / "code").iterdir()
     expected = said(node.result["report"]["results"])
     copy.write_bytes(b"PK no zip")
-    shutil.rmtree(node.state / "looks")
+    shutil.rmtree(node.state / "snapshots")
     assert node.run().returncode in (0, 1, 3)
     assert said(node.result["report"]["results"]) == expected
+
+
+def test_a_run_compares_with_the_snapshot_that_an_earlier_version_kept(node: World) -> None:
+    node.run()
+    newest = node.look["recording"]["received"]
+    (node.state / "snapshots").rename(node.state / "looks")
+    (node.state / "looks" / f".{HERE}.json.abc").write_text("half")
+    node.run()
+    assert node.look["previous"]["received"] == newest
+    assert not (node.state / "looks").exists()
+    assert [path.name for path in (node.state / "snapshots").iterdir()] == [f"{HERE}.json"]
 
 
 def test_an_unknown_profile_names_those_that_there_are(node: World) -> None:

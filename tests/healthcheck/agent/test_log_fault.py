@@ -101,7 +101,7 @@ def test_where_the_looks_are_gone_the_sweep_says_what_the_store_knows_and_its_ex
     words = ("--store", "--sku", "hgx-h100", "--profile", "timer")
     assert results(node.check(home, *words)) == ("unhealthy", "fail")
     log.rotate()
-    shutil.rmtree(home / "state/looks")
+    shutil.rmtree(home / "state/snapshots")
     found = node.check(home, *words)
     assert (*results(found), found["code"]) == ("unhealthy", "fail", 1)
     assert "reported before, and nothing shows that it ended" in found["reason"]

@@ -231,7 +231,7 @@ def result(**changes: Any) -> dict[str, Any]:
     return {"schema": "muster.agent/1", "node": "n1", "time": NOW, "period": 300, "rules": "d" * 64,
             "bundle": "abc", "judged": True, "state": "healthy", "uptime": UP, "words": {"name": "n1"},
             "seconds": 1.5, "kept": json.dumps({"totals": {"ecc_uncorrected": 3.0}, "xids": {}}),
-            "look": base64.b64encode(zlib.compress(json.dumps(look).encode())).decode(), **changes}
+            "snapshot": base64.b64encode(zlib.compress(json.dumps(look).encode())).decode(), **changes}
 
 
 def page(
@@ -248,6 +248,11 @@ def page(
 def test_a_fresh_result_is_served(tmp_path: Path) -> None:
     text, trouble = page(tmp_path, result())
     assert SICK % ("n1", "healthy") in text and trouble == "" and "muster_source_up 1.0" in text
+
+
+def test_a_result_of_an_earlier_version_is_served_alike(tmp_path: Path) -> None:
+    written = {"look" if key == "snapshot" else key: value for key, value in result().items()}
+    assert "look" in written and page(tmp_path, written) == page(tmp_path, result())
 
 
 @pytest.mark.parametrize(("how", "said"), [
@@ -291,7 +296,7 @@ def test_what_the_node_is_by_now_counts_and_not_what_it_was(tmp_path: Path) -> N
 
 def test_a_look_that_could_not_be_judged_is_unknown_and_keeps_its_counters(tmp_path: Path) -> None:
     said = result(judged=False, state="unknown", reason="the rules cannot be read")
-    text, trouble = page(tmp_path, {key: value for key, value in said.items() if key != "look"})
+    text, trouble = page(tmp_path, {key: value for key, value in said.items() if key != "snapshot"})
     assert SICK % ("n1", "unknown") in text and 'errors_total{node="n1"} 3.0' in text and trouble == ""
 
 
@@ -328,10 +333,10 @@ def test_bytes_that_are_no_result_are_unknown(tmp_path_factory: pytest.TempPathF
 
 def test_a_look_that_unpacks_without_end_is_not_unpacked(tmp_path: Path) -> None:
     bomb = base64.b64encode(zlib.compress(b" " * (64 << 20), 9)).decode()
-    assert "cut, or too long" in page(tmp_path, result(look=bomb))[1]
+    assert "cut, or too long" in page(tmp_path, result(snapshot=bomb))[1]
 
 
 def test_a_run_tells_the_time_since_boot_and_keeps_what_it_saw(looked: World) -> None:
     assert 0 <= time.clock_gettime(time.CLOCK_BOOTTIME) - looked.result["uptime"] < 3600
-    assert newest.decoded(HERE, 0, "", base64.b64decode(looked.result["look"]),
+    assert newest.decoded(HERE, 0, "", base64.b64decode(looked.result["snapshot"]),
                           looked.result["kept"]).state == "unhealthy"

@@ -169,7 +169,8 @@ def test_a_known_fault_may_stand_proposed_and_is_never_accepted(tmp_path: Path) 
      "first_seen: expected a date, as 2026-11-21, got '2026-11-31'", "2026-11-31"),
     ("  by: 'anna'\n", "", "approved: by: is missing: expected who approved it, and why", "- template"),
     ("  boots: all", "  boots: 99", "boots: expected a number from 0 to 2, got 99", "boots: 99"),
-    ("  nodes: 2", "  nodes: 3", "nodes: expected 2, as many as looks names", "nodes: 3"),
+    ("  nodes: 2", "  nodes: 3", "nodes: expected 2, as many as node_boots names", "nodes: 3"),
+    ("  node_boots:\n", "  looks: {}\n  node_boots:\n", "learned: looks is node_boots by its former name; write it once", "looks:"),
     ("scope: {sku", "scope: {cpu: '', sku", "unknown key 'cpu'", "scope: {cpu"),
     ("  flags: ", "  flag: ", "unknown key 'flag'; did you mean 'flags'?", "  flag:"),
     ("    'n1':", "    'n 1':", "expected the name of a node", "'n 1'"),
@@ -210,6 +211,19 @@ def test_any_edit_gives_a_baseline_or_one_line(
     except RulesError as error:
         assert "\n" not in str(error)
         assert quick is None or "example" in str(error)
+
+
+def test_a_file_of_an_earlier_version_is_read_and_written_in_the_new_form(tmp_path: Path) -> None:
+    held = small()
+    path = written(held, tmp_path)
+    whole = path.read_text()
+    path.write_text(whole.replace("  node_boots:", "  looks:"))
+    quick = fileload.quickly(path)
+    assert quick is not None and quick == fileload.as_yaml(path)[0]
+    again = fileload.load(path, CATALOGUE)
+    assert (again.learned_boots, again.known) == (held.learned_boots, held.known)
+    file.write(again, path, file.stamp(path))
+    assert path.read_text() == whole
 
 
 def test_templates_of_other_masks_are_made_anew(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_without_pytorch_the_node_says_why_and_a_task_ends_at_once(python: list[
         assert (nodes.here["x"]["torch"], nodes.here["x"]["why"]) == (None, why)
         came = nodes.task("copy", [("x", 0)])
         assert came.ended[0]["code"] != 0
-        assert "torch" in (came.ended[0]["said"] + came.reports.get(0, {}).get("error", "")).lower()
+        assert "torch" in (came.ended[0]["output"] + came.reports.get(0, {}).get("error", "")).lower()
 
 
 @pytest.mark.parametrize(("child", "why"), [

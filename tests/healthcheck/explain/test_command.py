@@ -107,12 +107,15 @@ def test_a_site_adds_what_its_own_launcher_says(tmp_path: Path) -> None:
     assert told.stdout.startswith("Our watchdog ended it. (certain; owner: user)")
 
 
-def test_a_look_at_one_node_is_judged_with_what_its_sweep_knew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["sweep", "look"])      # the second in files of earlier versions
+def test_one_nodes_file_is_judged_with_what_its_sweep_knew(tmp_path: Path, key: str) -> None:
     manifest = load_manifest(SWEEP)
     recording, previous = next(look for look in recordings(SWEEP, manifest) if look[0].node == "gpu003")
     alone = replace(manifest, nodes=tuple(node for node in manifest.nodes if node.name == "gpu003"))
-    (tmp_path / "look.json").write_bytes(encode_one(recording, previous, alone, muster="1", scrubbed=False))
-    told = muster("explain", "look.json", home=tmp_path)
+    document = json.loads(encode_one(recording, previous, alone, muster="1", scrubbed=False))
+    document[key] = document.pop("sweep")
+    (tmp_path / "gpu003.json").write_text(json.dumps(document))
+    told = muster("explain", "gpu003.json", home=tmp_path)
     assert told.returncode == 1
     # A link that was lost again since the earlier snapshot shows in no snapshot alone.
     assert "lost its link 3 times since the earlier snapshot" in told.stdout

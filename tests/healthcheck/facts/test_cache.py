@@ -179,7 +179,7 @@ def test_only_facts_that_say_so_depend_on_more_than_captures(monkeypatch: pytest
             build_fact(spec, Captures(recording))
             of_snapshot |= {name} if asked else set()
     assert of_snapshot == {name for name, spec in FACTS.items() if spec.of_snapshot} == {
-        "bmc_log", "nvlink_fabric_log", "host_name", "look", "imex_domain"}
+        "bmc_log", "nvlink_fabric_log", "host_name", "snapshot_time", "imex_domain"}
 
 
 def test_a_fact_of_the_snapshot_is_each_snapshots_own() -> None:

@@ -63,8 +63,8 @@ def test_a_fact_may_tell_of_the_snapshot_itself() -> None:
     later = replace(first, host=replace(machine.HOST, time=machine.HOST.time + 60, hostname="n2"),
                     received=first.received + 61)
     assert of("host_name", later).own == "n2"
-    assert (of("look", later).time - of("look", first).time,
-            of("look", later).received - of("look", first).received) == (60, 61)
+    assert (of("snapshot_time", later).time - of("snapshot_time", first).time,
+            of("snapshot_time", later).received - of("snapshot_time", first).received) == (60, 61)
 
 
 def test_a_tool_that_had_all_of_its_time_is_not_one_that_was_cut_short() -> None:

@@ -180,10 +180,10 @@ def counted(value: Any) -> tuple[Gpu, ...]:
 
 
 def snapshots(growth: int, *, hours: float = 1.0, before: Any = 0) -> NodeFacts:
-    began = SnapshotTime("look", 10_000.0 - hours * 3600, 0.0)
+    began = SnapshotTime("snapshot_time", 10_000.0 - hours * 3600, 0.0)
     now = counted(before + growth if isinstance(before, int) else growth)
-    return NodeFacts({"gpus": now, "look": SnapshotTime("look", 10_000.0, 0.0)},
-                     {"gpus": counted(before), "look": began})
+    return NodeFacts({"gpus": now, "snapshot_time": SnapshotTime("snapshot_time", 10_000.0, 0.0)},
+                     {"gpus": counted(before), "snapshot_time": began})
 
 
 RATES = [("fleet-ecc-corrected", 1000), ("fleet-pcie-replays", 100)]
@@ -220,7 +220,7 @@ def test_a_rate_without_an_earlier_snapshot_is_skipped_and_one_of_a_reset_counte
 def test_what_one_node_refuses_of_a_reading_that_others_have_in_common_costs_them_nothing() -> None:
     cohort = {f"n{i}": snapshots(0) for i in range(8)}
     began_anew = NodeFacts(cohort["n0"].facts,
-                           {"gpus": counted(5), "look": SnapshotTime("look", 6400.0, 0.0)})
+                           {"gpus": counted(5), "snapshot_time": SnapshotTime("snapshot_time", 6400.0, 0.0)})
     results = judge_fleet(BY_ID["fleet-pcie-replays"], {**cohort, "anew": began_anew})
     assert (results["anew"].status, results["n0"].status) == (Status.UNKNOWN, Status.PASS)
     assert results["anew"].reason.startswith("GPU 4: pcie_replays went from 5 to 0")
@@ -254,8 +254,8 @@ def replays(number: Any, before: Any = 0) -> NodeFacts:
         return tuple(NvLinkErrors(f"GPU 1 NVLink {n}", 1, n, count if n == 7 else 0, 0, 0, 0, 0)
                      for n in range(18))
 
-    return NodeFacts({"nvlink_errors": at(number), "look": SnapshotTime("look", 7200.0, 0.0)},
-                    {"nvlink_errors": at(before), "look": SnapshotTime("look", 3600.0, 0.0)})
+    return NodeFacts({"nvlink_errors": at(number), "snapshot_time": SnapshotTime("snapshot_time", 7200.0, 0.0)},
+                    {"nvlink_errors": at(before), "snapshot_time": SnapshotTime("snapshot_time", 3600.0, 0.0)})
 
 
 def test_an_nvlink_that_repeats_far_more_than_the_others_is_named() -> None:

@@ -15,7 +15,7 @@ from healthcheck.model.outcome import Finding
 from tests.healthcheck.judge.things import hot
 from tests.healthcheck.rules import Thing, rule, thing
 
-NOW, BEFORE = SnapshotTime("look", 1000.0, 0.0), SnapshotTime("look", 940.0, 0.0)
+NOW, BEFORE = SnapshotTime("snapshot_time", 1000.0, 0.0), SnapshotTime("snapshot_time", 940.0, 0.0)
 COLD = thing("thing 0", 20)
 MISSING: Any = object()
 
@@ -34,7 +34,7 @@ def grew(thing: Thing, growth: Growth[Thing]) -> Iterator[Finding]:
 
 def facts(things: Any, look: Any = NOW) -> dict[str, Any]:
     """Facts of a snapshot, without those that are MISSING."""
-    return {name: fact for name, fact in (("things", things), ("look", look)) if fact is not MISSING}
+    return {name: fact for name, fact in (("things", things), ("snapshot_time", look)) if fact is not MISSING}
 
 
 @pytest.mark.parametrize(("things", "plain"), [

@@ -34,7 +34,7 @@ TREND = rule(grew)
 
 
 def test_a_trend_without_an_earlier_snapshot_is_skipped_visibly() -> None:
-    result = judged(TREND, (COLD,), look=SnapshotTime("look", 1.0, 1.0))
+    result = judged(TREND, (COLD,), snapshot_time=SnapshotTime("snapshot_time", 1.0, 1.0))
     assert (result.status, result.reason) == (Status.SKIPPED, "no earlier snapshot of this node in this boot")
 
 
@@ -109,17 +109,17 @@ def test_a_whole_collection_is_given_what_finds_the_growth_of_each_member() -> N
     assert "thing 2: the earlier snapshot has no such thing" in result.reason
 
 
-NOW = SnapshotTime("look", 1000.0, 0.0)
-BEFORE = SnapshotTime("look", 940.0, 0.0)
+NOW = SnapshotTime("snapshot_time", 1000.0, 0.0)
+BEFORE = SnapshotTime("snapshot_time", 940.0, 0.0)
 
 
 @pytest.mark.parametrize(("now", "earlier"), [
-    (Unmeasured("denied"), {"things": (COLD,), "look": BEFORE}),
-    ((), {"things": (COLD,), "look": BEFORE}),
+    (Unmeasured("denied"), {"things": (COLD,), "snapshot_time": BEFORE}),
+    ((), {"things": (COLD,), "snapshot_time": BEFORE}),
     ((COLD,), None),
-    ((COLD,), {"look": BEFORE}),
-    ((COLD,), {"things": Unmeasured("denied"), "look": BEFORE}),
-    ((COLD,), {"things": (), "look": BEFORE}),
+    ((COLD,), {"snapshot_time": BEFORE}),
+    ((COLD,), {"things": Unmeasured("denied"), "snapshot_time": BEFORE}),
+    ((COLD,), {"things": (), "snapshot_time": BEFORE}),
 ])
 def test_a_check_is_not_run_where_one_of_its_snapshots_has_nothing_to_judge(now: Any, earlier: Any) -> None:
     run = []
@@ -128,7 +128,7 @@ def test_a_check_is_not_run_where_one_of_its_snapshots_has_nothing_to_judge(now:
         run.append(thing.name)
         return iter(())
 
-    judge(rule(counted), NodeFacts({"things": now, "look": NOW}, earlier), None)
+    judge(rule(counted), NodeFacts({"things": now, "snapshot_time": NOW}, earlier), None)
     assert run == []
     assert trend(rule(counted), (COLD,), (COLD,)).status is Status.PASS
     assert run == ["thing 0"]
@@ -155,7 +155,7 @@ def test_a_subject_that_cannot_be_paired_hides_no_other_that_was_judged(monkeypa
     paired, bare = Slot("slot 0", "S1", 1), Slot("slot 1", UNSUPPORTED, 1)
 
     def result(*slots: Slot) -> Result:
-        return judge(known, NodeFacts({"slots": slots, "look": NOW}, {"slots": slots, "look": BEFORE}), None)
+        return judge(known, NodeFacts({"slots": slots, "snapshot_time": NOW}, {"slots": slots, "snapshot_time": BEFORE}), None)
 
     assert (result(paired, bare).status, result(paired, bare).reason) == (Status.PASS, "not supported: serial of slot 1")
     assert result(bare).status is Status.SKIPPED

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from healthcheck.model.outcome import Finding, LogEvidence, NodeReport, NodeState, Result, Severity, Status
-from healthcheck.store import bringups, file, history, newest, schema, screened, versions, watched
+from healthcheck.store import bringups, file, history, ledger, newest, schema, screened, versions, watched
 from healthcheck.store.file import NAME, Store, opened
 from healthcheck.store.sweeps import SweepRecord, record
 from inventory.errors import StoreError
@@ -304,4 +304,18 @@ def test_a_store_from_before_its_names_were_plain_keeps_all_that_it_had(
             "it boots", "accepted"]
         assert versions.policies(store, 9.0) == [(1.0, "p", "{}")]
         assert [one.said for one in watched.between(store, 0, 9)] == ["rank 3 is slow"]
+        assert store.check() == []
+
+
+def test_lines_of_the_ledger_that_an_earlier_version_wrote_have_the_actions_name_of_today(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(file, "MIGRATIONS", schema.MIGRATIONS[: schema.MIGRATIONS.index(schema._RECONCILED)])
+        with opened(tmp_path, make=True) as old, old.writing() as db:
+            ledger.done(db, 1.0, "me", "look", "n1", "muster:a-1 is not there any more", "slurm", "others hold it now")
+            ledger.done(db, 2.0, "me", "cordon", "n1", "look at its fan", "slurm", "done")
+    with opened(tmp_path) as store:
+        assert [(line.action, line.why) for line in ledger.lines(store)] == [
+            ("reconcile", "muster:a-1 is not there any more"), ("cordon", "look at its fan")]
         assert store.check() == []

@@ -129,7 +129,7 @@ def test_a_cordon_of_the_old_name_ends_where_the_new_one_has_its_own(store: Stor
     assert [one.mark for one in open_cordons(store)] == [made[1].mark]
     over = cordon_of_mark(store, made[0].mark)
     assert over is not None and (over.node, over.state) == (NEW, CordonState.VOID)
-    assert [(line.action, line.node, line.outcome) for line in lines(store)][-1] == ("look", NEW, "it is over")
+    assert [(line.action, line.node, line.outcome) for line in lines(store)][-1] == ("reconcile", NEW, "it is over")
 
 
 def test_a_rename_that_was_begun_is_found_until_it_is_finished_and_goes_on_under_its_line(store: Store) -> None:

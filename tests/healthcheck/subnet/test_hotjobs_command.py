@@ -42,7 +42,7 @@ def home(tmp_path: Path) -> Path:
     (tmp_path / "jobs.txt").write_text(JOBS)
     for name, time, waited in (("a", 1000, 0), ("b", 4600, BUSY)):
         folder = fabricoutputs.write(PLAN, tmp_path / name, {(HOT, "PortXmitWait"): waited})
-        (folder / "look.json").write_text(json.dumps({"schema": "muster.fabric.look/1", "time": time}))
+        (folder / "snapshot.json").write_text(json.dumps({"schema": "muster.fabric.snapshot/1", "time": time}))
         data = folder / "ibqueryerrors-data.txt"
         data.write_text(data.read_text().replace("PortXmitData == 0", f"PortXmitData == {waited}"))
     (tmp_path / "b" / "dump_fts.txt").write_text(tables(PLAN))

@@ -63,7 +63,7 @@ def test_a_link_that_is_down_is_found_and_a_saved_look_says_the_same(bed: Ufm, h
     live = fabric(bed, home, "check", "--plan", "plan.csv", "--save", "kept", "--format", "json")
     assert live.returncode == 1 and "down (polling)" in live.stdout
     assert sorted(path.name for path in (home / "kept").iterdir()) == [
-        "look.json", "ufm-links.json", "ufm-ports.json", "ufm-systems.json", "ufm-unhealthy.json"]
+        "snapshot.json", "ufm-links.json", "ufm-ports.json", "ufm-systems.json", "ufm-unhealthy.json"]
     again = muster("fabric", "check", "--from", "kept", "--plan", "plan.csv", "--format", "json", home=home)
     assert json.loads(again.stdout) == json.loads(live.stdout)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -123,8 +126,81 @@ def test_a_damaged_snapshot_is_no_earlier_snapshot(tmp_path: Path, damage: bytes
     stored = KeptSnapshots(tmp_path)
     stored.prepare()
     stored.write(machine.recording("gpu001"), None)
-    (tmp_path / "looks" / "gpu001.json").write_bytes(damage)
+    (tmp_path / "snapshots" / "gpu001.json").write_bytes(damage)
     assert stored.read("gpu001") is None
+
+
+def _kept(state: Path, name: str, **received: float) -> None:
+    """A folder of snapshots with these nodes' times."""
+    (state / name).mkdir(mode=0o700, parents=True)
+    for node, time in received.items():
+        (state / name / f"{node}.json").write_bytes(encode(replace(machine.recording(node), received=time)))
+
+
+def _times(state: Path) -> dict[str, float | None]:
+    return {node: None if (kept := KeptSnapshots(state).read(node)) is None else kept.received for node in ("a", "b", "c", "d")}
+
+
+def test_snapshots_in_the_folder_of_earlier_versions_are_read_and_then_kept_in_the_new_one(tmp_path: Path) -> None:
+    _kept(tmp_path, "looks", a=1.0, b=2.0)
+    assert _times(tmp_path) == {"a": 1, "b": 2, "c": None, "d": None}
+    assert (tmp_path / "looks").exists()            # who only reads moves nothing
+    KeptSnapshots(tmp_path).prepare()
+    assert [path.name for path in tmp_path.iterdir()] == ["snapshots"]
+    assert _times(tmp_path) == {"a": 1, "b": 2, "c": None, "d": None}
+
+
+def test_of_both_folders_each_nodes_newer_snapshot_is_kept(tmp_path: Path) -> None:
+    """As after a return to an earlier version, which wrote its own folder anew."""
+    _kept(tmp_path, "looks", a=1.0, b=9.0, c=3.0)
+    _kept(tmp_path, "snapshots", a=2.0, b=2.0, d=4.0)
+    expected = {"a": 2, "b": 9, "c": 3, "d": 4}
+    assert _times(tmp_path) == expected
+    KeptSnapshots(tmp_path).prepare()
+    assert [path.name for path in tmp_path.iterdir()] == ["snapshots"]
+    assert _times(tmp_path) == expected
+
+
+def test_two_commands_that_move_the_snapshots_at_once_lose_none(tmp_path: Path) -> None:
+    for turn in range(20):
+        state = tmp_path / str(turn)
+        _kept(state, "looks", a=1.0, b=9.0)
+        if turn % 2:
+            _kept(state, "snapshots", b=2.0)
+        begin, found = threading.Barrier(4), []
+
+        def take(state: Path = state, begin: threading.Barrier = begin, found: list[float] = found) -> None:
+            kept = KeptSnapshots(state)
+            begin.wait()
+            kept.prepare()
+            found.extend(one.received for node in ("a", "b") if (one := kept.read(node)) is not None)
+
+        with ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(take) for _ in range(4)]:
+                done.result()
+        assert sorted(found) == [1.0] * 4 + [9.0] * 4
+        assert [path.name for path in state.iterdir()] == ["snapshots"]
+
+
+def test_a_state_folder_that_cannot_be_written_is_read_in_its_old_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _kept(tmp_path, "looks", a=1.0)
+
+    def refused(path: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    for name in ("rename", "replace", "mkdir", "unlink", "rmdir"):
+        monkeypatch.setattr(os, name, refused)
+    stored = KeptSnapshots(tmp_path)
+    stored.prepare()
+    assert _times(tmp_path)["a"] == 1
+    with pytest.raises(OSError, match=r"Read-only file system: '.*/snapshots'"):
+        stored.write(machine.recording("a"), None)
+
+
+def test_a_node_takes_its_snapshot_of_an_earlier_version_to_its_new_name(tmp_path: Path) -> None:
+    _kept(tmp_path, "looks", a=1.0)
+    assert KeptSnapshots(tmp_path).rename("a", "b")
+    assert _times(tmp_path) == {"a": None, "b": 1, "c": None, "d": None}
 
 
 def test_a_sweep_that_was_not_finished_is_no_saved_sweep(swept: tuple[SweepPlan, Swept, Path]) -> None:
@@ -208,12 +284,12 @@ def test_a_snapshot_that_cannot_be_kept_is_one_line_and_costs_no_result(
     monkeypatch.setattr(
         "healthcheck.collector.reply.decode", lambda answer, limit: machine.recording(answer.node))
     stored = KeptSnapshots(tmp_path / "state")
-    (tmp_path / "state" / "looks" / "gpu001.json").mkdir(parents=True)
+    (tmp_path / "state" / "snapshots" / "gpu001.json").mkdir(parents=True)
     plan = SweepPlan(NODES[:1], RULES, "hgx-h100", "a test")
     outcome = sweep.live(plan, Canned({}), Limits(), progress(1, "x", quiet=True), snapshots=stored)
     assert outcome.troubles == (
         "the newest snapshot of gpu001 could not be kept in the state folder: "
-        f"{tmp_path}/state/looks/gpu001.json: Is a directory",)
+        f"{tmp_path}/state/snapshots/gpu001.json: Is a directory",)
     assert outcome.assessed.reports[0].results
 
 

@@ -183,7 +183,7 @@ def test_uninstall_leaves_nothing_not_even_state_unless_that_is_kept(root: Path,
     before = tree(root)
     do(AgentAction.INSTALL, root, bundle)
     do(AgentAction.INSTALL, root, newer(bundle))
-    (root / "var/lib/muster/agent/looks").mkdir(parents=True)
+    (root / "var/lib/muster/agent/snapshots").mkdir(parents=True)
     (root / "var/lib/muster/agent/result.json").write_text("{}")
     (root / "var/lib/prometheus/node-exporter/muster.prom").write_text("")
     done = do(AgentAction.UNINSTALL, root, keep_state=True)
@@ -511,7 +511,7 @@ def test_status_tells_version_result_age_timer_and_python(
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(),
                     lambda inner: st.lists(inner) | st.dictionaries(
-                        st.sampled_from(["ok", "said", "changed", "current", "result", "installed", "now",
+                        st.sampled_from(["ok", "message", "changed", "current", "result", "installed", "now",
                                          "time", "timer", "period", "whole"]), inner)))
 def test_whatever_a_node_answers_it_is_reported_in_a_line(answer: object) -> None:
     done = install._done("gpu001", zlib.compress(json.dumps(answer).encode()))

@@ -58,10 +58,10 @@ json_values = st.recursive(st.none() | st.booleans() | st.integers() | st.floats
 item = st.fixed_dictionaries(
     {
         "stand": st.sampled_from(("so", "differs", "trouble", "wait", "unseen", "out", "absent"))
-            | json_values, "said": json_values, "change": st.lists(json_values, max_size=3) | json_values})
+            | json_values, "message": json_values, "change": st.lists(json_values, max_size=3) | json_values})
 report = st.fixed_dictionaries(
     {
-        "ok": json_values, "said": json_values, "changed": st.lists(st.sampled_from(ITEMS)) | json_values,
+        "ok": json_values, "message": json_values, "changed": st.lists(st.sampled_from(ITEMS)) | json_values,
         "failed": json_values | st.dictionaries(st.sampled_from(ITEMS), json_values), "time": json_values,
         "items": st.tuples(*(item for _ in ITEMS)).map(
             lambda all_: [{**one, "item": name} for one, name in zip(all_, ITEMS, strict=True)])})
@@ -93,8 +93,8 @@ def test_whatever_a_node_answers_is_a_value_and_never_done_unless_it_says_so_of_
      lambda one: one["items"].append(one["items"][0]), lambda one: one["items"][1].update(stand="differs"),
      lambda one: one.update(time="nan")])
 def test_an_answer_that_lacks_an_item_says_nothing(spoil: Any) -> None:
-    whole = {"ok": True, "said": "", "changed": [], "failed": {}, "time": 100.5,
-             "items": [{"item": name, "stand": "so", "said": "", "change": []} for name in ITEMS]}
+    whole = {"ok": True, "message": "", "changed": [], "failed": {}, "time": 100.5,
+             "items": [{"item": name, "stand": "so", "message": "", "change": []} for name in ITEMS]}
     assert read(reply(whole), 5.0).done
     spoil(whole)
     assert not read(reply(whole), 5.0).answered

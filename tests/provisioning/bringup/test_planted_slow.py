@@ -26,7 +26,7 @@ _RULES = """\
 - {id: service-expected, with: {names: [ssh, chrony]}}
 - {id: service-failed, with: {ignore: [systemd-remount-fs, systemd-sysusers]}}
 """
-_WITHOUT = "without: [kernel, leased, burnin, certificate]\nchecks: {looks: 2, between_seconds: 5}\n"
+_WITHOUT = "without: [kernel, leased, burnin, certificate]\nchecks: {snapshots: 2, between_seconds: 5}\n"
 
 
 def rack() -> list[Machine]:

@@ -25,8 +25,8 @@ SICK = PlannedEnd("leaf01", "5")
 def home(tmp_path: Path) -> Path:
     fabricoutputs.write(NDR, tmp_path / "before")
     fabricoutputs.write(NDR, tmp_path / "after", {(SICK, "SymbolErrorCounter"): 5000, (PlannedEnd("leaf01", "1"), "SymbolErrorCounter"): 5000})
-    (tmp_path / "before" / "look.json").write_text('{"schema": "muster.fabric.look/1", "time": 1000.0}')
-    (tmp_path / "after" / "look.json").write_text('{"schema": "muster.fabric.look/1", "time": 1060.0}')
+    (tmp_path / "before" / "snapshot.json").write_text('{"schema": "muster.fabric.snapshot/1", "time": 1000.0}')
+    (tmp_path / "after" / "snapshot.json").write_text('{"schema": "muster.fabric.snapshot/1", "time": 1060.0}')
     return tmp_path
 
 

@@ -308,7 +308,7 @@ def test_links_that_a_node_finds_to_fail_are_isolated_through_ufm(plain: Bed, mo
     for folder, errors in (("before", {}), ("after", {(PlannedEnd("leaf01", "5"), "SymbolErrorCounter"): 5000,
                                                       (PlannedEnd("gpu001", "mlx5_0"), "SymbolErrorCounter"): 5000})):
         fabricoutputs.write(PLAN, plain.folder.parent / folder, errors)
-        (plain.folder.parent / folder / "look.json").write_text(json.dumps({"schema": "muster.fabric.look/1", "time": 1060.0 if errors else 1000.0}))
+        (plain.folder.parent / folder / "snapshot.json").write_text(json.dumps({"schema": "muster.fabric.snapshot/1", "time": 1060.0 if errors else 1000.0}))
     monkeypatch.setattr(portsplanned, "asked", lambda *given: saved(plain.folder.parent / "after"))      # as the node's tools print it
     monkeypatch.setattr(fabriccheck, "kept", lambda *given: fabriccheck.of_folder(plain.folder.parent / "before"))
     wanted = PortsWanted((), True, "gpu001", (), None, None, None, None)

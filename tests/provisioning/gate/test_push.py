@@ -140,7 +140,7 @@ def test_an_agent_fetches_after_each_look_and_looks_all_the_same_when_it_cannot(
 
 
 @pytest.mark.parametrize("body",
-                         [b"", b"[]", b"{", b"\xff", json.dumps({"ok": 1, "said": "\x1b[2J"}).encode(),
+                         [b"", b"[]", b"{", b"\xff", json.dumps({"ok": 1, "message": "\x1b[2J"}).encode(),
                           random.Random(3).randbytes(200)])
 def test_whatever_a_node_answers_is_a_word_on_that_node(body: bytes) -> None:
     for sent in (body, zlib.compress(body)):

@@ -171,7 +171,7 @@ def check_done(world: Path, kind: str) -> None:
     assert (world / ("bad" if kind == "hostfile" else "good")).read_text().count(str(one.mark)) == 1
     manifest = load_manifest(state)
     assert set(manifest.nodes) == {NEW, "gpu2"} and manifest.nodes[NEW] == numbered(NEW, manifest.nodes[NEW])
-    assert pins.read(state) == {NEW: "0" * 64} and [path.name for path in (state / "looks").glob("*.json")] == [f"{NEW}.json"]
+    assert pins.read(state) == {NEW: "0" * 64} and [path.name for path in (state / "snapshots").glob("*.json")] == [f"{NEW}.json"]
     assert [path.name for path in (state / "evidence").glob("*/*")] == ["20261101T000000Z"]
     assert (state / "evidence" / NEW).is_dir() and not (state / "evidence" / OLD).exists()
 

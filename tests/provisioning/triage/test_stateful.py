@@ -454,7 +454,7 @@ def test_what_people_ended_is_written_down_in_one_step_or_not_at_all(tmp_path: P
             doing.resolve_lost(store, back, "triage", lambda: next(times))
         assert open_cordons(store) == []
         assert [(line.action, line.outcome) for line in lines(store)] == [
-            ("cordon", "cordoned"), ("look", "others hold it now: mine, hands off")]
+            ("cordon", "cordoned"), ("reconcile", "others hold it now: mine, hands off")]
 
 
 @pytest.fixture

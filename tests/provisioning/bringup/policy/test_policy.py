@@ -128,6 +128,12 @@ def test_a_site_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None
     assert load_ruleset([packaged(), folder]).rules      # it is no file of rules
 
 
+@pytest.mark.parametrize("key", ["snapshots", "looks"])      # the second in files of earlier versions
+def test_how_many_snapshots_have_to_pass_is_laid_over_the_packages_number(tmp_path: Path, key: str) -> None:
+    assert POLICY.checks.snapshots == 2
+    assert load([packaged(), site(tmp_path, f"checks: {{{key}: 5}}\n")]).checks == replace(POLICY.checks, snapshots=5)
+
+
 def test_a_maker_is_found_by_a_glob_without_regard_to_case() -> None:
     assert Machines("dell*").has("DELL Inc.", None) and not Machines("Dell").has("Dell Inc.", None)
     assert Machines().has("", None) and not Machines(skus=("hgx-h100",)).has("", None)
@@ -148,6 +154,10 @@ def test_a_maker_is_found_by_a_glob_without_regard_to_case() -> None:
       "steps: bmc: owner: expected one of user, operator, network, datacentre, vendor, got 'datacenter'; did "
       "you mean 'datacentre'?"),
      ("steps: {bmc: {at_once: 0}}", "at_once: expected a whole number from 1 to 4096, got 0"),
+     ("checks: {snapshots: 3, looks: 2}",
+      "bringup.yaml:1:24: checks: looks is snapshots by its former name; write it once"),
+     ("checks: {looks: 0}", "bringup.yaml:1:17: checks: looks: expected a whole number from 1 to 100, got 0"),
+     ("checks: {snapshot: 3}", "bringup.yaml:1:10: checks: unknown key 'snapshot'; did you mean 'snapshots'?"),
      ("without: bmc", "bringup.yaml:1:10: without: expected a list of steps, got 'bmc'"),
      ("without: [service]", "bringup.yaml:1:11: without: expected one of bmc, credentials"),
      ("without: [bmc, biso]", "bringup.yaml:1:16: without: expected one of bmc, credentials"),

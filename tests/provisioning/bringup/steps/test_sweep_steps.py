@@ -97,9 +97,9 @@ def test_a_real_look_must_be_well_as_often_in_a_row_as_the_policy_says_and_is_ke
     checks = Checks(step("checks"), of, "bringup", 2, 7.0)
     (machine,) = machines(of, "n1")
     ((_, seen),) = checks.observe([machine])
-    assert (seen.stand, seen.again_s, seen.message) == (StepState.WAIT, 7.0, "1 rule passed, look 1 of 2")
+    assert (seen.stand, seen.again_s, seen.message) == (StepState.WAIT, 7.0, "1 rule passed, snapshot 1 of 2")
     ((_, seen),) = checks.observe([after(machine, seen)])
-    assert seen.stand is StepState.SO and seen.message == "1 rule passed, look 2 of 2"
+    assert seen.stand is StepState.SO and seen.message == "1 rule passed, snapshot 2 of 2"
     with opened(of.folder) as store:
         assert [row[0] for row in store.rows("SELECT source FROM sweep")] == ["muster bringup"] * 2
 

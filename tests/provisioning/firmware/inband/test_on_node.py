@@ -186,11 +186,20 @@ def test_who_is_killed_beside_the_tool_leaves_it_unknown_and_the_next_one_tidies
     assert make(machine, order("firmware-2-1")).done is True and machine.left() == []
 
 
+@pytest.mark.parametrize("key", ["message", "said"])        # the second in notes of earlier versions
+def test_an_earlier_note_is_the_answer(machine: AdapterMachine, key: str) -> None:
+    machine.notes.mkdir(parents=True, mode=0o700)
+    (machine.notes / "firmware-1-1.json").write_text(json.dumps({"ok": False, key: "it wrote nothing: no such device"}))
+    for answer in (asked(machine), make(machine, order())):
+        assert (answer.done, answer.message) == (False, "it wrote nothing: no such device")
+    assert machine.written == []
+
+
 def test_only_so_many_notes_are_kept_and_the_newest(machine: AdapterMachine) -> None:
     machine.notes.mkdir(parents=True, mode=0o700)
     for at in range(40):
         note = machine.notes / f"firmware-{at}-1.json"
-        note.write_text('{"ok": true, "said": "written"}')
+        note.write_text('{"ok": true, "message": "written"}')
         os.utime(note, (time.time() - 1000 + at,) * 2)
     assert make(machine, order("firmware-99-1")).done is True
     left = {path.stem for path in machine.notes.glob("*.json")}
@@ -205,7 +214,7 @@ def test_names_that_lead_elsewhere_are_refused(machine: AdapterMachine, key: str
 
 def test_who_is_not_root_is_reported_so() -> None:
     program = ("import io, os, zlib\nos.geteuid = lambda: 1000\nfrom provisioning.firmware.onnode import operations\n"
-               "operations.main('n', b'{\"root\": \"\", \"environment\": {}, \"do\": \"look\", \"tools\": []}', io.BytesIO())")
+               "operations.main('n', b'{\"root\": \"\", \"environment\": {}, \"do\": \"read\", \"tools\": []}', io.BytesIO())")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, cwd=Path(operations.__file__).parents[3])
     _, _, body = done.stdout.partition(b"\n")
     (found,) = look([Node("gx01")], [MLX], Answering(body), 1)
@@ -223,7 +232,7 @@ class Answering:
 
 
 @given(st.binary(max_size=40) | st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-    st.sampled_from(["ok", "said", "running", "never", "up", "tools", "fwupd", "mlxfwmanager", "missing", "", "text", "why", FIRST]), inner, max_size=6),
+    st.sampled_from(["ok", "outputs", "message", "running", "never", "up", "tools", "fwupd", "mlxfwmanager", "missing", "", "text", "why", FIRST]), inner, max_size=6),
     max_leaves=12).map(lambda found: zlib.compress(json.dumps(found).encode())))
 def test_whatever_a_node_answers_is_a_value_in_plain_text(body: bytes) -> None:
     answer = answered(Reply("gx01", body, None, 0.0, 0.0))
@@ -282,6 +291,6 @@ def test_a_machine_that_does_not_say_for_how_long_it_is_up_has_not_answered(up: 
 
 
 def test_of_a_machine_that_tells_of_very_many_adapters_a_bounded_number_is_kept() -> None:
-    said = {"up": 1.0, "tools": {"mlxfwmanager": {"said": {f"{at:04x}:00:00.0": {} for at in range(5000)}}}}
+    said = {"up": 1.0, "tools": {"mlxfwmanager": {"outputs": {f"{at:04x}:00:00.0": {} for at in range(5000)}}}}
     found = send._looked(Reply("gx01", zlib.compress(json.dumps(said).encode()), None, 0.0, 0.0), [UpdateRoute.MLXFWMANAGER])
     assert len(found.devices[UpdateRoute.MLXFWMANAGER]) == 128
