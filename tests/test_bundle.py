@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+import runpy
 import shutil
 import signal
 import subprocess
@@ -29,7 +30,6 @@ from tests.testbed.users import throwaway_user
 
 ROOT = Path(__file__).resolve().parents[1]
 VERSION = ".".join(map(str, sys.version_info[:2]))
-SERVED = ["3.10", *({VERSION} - {"3.10"})]
 PYTHON = str(Path(sys.executable).resolve())
 MARK = b"\n#PAYLOAD#\n"
 pytestmark = pytest.mark.timeout(300)     # some installations and two downloads, on a machine that may be busy
@@ -42,10 +42,21 @@ NO_NETWORK = [*APART, "sh", "-ec", 'mount -t tmpfs -o ro none "$1"; shift; exec 
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundle, as scripts/bundle makes it."""
     file = tmp_path_factory.mktemp("made") / "muster.run"
-    done = subprocess.run([ROOT / "scripts" / "bundle", "--python", ",".join(SERVED), "-o", file], capture_output=True, text=True, check=False)
+    done = subprocess.run([ROOT / "scripts" / "bundle", "--python", VERSION, "-o", file], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith(f"{file}: "), done.stdout
     return file
+
+
+@pytest.fixture(scope="module")
+def small(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same bundle, installer and pip, of a `muster` that is one module: what installs and refuses does so whatever it installs, and compiling
+    2,900 modules takes most of an installation."""
+    folder = tmp_path_factory.mktemp("small")
+    held = contents(made)
+    about, pip = json.loads(held["bundle.json"]), next(name for name in held if name.startswith("wheels/pip-"))
+    ours = wheel(folder, "cluster_muster", about["version"], f"def main():\n    print({about['version']!r})\n")
+    return packed(made, folder, {"bundle.json": held["bundle.json"], pip: held[pip], f"wheels/{ours.name}": ours.read_bytes()})
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +96,19 @@ def install(file: Path, folder: Path, before: tuple[object, ...] = ()) -> None:
     done = bundle(file, "--prefix", folder / "opt muster", "--bin", folder / "bin", before=before, HOME=str(folder / "home"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"is installed in {folder}/opt muster" in done.stdout and done.stderr == ""
+
+
+def wheel(folder: Path, name: str, version: str, module: str = "", requires: tuple[str, ...] = ()) -> Path:
+    """A wheel of one module, with the command `muster`."""
+    about = f"{name}-{version}.dist-info"
+    metadata = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", "Provides-Extra: redfish", *(f"Requires-Dist: {each}" for each in requires)]
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as archive:
+        archive.writestr(f"{name}.py", module)
+        archive.writestr(f"{about}/METADATA", "\n".join(metadata) + "\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/entry_points.txt", f"[console_scripts]\nmuster = {name}:main\n")
+        archive.writestr(f"{about}/RECORD", "")
+    return Path(str(archive.filename))
 
 
 def version_of(command: Path) -> str:
@@ -132,7 +156,10 @@ def test_it_has_an_environment_of_its_own(place: Path) -> None:
     assert [path for path in said[3:] if path.endswith("-packages")] == [str(release / "lib" / f"python{VERSION}" / "site-packages")]
 
 
-def test_an_ordinary_user_installs_it_at_home(made: Path) -> None:
+@pytest.mark.parametrize(("which", "words", "expected"), [
+    ("small", "--version", "0.1.0"), pytest.param("made", "explain", "gpu-count", marks=pytest.mark.slow)])
+def test_an_ordinary_user_installs_it_at_home(which: str, words: str, expected: str, request: pytest.FixtureRequest) -> None:
+    made = request.getfixturevalue(which)
     require(os.geteuid() == 0, "only root can make a user")
     for python in (PYTHON, "/usr/bin/python3"):
         with tempfile.TemporaryDirectory() as name, throwaway_user() as user:
@@ -149,8 +176,8 @@ def test_an_ordinary_user_installs_it_at_home(made: Path) -> None:
                 continue    # an interpreter in somebody's home, where others may not look
             assert done.returncode == 0, done.stdout + done.stderr
             assert f"export PATH={home}/.local/bin:$PATH" in done.stdout
-            said = subprocess.run([home / ".local/bin/muster", "explain"], check=False, **how)    # type: ignore[call-overload]
-            assert said.returncode == 0 and "gpu-count" in said.stdout, said.stderr
+            said = subprocess.run([home / ".local/bin/muster", words], check=False, **how)    # type: ignore[call-overload]
+            assert said.returncode == 0 and expected in said.stdout, said.stderr
             elsewhere = subprocess.run(["sh", file, "--prefix", "/opt/muster", "--bin", str(home / "bin")], check=False, **how)    # type: ignore[call-overload]
             assert "may not write to /opt" in refusal(elsewhere)
             return
@@ -160,35 +187,39 @@ def test_an_ordinary_user_installs_it_at_home(made: Path) -> None:
 # ---- again, and interrupted
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_kill_in_the_middle_leaves_the_old_one_working_and_the_next_takes_its_place_and_keeps_it_for_who_still_runs_it(
-    made: Path, place: Path, number: signal.Signals,
+    made: Path, small: Path, tmp_path: Path,
 ) -> None:
-    releases, before = place / "opt muster" / "releases", (place / "opt muster" / "current").resolve()
-    old = set(releases.iterdir())
-    second = subprocess.Popen(["sh", made, "--prefix", place / "opt muster", "--bin", place / "bin"], env={**os.environ, "PYTHON": PYTHON},
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
-    try:
-        wait_until(lambda: [path for path in set(releases.iterdir()) - old if any(path.glob("lib/python*/site-packages/*"))], what="pip at work")
-    finally:
-        os.killpg(second.pid, number)
-        output, _ = second.communicate(timeout=20)
-    left = set(releases.iterdir()) - old
-    assert (place / "opt muster" / "current").resolve() == before
-    assert "0.1.0" in version_of(place / "bin" / "muster")
-    if number is signal.SIGTERM:
-        assert (second.returncode, output.count(b"interrupted; what was installed before still is"), left) == (130, 1, set())
-        return
-    assert len(left) == 1
+    install(small, tmp_path)
+    releases, current = tmp_path / "opt muster" / "releases", tmp_path / "opt muster" / "current"
+    before = current.resolve()
+
+    def killed(number: signal.Signals) -> tuple[int, bytes]:
+        second = subprocess.Popen(["sh", made, "--prefix", tmp_path / "opt muster", "--bin", tmp_path / "bin"], env={**os.environ, "PYTHON": PYTHON},
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            wait_until(lambda: [path for path in set(releases.iterdir()) - {before} if any(path.glob("lib/python*/site-packages/*"))],
+                       what="pip at work")
+        finally:
+            os.killpg(second.pid, number)
+            output, _ = second.communicate(timeout=20)
+        assert current.resolve() == before
+        assert "0.1.0" in version_of(tmp_path / "bin" / "muster")
+        return second.returncode, output
+
+    code, output = killed(signal.SIGTERM)
+    assert (code, output.count(b"interrupted; what was installed before still is"), set(releases.iterdir())) == (130, 1, {before})
+    killed(signal.SIGKILL)
+    assert len(set(releases.iterdir()) - {before}) == 1
     (releases / "0.0.9-older").mkdir()
-    install(made, place)
-    second_one = (place / "opt muster" / "current").resolve()
+    install(small, tmp_path)
+    second_one = current.resolve()
     assert second_one != before and set(releases.iterdir()) == {before, second_one}
-    assert "0.1.0" in version_of(place / "bin" / "muster")
+    assert "0.1.0" in version_of(tmp_path / "bin" / "muster")
 
 
-def test_a_first_installation_that_fails_leaves_nothing(made: Path, tmp_path: Path) -> None:
-    broken = repacked(made, tmp_path, {name: b"not a wheel" for name in contents(made) if "paramiko" in name})
+def test_a_first_installation_that_fails_leaves_nothing(small: Path, tmp_path: Path) -> None:
+    broken = repacked(small, tmp_path, {name: b"not a wheel" for name in contents(small) if "cluster_muster" in name})
     done = bundle(broken, "--prefix", tmp_path / "muster", "--bin", tmp_path / "bin")
     assert "nothing was changed" in refusal(done)
     assert not (tmp_path / "muster").exists() and not (tmp_path / "bin").exists()
@@ -204,80 +235,80 @@ def flipped(file: Path, to: Path, at: int) -> Path:
     return to
 
 
-def test_a_copy_with_one_changed_bit_is_refused_before_anything_is_unpacked(made: Path, tmp_path: Path) -> None:
-    data = made.read_bytes()
+def test_a_copy_with_one_changed_bit_is_refused_before_anything_is_unpacked(small: Path, tmp_path: Path) -> None:
+    data = small.read_bytes()
     start = data.index(MARK)
     places = random.Random(1)
     ways = cycle(((), ("--check",), ("--list",)))
     for at in (*3 * (data.index(b"be installed without"),), start + 600, start + len(MARK) + 100, len(data) - 40, len(data) - 1,
                *(places.randrange(start, len(data)) for _ in range(4))):
-        done = bundle(flipped(made, tmp_path / "copy.run", at), *next(ways), "--prefix", tmp_path / "muster", "--bin", tmp_path / "bin")
+        done = bundle(flipped(small, tmp_path / "copy.run", at), *next(ways), "--prefix", tmp_path / "muster", "--bin", tmp_path / "bin")
         assert "damaged or cut short" in refusal(done), at
     assert not (tmp_path / "muster").exists()
 
 
-def test_a_copy_with_one_changed_bit_in_its_head_installs_nothing(made: Path, tmp_path: Path) -> None:
-    start = made.read_bytes().index(MARK)
+def test_a_copy_with_one_changed_bit_in_its_head_installs_nothing(small: Path, tmp_path: Path) -> None:
+    start = small.read_bytes().index(MARK)
     places = random.Random(2)
     for _ in range(6):
         at = places.randrange(start)
-        done = bundle(flipped(made, tmp_path / "copy.run", at), "--prefix", tmp_path / "muster", "--bin", tmp_path / "bin")
+        done = bundle(flipped(small, tmp_path / "copy.run", at), "--prefix", tmp_path / "muster", "--bin", tmp_path / "bin")
         assert done.returncode != 0, at
     assert not (tmp_path / "muster").exists()
 
 
 @pytest.mark.parametrize("kept", [0.001, 0.5, 0.999])
-def test_a_copy_that_is_cut_is_refused(made: Path, tmp_path: Path, kept: float) -> None:
-    data = made.read_bytes()
+def test_a_copy_that_is_cut_is_refused(small: Path, tmp_path: Path, kept: float) -> None:
+    data = small.read_bytes()
     (tmp_path / "cut.run").write_bytes(data[:max(int(len(data) * kept), data.index(MARK) + 100)])
     assert "damaged or cut short" in refusal(bundle(tmp_path / "cut.run", "--prefix", tmp_path / "muster"))
 
 
-def test_a_folder_of_somebody_else_is_not_touched(made: Path, tmp_path: Path) -> None:
+def test_a_folder_of_somebody_else_is_not_touched(small: Path, tmp_path: Path) -> None:
     theirs = tmp_path / "muster"
     theirs.mkdir()
     (theirs / "data").write_text("theirs")
-    assert f"{theirs} holds something else" in refusal(bundle(made, "--prefix", theirs, "--bin", tmp_path / "bin"))
+    assert f"{theirs} holds something else" in refusal(bundle(small, "--prefix", theirs, "--bin", tmp_path / "bin"))
     assert [path.name for path in theirs.iterdir()] == ["data"]
-    assert "is not a folder" in refusal(bundle(made, "--prefix", theirs / "data", "--bin", tmp_path / "bin"))
+    assert "is not a folder" in refusal(bundle(small, "--prefix", theirs / "data", "--bin", tmp_path / "bin"))
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "dangling"])
-def test_a_command_of_somebody_else_is_not_replaced(made: Path, tmp_path: Path, kind: str) -> None:
+def test_a_command_of_somebody_else_is_not_replaced(small: Path, tmp_path: Path, kind: str) -> None:
     theirs = tmp_path / "bin" / "muster"
     theirs.parent.mkdir()
     if kind == "file":
         theirs.write_text("theirs")
     else:
         theirs.symlink_to("/bin/sh" if kind == "link" else "/nowhere")
-    assert f"{theirs} is something else" in refusal(bundle(made, "--prefix", tmp_path / "muster", "--bin", tmp_path / "bin"))
+    assert f"{theirs} is something else" in refusal(bundle(small, "--prefix", tmp_path / "muster", "--bin", tmp_path / "bin"))
     assert not (tmp_path / "muster").exists()
 
 
-def test_a_disk_without_room_is_refused_beforehand(made: Path, no_network: None, tmp_path: Path) -> None:
-    small = (*APART, "sh", "-ec", f'mount -t tmpfs -o size=8m none {tmp_path}; exec "$@"', "sh")
+def test_a_disk_without_room_is_refused_beforehand(small: Path, no_network: None, tmp_path: Path) -> None:
+    full = (*APART, "sh", "-ec", f'mount -t tmpfs -o size=8m none {tmp_path}; exec "$@"', "sh")
     assert re.search(rf"needs \d+ MiB in {tmp_path}/muster, and [78] MiB are free", refusal(
-        bundle(made, "--prefix", tmp_path / "muster", "--bin", tmp_path / "bin", before=small)))
+        bundle(small, "--prefix", tmp_path / "muster", "--bin", tmp_path / "bin", before=full)))
 
 
-def test_another_machine_is_refused(made: Path, tmp_path: Path) -> None:
-    assert "this is a bundle for" in refusal(bundle(repacked(made, tmp_path, about={"arch": "sparc64"}), "--check"))
+def test_another_machine_is_refused(small: Path, tmp_path: Path) -> None:
+    assert "this is a bundle for" in refusal(bundle(repacked(small, tmp_path, about={"arch": "sparc64"}), "--check"))
 
 
-def test_another_python_is_refused(made: Path, tmp_path: Path) -> None:
+def test_another_python_is_refused(small: Path, tmp_path: Path) -> None:
     for python in ("/bin/false", "/no such/python3", "/no\tsuch"):
-        assert f"needs Python {' '.join(SERVED)}" in refusal(bundle(made, "--check", PYTHON=python))
+        assert f"needs Python {VERSION}" in refusal(bundle(small, "--check", PYTHON=python))
 
 
-def test_two_installations_at_once_do_not_meet(made: Path, place: Path) -> None:
+def test_two_installations_at_once_do_not_meet(small: Path, place: Path) -> None:
     with (place / "opt muster" / ".muster-bundle").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert "another installation" in refusal(bundle(made, "--prefix", place / "opt muster", "--bin", place / "bin"))
+        assert "another installation" in refusal(bundle(small, "--prefix", place / "opt muster", "--bin", place / "bin"))
 
 
 @pytest.mark.parametrize("words", [("--nonsense",), ("--prefix",), ("word",)])
-def test_a_wrong_word_is_one_line(made: Path, words: tuple[str, ...]) -> None:
-    assert "see --help" in refusal(bundle(made, *words))
+def test_a_wrong_word_is_one_line(small: Path, words: tuple[str, ...]) -> None:
+    assert "see --help" in refusal(bundle(small, *words))
 
 
 # ---- what is in it
@@ -297,10 +328,8 @@ def contents(file: Path) -> dict[str, bytes]:
         return {member.name: tar.extractfile(member).read() for member in tar}     # type: ignore[union-attr]
 
 
-def repacked(file: Path, folder: Path, changed: dict[str, bytes] | None = None, about: dict[str, object] | None = None) -> Path:
-    """A whole bundle with other contents."""
-    held = {**contents(file), **(changed or {})}
-    held["bundle.json"] = json.dumps({**json.loads(held["bundle.json"]), **(about or {})}).encode()
+def packed(file: Path, folder: Path, held: dict[str, bytes]) -> Path:
+    """A whole bundle with the head of `file` and these contents."""
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w") as tar:
         for name, data in held.items():
@@ -313,9 +342,38 @@ def repacked(file: Path, folder: Path, changed: dict[str, bytes] | None = None, 
     return folder / "other.run"
 
 
-def test_what_is_required_under_one_python_only_is_there_for_it(made: Path) -> None:
+def repacked(file: Path, folder: Path, changed: dict[str, bytes] | None = None, about: dict[str, object] | None = None) -> Path:
+    """A whole bundle with other contents."""
+    held = {**contents(file), **(changed or {})}
+    held["bundle.json"] = json.dumps({**json.loads(held["bundle.json"]), **(about or {})}).encode()
+    return packed(file, folder, held)
+
+
+def test_what_is_required_under_one_python_only_is_there_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """pip reads markers with the Python that runs it, so that cryptography's `python_full_version < "3.11"` is lost on a newer one."""
-    assert [name for name in contents(made) if "typing_extensions" in name]
+    other = "3.10" if VERSION != "3.10" else "3.12"
+    index, wheels = tmp_path / "index", tmp_path / "wheels"
+    index.mkdir()
+    wheels.mkdir()
+    for name, *requires in (("pip",), ("first", f'second; python_full_version == "{other}.*"', f'third; python_version != "{other}"'),
+                            ("second",), ("third",)):
+        wheel(index, name, "1", requires=tuple(requires))
+    ours = wheel(tmp_path, "cluster_muster", "1", requires=("first",))
+    for key, value in {"NO_INDEX": "1", "FIND_LINKS": str(index), "CONFIG_FILE": os.devnull}.items():
+        monkeypatch.setenv(f"PIP_{key}", value)
+    script = runpy.run_path(str(ROOT / "scripts" / "bundle"))
+    script["download"](wheels, ours, other, "x86_64")
+    assert {"first-1-py3-none-any.whl", "second-1-py3-none-any.whl"} <= {path.name for path in wheels.iterdir()}
+
+
+@pytest.mark.slow
+def test_it_is_made_for_every_python(tmp_path: Path) -> None:
+    subprocess.run([ROOT / "scripts" / "bundle", "-o", tmp_path / "muster.run"], check=True)
+    held = contents(tmp_path / "muster.run")
+    assert [name for name in held if "typing_extensions" in name]       # cryptography's, under 3.10 only
+    for python in json.loads(held["bundle.json"])["pythons"]:
+        assert [name for name in held if f"cp{python.replace('.', '')}-" in name], python
+    assert "whole, and fits" in bundle(tmp_path / "muster.run", "--check").stdout
 
 
 @pytest.mark.parametrize(("words", "expected"), [

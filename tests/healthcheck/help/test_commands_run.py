@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -63,14 +63,20 @@ ELSEWHERE: Mapping[str, Mapping[tuple[str, ...], str]] = {
     "pxe": {("os",): "tests/provisioning/osinstall/test_os_command.py"},
     "screening": {("burnin", "screen"): "tests/provisioning/burnin/test_screen.py"},
 }
-# Sweeps of the same nodes as another line of the page or, word for word, of the README, with options that have each a test of its own: the
-# slow tier runs them, too.
+# Sweeps that another line of the page, or of another page, makes as well, with options that have each a test of its own: the slow tier runs
+# them, too.
 AGAIN: Mapping[str, frozenset[str]] = {
-    "results": frozenset({"muster check 'gpu[001-006]'", "muster check --timeout 60s --fanout 128", "muster check --format json > check.json",
-                          "muster check --local", "muster check 'gpu[001-006]' --brief", "muster check 'gpu[001-006]' --all",
-                          "muster check --full --format json | jq '.nodes[0].results | length'"}),
+    "README": frozenset({"muster check 'gpu[001-006]' --brief"}),
+    "results": frozenset({"muster check", "muster check 'gpu[001-006]'", "muster check --timeout 60s --fanout 128",
+                          "muster check --format json > check.json", "muster check --local", "muster check 'gpu[001-006]' --brief",
+                          "muster check 'gpu[001-006]' --all", "muster check --full --format json | jq '.nodes[0].results | length'"}),
     "from-prometheus": frozenset({"muster check --from-prometheus http://127.0.0.1:9090 --max-age 10m --format json"}),
+    "init": frozenset({"muster init 'gpu[001-008]' --accept-keys --accept-skus"}),
+    "change": frozenset({"muster check --save before"}),
+    "triage": frozenset({"muster check --store"}),
 }
+# What later lines need of one of those: the same from a sweep made before.
+INSTEAD: Mapping[str, Callable[[World], None]] = {"muster check --save before": lambda world: world.saved("before")}
 # These go on until they are ended.
 ENDLESS = ("--every",)
 # What a command is right to refuse, by what it says.
@@ -178,7 +184,10 @@ def test_what_a_page_asks_to_type_does_its_work(page: Path, whole: bool, request
             (tmp_path / "muster.yaml").write_text(text)
         for line in lines(language, text):
             these = list(of_line(name(page), line.text))
-            if not these or any(map(elsewhere, these)) or (not whole and line.text in AGAIN.get(name(page), ())):
+            if not these or any(map(elsewhere, these)):
+                continue
+            if not whole and line.text in AGAIN.get(name(page), ()):
+                INSTEAD.get(line.text, lambda world: None)(world)
                 continue
             if any(word in shown.words for shown in these for word in ENDLESS):
                 code, said = endless(these[0], tmp_path)

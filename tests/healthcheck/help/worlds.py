@@ -33,18 +33,23 @@ class World:
         file.write_text(file.read_text().replace(old, new, 1))
 
     def stored(self) -> None:
-        """Two sweeps are in the store; they are made once for each fleet."""
-        if self.fleet.folder not in _STORED:
-            for _ in range(2):
-                done = muster("check", "--store", home=self.home, timeout=120)
+        """Two sweeps are in the store."""
+        shutil.copytree(self._swept() / "state", self.home / "state")
+
+    def saved(self, name: str) -> None:
+        """The folder `name` has a sweep, as `--save` leaves it."""
+        shutil.copytree(self._swept() / "saved", self.home / name)
+
+    def _swept(self) -> Path:
+        """Two sweeps of the fleet, made once: both stored, and the first saved."""
+        made = self.fleet.folder / "swept"
+        if not made.is_dir():
+            made.mkdir()
+            shutil.copy(self.home / "muster.yaml", made)
+            for words in (("--save", "saved"), ()):
+                done = muster("check", "--store", *words, home=made, timeout=120)
                 assert done.returncode == 1, done.stderr
-            _STORED[self.fleet.folder] = shutil.copytree(self.home / "state", self.fleet.folder / "stored")
-        else:
-            shutil.copytree(_STORED[self.fleet.folder], self.home / "state")
-
-
-# The state folder after two sweeps of a fleet, by the fleet's folder.
-_STORED: dict[Path, Path] = {}
+        return made
 
 
 def begin(home: Path, fleet: DemoFleet) -> World:
@@ -153,5 +158,5 @@ def _triage(world: World) -> None:
 
 WORLDS: Mapping[str, Callable[[World], None]] = {
     "README": _readme, "inventory": _inventory, "importing": _importing, "kernel-log": _kernel_log, "baseline": _baseline, "explain": _explain, "blame": _blame, "watch": _watch,
-    "ssh": _ssh, "other-checkers": _other_checkers, "history": _stored, "status-page": _stored, "incidents": _stored, "nodes": _held, "cordon": _cordon, "triage": _triage, "remediate": _stored, "disruptive": _stored,
+    "ssh": _ssh, "other-checkers": _other_checkers, "status-page": _stored, "incidents": _stored, "nodes": _held, "cordon": _cordon, "triage": _triage, "remediate": _stored, "disruptive": _stored,
 }
