@@ -28,11 +28,21 @@ PATIENT = ("--timeout", "20s")
 PLANTED = {"gpu001": (), "gpu002": ("gpu-missing",), "gpu003": ("refused",)}
 
 
-@pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[DemoFleet]:
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
     require_fleet()
-    with DemoFleet(base=base_in_memory(tmp_path), planted=PLANTED) as running:
-        yield running
+    with DemoFleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=PLANTED) as fleet:
+        yield fleet
+
+
+@pytest.fixture
+def fleet(running: DemoFleet) -> Iterator[DemoFleet]:
+    """The fleet to which no one has logged in; its inventory may be edited."""
+    written = running.inventory.read_text()
+    for log in running.folder.glob("gpu*/sshd.log"):
+        log.unlink()
+    yield running
+    running.inventory.write_text(written)
 
 
 @contextmanager

@@ -13,13 +13,16 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.facts import boot
+from healthcheck.facts import boot, kernel
 from healthcheck.model import recording as recordings
 from healthcheck.model.outcome import NodeReport
 from healthcheck.model.probes import Needs, Probe, ProbeKind
@@ -54,7 +57,7 @@ def machine(name: str = NODE.name) -> DemoMachine:
 
 
 def look(node: DemoMachine, folder: Path, kept: Path | None = None) -> Recording:
-    """What the real collector says of this machine, under a tree in `folder`; the tree is removed again.
+    """What the real collector says of this machine, under a tree in `folder`; the tree stays, for the next machine.
 
     A machine that is made of the very same files, programs and driver's values says the same, so it is looked at once; later looks differ
     in their time only. With `kept`, a folder, once for all who name it, one after the other.
@@ -75,33 +78,72 @@ def look(node: DemoMachine, folder: Path, kept: Path | None = None) -> Recording
 
 
 _LOOKS: dict[str, Recording] = {}
-# What commands printed, by all that they could see of a machine: to start them is half of a look.
-_PRINTED: dict[str, dict[str, Capture]] = {}
+# What commands printed, and what was read of files, by all that they could see of a machine: that is most of a look.
+_SEEN: dict[str, dict[str, Capture]] = {}
 
 
 def _command(probe: Probe) -> bool:
     return probe.kind is ProbeKind.COMMAND and probe.needs is Needs.NOTHING
 
 
+def _file(probe: Probe) -> bool:
+    return probe.kind is ProbeKind.FILES and probe.paths != kernel.LOG.paths
+
+
+def _visible(node: DemoMachine) -> dict[str, Callable[[Probe], bool]]:
+    """By a digest of all that some probes can see of this machine: which these are. What the driver and the kernel's log say is in none."""
+    own = {path: held for path, held in (*node.files.items(), *node.blobs.items()) if path.startswith(f"/{OWN}/")}
+    common = node.name, node.tools, sorted(node.programs), sorted(node.links.items())
+    return {_digest(common, sorted([*node.files, *node.blobs]), own): _command,
+            _digest(common, node.files, node.blobs, node.mounts): _file}
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
 def _look(node: DemoMachine, folder: Path) -> Recording:
-    printed = {path: held for path, held in (*node.files.items(), *node.blobs.items()) if path.startswith(f"/{OWN}/")}
-    told = repr((node.name, node.tools, sorted(node.programs), sorted([*node.files, *node.blobs]), sorted(node.links.items()), printed))
-    probes = [probe for probe in rules().probe_set(45.0).probes if told not in _PRINTED or not _command(probe)]
+    visible = _visible(node)
+    known = {probe: capture for digest in visible for probe, capture in _SEEN.get(digest, {}).items()}
+    probes = [probe for probe in rules().probe_set(45.0).probes if probe.id not in known]
     tree = folder / "tree"
     libraries = build.build()
-    write(node, tree, {name: shutil.which(name) or sys.executable for name in ("python3", "cat", "sleep")})
+    _build(node, tree)
     env = {
         "PATH": f"{tree}/usr/bin", "MUSTER_NVML_SCENARIO": f"{tree}/.muster/nvml", "LD_LIBRARY_PATH": str(libraries.folder),
         "LD_PRELOAD": str(libraries.syscalls),
     }
-    try:
-        seen = collector.collect(probes, tree, env=env, timeout=90.0, seconds=45.0)
-    finally:
-        shutil.rmtree(tree)
+    seen = collector.collect(probes, tree, env=env, timeout=90.0, seconds=45.0)
+    shutil.rmtree(tree / "run/muster")      # what the collector leaves
+    _BUILT[tree] = deepcopy(node)
     assert seen.host is not None
-    if told not in _PRINTED:
-        _PRINTED[told] = {probe.id: seen.captures[probe.id] for probe in probes if _command(probe)}
-    return replace(seen, node=node.name, received=seen.host.time, captures={**seen.captures, **_PRINTED[told]})
+    for digest, which in visible.items():
+        _SEEN.setdefault(digest, {probe.id: seen.captures[probe.id] for probe in probes if which(probe)})
+    return replace(seen, node=node.name, received=seen.host.time, captures={**seen.captures, **known})
+
+
+# The machine that each tree is of.
+_BUILT: dict[Path, DemoMachine] = {}
+
+
+def _build(node: DemoMachine, tree: Path) -> None:
+    """The tree is this machine's and no other's: of over a thousand files only those are written that differ from what stands there."""
+    was = _BUILT.pop(tree, None)
+    if was is None or (was.mounts, was.programs) != (node.mounts, node.programs):
+        shutil.rmtree(tree, ignore_errors=True)
+        write(node, tree, {name: shutil.which(name) or sys.executable for name in ("python3", "cat", "sleep")})
+        return
+    changed: dict[str, Any] = {}
+    for kind in ("files", "blobs", "links", "tools"):
+        old, new = getattr(was, kind), getattr(node, kind)
+        changed[kind] = {path: content for path, content in new.items() if path not in old or old[path] != content}
+        for path in old:
+            if path not in new or path in changed[kind]:
+                at = Path(f"{tree}/usr/bin/{path}" if kind == "tools" else f"{tree}{path}")
+                at.unlink()
+                with suppress(OSError):     # others are in its folder
+                    os.removedirs(at.parent)
+    write(replace(node, **changed, programs=set()), tree, {})
 
 
 def earlier(seen: Recording, seconds: float = BETWEEN_S) -> Recording:
