@@ -92,10 +92,26 @@ def _file(probe: Probe) -> bool:
 
 def _visible(node: DemoMachine) -> dict[str, Callable[[Probe], bool]]:
     """By a digest of all that some probes can see of this machine: which these are. What the driver and the kernel's log say is in none."""
-    own = {path: held for path, held in (*node.files.items(), *node.blobs.items()) if path.startswith(f"/{OWN}/")}
-    common = node.name, node.tools, sorted(node.programs), sorted(node.links.items())
-    return {_digest(common, sorted([*node.files, *node.blobs]), own): _command,
-            _digest(common, node.files, node.blobs, node.mounts): _file}
+    assert all(_top(path) == "sys" and target.startswith((".", "/sys/")) for path, target in node.links.items())
+    held: dict[str, dict[str, str | bytes]] = {}
+    for path, content in (*node.files.items(), *node.blobs.items()):
+        held.setdefault(_top(path), {})[path] = content
+    common = node.name, sorted(node.links.items())
+    found: dict[str, Callable[[Probe], bool]] = {
+        _digest(common, node.tools, sorted(node.programs), sorted([*node.files, *node.blobs]), held[OWN]): _command}
+    for tops in {_tops(probe) for probe in rules().probe_set(45.0).probes if _file(probe)}:
+        found[_digest(common, node.mounts, [held.get(top) for top in tops], tops)] = (
+            lambda probe, tops=tops: _file(probe) and _tops(probe) == tops)
+    return found
+
+
+def _top(path: str) -> str:
+    return path.split("/", 2)[1]
+
+
+def _tops(probe: Probe) -> tuple[str, ...]:
+    """The folders at the root that it looks into."""
+    return tuple(sorted({_top(path) for path in probe.paths}))
 
 
 def _digest(*parts: object) -> str:
