@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -79,7 +78,7 @@ def look(node: DemoMachine, folder: Path, kept: Path | None = None) -> Recording
 
 _LOOKS: dict[str, Recording] = {}
 # What commands printed, and what was read of files, by all that they could see of a machine: that is most of a look.
-_SEEN: dict[str, dict[str, Capture]] = {}
+_SEEN: dict[int, dict[str, Capture]] = {}
 
 
 def _command(probe: Probe) -> bool:
@@ -90,17 +89,18 @@ def _file(probe: Probe) -> bool:
     return probe.kind is ProbeKind.FILES and probe.paths != kernel.LOG.paths
 
 
-def _visible(node: DemoMachine) -> dict[str, Callable[[Probe], bool]]:
-    """By a digest of all that some probes can see of this machine: which these are. What the driver and the kernel's log say is in none."""
+def _visible(node: DemoMachine) -> dict[int, Callable[[Probe], bool]]:
+    """By a hash of all that some probes can see of this machine: which these are. What the driver and the kernel's log say is in none."""
     assert all(_top(path) == "sys" and target.startswith((".", "/sys/")) for path, target in node.links.items())
     held: dict[str, dict[str, str | bytes]] = {}
     for path, content in (*node.files.items(), *node.blobs.items()):
         held.setdefault(_top(path), {})[path] = content
-    common = node.name, sorted(node.links.items())
-    found: dict[str, Callable[[Probe], bool]] = {
-        _digest(common, node.tools, sorted(node.programs), sorted([*node.files, *node.blobs]), held[OWN]): _command}
+    common = node.name, frozenset(node.links.items())
+    by_top = {top: frozenset(files.items()) for top, files in held.items()}
+    found: dict[int, Callable[[Probe], bool]] = {
+        hash((common, frozenset(node.tools.items()), frozenset(node.programs), frozenset([*node.files, *node.blobs]), by_top[OWN])): _command}
     for tops in {_tops(probe) for probe in rules().probe_set(45.0).probes if _file(probe)}:
-        found[_digest(common, node.mounts, [held.get(top) for top in tops], tops)] = (
+        found[hash((common, (*node.mounts,), tops, *(by_top.get(top) for top in tops)))] = (
             lambda probe, tops=tops: _file(probe) and _tops(probe) == tops)
     return found
 
@@ -114,13 +114,9 @@ def _tops(probe: Probe) -> tuple[str, ...]:
     return tuple(sorted({_top(path) for path in probe.paths}))
 
 
-def _digest(*parts: object) -> str:
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
-
-
 def _look(node: DemoMachine, folder: Path) -> Recording:
     visible = _visible(node)
-    known = {probe: capture for digest in visible for probe, capture in _SEEN.get(digest, {}).items()}
+    known = {probe: capture for what in visible for probe, capture in _SEEN.get(what, {}).items()}
     probes = [probe for probe in rules().probe_set(45.0).probes if probe.id not in known]
     tree = folder / "tree"
     libraries = build.build()
@@ -131,10 +127,11 @@ def _look(node: DemoMachine, folder: Path) -> Recording:
     }
     seen = collector.collect(probes, tree, env=env, timeout=90.0, seconds=45.0)
     shutil.rmtree(tree / "run/muster")      # what the collector leaves
-    _BUILT[tree] = deepcopy(node)
+    _BUILT[tree] = replace(node, files={**node.files}, blobs={**node.blobs}, links={**node.links}, tools={**node.tools},
+                           mounts=[*node.mounts], programs={*node.programs})
     assert seen.host is not None
-    for digest, which in visible.items():
-        _SEEN.setdefault(digest, {probe.id: seen.captures[probe.id] for probe in probes if which(probe)})
+    for what, which in visible.items():
+        _SEEN.setdefault(what, {probe.id: seen.captures[probe.id] for probe in probes if which(probe)})
     return replace(seen, node=node.name, received=seen.host.time, captures={**seen.captures, **known})
 
 

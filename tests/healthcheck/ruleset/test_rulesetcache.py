@@ -117,11 +117,13 @@ def test_a_check_that_takes_something_else_now_is_asked_again(
         load_ruleset((packaged(), site))
 
 
-def test_a_cached_value_that_is_no_ruleset_is_made_again(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = values(rulesetload.load((packaged(), site)))
-    for held in (b"", b"[]", b"{}", b'{"rules": [{}]}', b"not JSON"):
-        monkeypatch.setattr(usercache, "load", lambda kind, name, held=held: held)
-        assert values(load_ruleset((packaged(), site))) == expected, held
+@pytest.mark.parametrize("held", [
+    b"", pytest.param(b"[]", marks=pytest.mark.slow), pytest.param(b"{}", marks=pytest.mark.slow), b'{"rules": [{}]}', b"not JSON"])
+def test_a_cached_value_that_is_no_ruleset_is_made_again(
+    site: Path, held: bytes, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(usercache, "load", lambda kind, name: held)
+    assert values(load_ruleset((packaged(), site))) == values(rulesetload.load((packaged(), site)))
 
 
 def test_the_code_that_reads_rules_and_whether_a_checks_facts_are_disruptive_are_part_of_the_name() -> None:
