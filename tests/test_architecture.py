@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import LONGEST
-from tests.trees import parsed
+from tests.trees import parsed, statements
 
 ROOT = Path(__file__).resolve().parent.parent
 MAY_IMPORT = {
@@ -77,7 +77,7 @@ def imports(path: Path) -> tuple[tuple[str, bool], ...]:
     module = parsed(path)
     top = {id(node) for node in module.body}
     found = []
-    for node in ast.walk(module):
+    for node in statements(module):
         if isinstance(node, ast.Import):
             found += [(alias.name, id(node) in top) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

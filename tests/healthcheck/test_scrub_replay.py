@@ -94,7 +94,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # A node costs 0.8 s. Of each fleet all are judged in the slow tier, and some of two always.
-SOME = [*((name, 0, 1) for name in OLD), ("scenarios", 3, 60), ("demo-1", 5, 8)]
+SOME = [*((name, 0, 1) for name in OLD), ("scenarios", 3, 120), ("demo-1", 5, 16)]
 WHOLE = [pytest.param(name, 0, 1, marks=[pytest.mark.slow, pytest.mark.timeout(900)]) for name in NAMES]
 
 
