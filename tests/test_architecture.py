@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import LONGEST
-from tests.trees import parsed
+from tests.trees import parsed, statements
 
 ROOT = Path(__file__).resolve().parent.parent
 MAY_IMPORT = {
@@ -70,17 +71,19 @@ def sources(package: str) -> list[Path]:
     return sorted((ROOT / package).rglob("*.py"))
 
 
-def imports(path: Path) -> Iterator[tuple[str, bool]]:
+@cache
+def imports(path: Path) -> tuple[tuple[str, bool], ...]:
     """Every module imported, and whether at the top level of the file."""
     module = parsed(path)
     top = {id(node) for node in module.body}
-    for node in ast.walk(module):
+    found = []
+    for node in statements(module):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, id(node) in top
+            found += [(alias.name, id(node) in top) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            yield node.module or "", id(node) in top
+            found.append((node.module or "", id(node) in top))
+    return tuple(found)
 
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
@@ -115,6 +118,7 @@ def test_what_decides_over_time_is_told_what_time_it_is(part: str) -> None:
         assert not asked & CLOCKS, path
 
 
+@cache
 def calls(path: Path) -> set[str]:
     """The names of what is called."""
     called = (node.func for node in ast.walk(parsed(path)) if isinstance(node, ast.Call))

@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+
+def statements(module: ast.Module) -> Iterator[ast.AST]:
+    """Every statement of it, at whatever depth; of the tree that is a small part."""
+    waiting: list[ast.AST] = [module]
+    while waiting:
+        node = waiting.pop()
+        for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+            inner = getattr(node, name, ())
+            yield from inner
+            waiting += inner
 
 
 @cache

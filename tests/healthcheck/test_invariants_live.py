@@ -112,8 +112,8 @@ def nearby(fleet: DemoFleet, node: Node) -> Node:
 
 def test_invariant_3_ssh_local_and_replay_give_the_same_results_byte_for_byte(fleet: DemoFleet, tmp_path: Path) -> None:
     nodes = nodes_of(fleet)
-    for name in ("ssh", "local"):
-        swept(nodes, over_ssh(), snapshots=KeptSnapshots(tmp_path / name))
+    swept(nodes, over_ssh(), snapshots=KeptSnapshots(tmp_path / "ssh"))
+    shutil.copytree(tmp_path / "ssh", tmp_path / "local")
     fleet.advance()
     near = swept([nearby(fleet, node) for node in nodes], LocalTransport(), snapshots=KeptSnapshots(tmp_path / "local"))
     far = swept(nodes, over_ssh(), snapshots=KeptSnapshots(tmp_path / "ssh"), saver=Saver(tmp_path / "saved"))
@@ -171,11 +171,12 @@ def tree(root: Path) -> dict[str, tuple[object, ...]]:
 
 
 def test_invariant_4_a_sweep_writes_nothing_on_a_node_but_under_run_muster(fleet: DemoFleet, tmp_path: Path) -> None:
-    before = {name: tree(node.tree) for name, node in fleet.nodes.items()}
+    nodes = {name: fleet.nodes[name] for name in ("gpu001", "gpu003", "gpu005")}
+    before = {name: tree(node.tree) for name, node in nodes.items()}
     assert all(len(entries) > 100 for entries in before.values())
-    done = muster("check", "-i", str(fleet.inventory), home=tmp_path)
+    done = muster("check", "-i", str(fleet.inventory), "gpu[001,003,005]", home=tmp_path)
     assert done.returncode == 1, done.stderr
-    assert {name: tree(node.tree) for name, node in fleet.nodes.items()} == before
+    assert {name: tree(node.tree) for name, node in nodes.items()} == before
 
 
 # ---- 5: whoever may edit a rule cannot run anything
@@ -194,9 +195,9 @@ def attacks(canary: Path) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def saved(fleet: DemoFleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A saved sweep of the whole fleet."""
+    """A saved sweep of three nodes: a healthy one, one that sends hostile bytes and one with a sick GPU."""
     folder = tmp_path_factory.mktemp("saves") / "saved"
-    swept(nodes_of(fleet), over_ssh(), saver=Saver(folder))
+    swept(nodes_of(fleet)[1:4], over_ssh(), saver=Saver(folder))
     return folder
 
 
@@ -239,7 +240,11 @@ def controls(text: str) -> set[str]:
     return {character for character in text if character != "\n" and (ord(character) < 32 or 127 <= ord(character) < 160)}
 
 
-@pytest.mark.parametrize("kind", range(len(attacks(Path("x")))))
+# One for each that might run it: a shell, a template, Python, its formats, a loader of YAML, the terminal. All are in the one text of the next tests.
+FAST = {0, 4, 6, 8, 11, 13}
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]) for kind in range(len(attacks(Path("x"))))])
 def test_invariant_5_no_text_of_a_rule_has_an_effect(saved_pair: Path, tmp_path: Path, kind: int) -> None:
     canary = tmp_path / "canary"
     text = attacks(canary)[kind]
@@ -263,10 +268,10 @@ def test_invariant_5_no_text_of_a_sku_that_the_nodes_contradict_has_an_effect(sa
     assert not canary.exists()
 
 
-def test_invariant_5_no_text_of_a_rule_has_an_effect_on_any_command(saved: Path, tmp_path: Path) -> None:
+def test_invariant_5_no_text_of_a_rule_has_an_effect_on_any_command(saved_pair: Path, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     site = hostile_rules(tmp_path / "site", " ".join(attacks(canary)))
-    for words in (("check", "--replay", str(saved)), ("check", "--replay", str(saved), "--format", "json"), ("explain", "host-memory"),
+    for words in (("check", "--replay", str(saved_pair)), ("check", "--replay", str(saved_pair), "--format", "json"), ("explain", "host-memory"),
                   ("explain",), ("check", "--local", "--sku", "cpu-only")):
         done = muster(*words, "--rules", str(site), home=tmp_path)
         assert done.returncode in (0, 1, 3) and "Traceback" not in done.stderr, done.stderr
@@ -346,9 +351,9 @@ LIES: Mapping[str, tuple[str, str, str]] = {   # what it does, then the stage an
 
 @pytest.fixture(scope="module")
 def liars(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
-    """A fleet in which some nodes lie, each in its way, and gpu001 to gpu004 are healthy."""
+    """A fleet in which some nodes lie, each in its way, and gpu001 and gpu002 are healthy."""
     require_fleet()
-    names = [f"gpu{number:03d}" for number in range(1, 5)]
+    names = ["gpu001", "gpu002"]
     with DemoFleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=dict.fromkeys((*names, *LIES), ())) as running:
         for name, (source, _, _) in LIES.items():
             at = running.folder / name
@@ -366,7 +371,7 @@ def test_invariant_6_a_sick_node_cannot_hurt_the_sweep(liars: DemoFleet) -> None
         report = reports.pop(name)
         assert report.state.value == "unknown" and report.results == ()
         assert report.stage == stage and report.reason.startswith(f"{stage}: ") and words in report.reason, f"{name}: {report.reason}"
-    assert {report.state.value for report in reports.values()} == {"healthy"} and len(reports) == 4
+    assert {report.state.value for report in reports.values()} == {"healthy"} and len(reports) == 2
     assert all(len(report.results) == len(RULES.rules) for report in reports.values())
     assert not controls(page(outcome, RULES))
 

@@ -80,13 +80,12 @@ def _pairs(old: str, new: str) -> list[tuple[str, str]]:
 
 
 @cache
-def sweep(name: str, folder: Path) -> tuple[SweepManifest, list[tuple[Recording, Recording | None]]]:
+def sweep(name: str, folder: Path) -> tuple[Path, SweepManifest]:
     """A saved sweep; an archive's is unpacked into the folder."""
     place = OLD.get(name) or folder / name
     if name not in OLD:
         unpack(name, place)
-    manifest = saved.load_manifest(place)
-    return manifest, list(saved.recordings(place, manifest))
+    return place, saved.load_manifest(place)
 
 
 @pytest.fixture(scope="module")
@@ -95,18 +94,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # A node costs 0.8 s. Of each fleet all are judged in the slow tier, and some of two always.
-SOME = [*((name, 0, 1) for name in OLD), ("scenarios", 3, 60), ("demo-1", 5, 8)]
+SOME = [*((name, 0, 1) for name in OLD), ("scenarios", 3, 120), ("demo-1", 5, 16)]
 WHOLE = [pytest.param(name, 0, 1, marks=[pytest.mark.slow, pytest.mark.timeout(900)]) for name in NAMES]
 
 
 @pytest.mark.parametrize(("name", "first", "step"), [*SOME, *WHOLE])
 def test_a_scrubbed_sweep_is_judged_as_the_raw_one(name: str, first: int, step: int, folder: Path) -> None:
-    manifest, looks = sweep(name, folder)
+    place, manifest = sweep(name, folder)
     nodes = {node.name: node for node in manifest.nodes}
-    chosen = looks[first::step]
+    chosen = [*saved.recorded_nodes(place, manifest)][first::step]
     assert chosen
     found = []
-    for look, previous in chosen:
+    for look, previous in (saved.snapshots(place, each) for each in chosen):
         # Called by a name that is no word: the scenarios' nodes have the names of faults, which logs hold.
         node, raw = replace(nodes[look.node], name="qx7"), replace(look, node="qx7")
         earlier = replace(previous, node="qx7") if previous is not None else None

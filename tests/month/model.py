@@ -139,6 +139,7 @@ class Operator:
         self.rules_changed = self.restored = self.jumped = 0
         # by place the order of the last look at which half of it had one symptom
         self.shared: dict[str, int] = {}
+        self._seats: dict[str, tuple[str, str]] | None = None       # since the newest look
 
     def tick(self) -> int:
         self.order += 1
@@ -159,10 +160,18 @@ class Operator:
                 page.anew, page.proven = 0, look.time
         page.looks.append(look)
         del page.looks[:-200]
+        self._seats = None
+
+    def unseen(self, order: int) -> None:
+        """No look counts that is newer than this."""
+        for page in self.pages.values():
+            page.looks = [look for look in page.looks if look.order < order]
+        self._seats = None
 
     def renamed(self, old: str, new: str) -> None:
         """The node has another name, with all that is known of it."""
         self.pages[new] = self.pages.pop(old)
+        self._seats = None
         for one in self.returns:
             one.node = new if one.node == old else one.node
         for quiet in self.silences:
@@ -178,6 +187,11 @@ class Operator:
 
     def seats(self) -> dict[str, tuple[str, str]]:
         """By serial where it sits, by the newest look that showed it."""
+        if self._seats is None:
+            self._seats = self._found()
+        return self._seats
+
+    def _found(self) -> dict[str, tuple[str, str]]:
         found: dict[str, tuple[int, str, str]] = {}
         for name, page in self.pages.items():
             look = next((one for one in reversed(page.looks) if one.reached), None)

@@ -476,8 +476,7 @@ class Story:
         operator.restored = operator.tick()
         operator.silences = [one for one in operator.silences if one.order < then]
         # What sweeps saw since then is new to it, another machine under a name, too.
-        for page in operator.pages.values():
-            page.looks = [look for look in page.looks if look.order < then]
+        operator.unseen(then)
         for one in operator.returns:
             one.forgotten = one.forgotten or not one.closed
             one.closed = one.closed or one.order > then or not one.outcome

@@ -13,13 +13,15 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.facts import boot
+from healthcheck.facts import boot, kernel
 from healthcheck.model import recording as recordings
 from healthcheck.model.outcome import NodeReport
 from healthcheck.model.probes import Needs, Probe, ProbeKind
@@ -54,7 +56,7 @@ def machine(name: str = NODE.name) -> DemoMachine:
 
 
 def look(node: DemoMachine, folder: Path, kept: Path | None = None) -> Recording:
-    """What the real collector says of this machine, under a tree in `folder`; the tree is removed again.
+    """What the real collector says of this machine, under a tree in `folder`; the tree stays, for the next machine.
 
     A machine that is made of the very same files, programs and driver's values says the same, so it is looked at once; later looks differ
     in their time only. With `kept`, a folder, once for all who name it, one after the other.
@@ -75,33 +77,86 @@ def look(node: DemoMachine, folder: Path, kept: Path | None = None) -> Recording
 
 
 _LOOKS: dict[str, Recording] = {}
-# What commands printed, by all that they could see of a machine: to start them is half of a look.
-_PRINTED: dict[str, dict[str, Capture]] = {}
+# What commands printed, and what was read of files, by all that they could see of a machine: that is most of a look.
+_SEEN: dict[int, dict[str, Capture]] = {}
 
 
 def _command(probe: Probe) -> bool:
     return probe.kind is ProbeKind.COMMAND and probe.needs is Needs.NOTHING
 
 
+def _file(probe: Probe) -> bool:
+    return probe.kind is ProbeKind.FILES and probe.paths != kernel.LOG.paths
+
+
+def _visible(node: DemoMachine) -> dict[int, Callable[[Probe], bool]]:
+    """By a hash of all that some probes can see of this machine: which these are. What the driver and the kernel's log say is in none."""
+    assert all(_top(path) == "sys" and target.startswith((".", "/sys/")) for path, target in node.links.items())
+    held: dict[str, dict[str, str | bytes]] = {}
+    for path, content in (*node.files.items(), *node.blobs.items()):
+        held.setdefault(_top(path), {})[path] = content
+    common = node.name, frozenset(node.links.items())
+    by_top = {top: frozenset(files.items()) for top, files in held.items()}
+    found: dict[int, Callable[[Probe], bool]] = {
+        hash((common, frozenset(node.tools.items()), frozenset(node.programs), frozenset([*node.files, *node.blobs]), by_top[OWN])): _command}
+    for tops in {_tops(probe) for probe in rules().probe_set(45.0).probes if _file(probe)}:
+        found[hash((common, (*node.mounts,), tops, *(by_top.get(top) for top in tops)))] = (
+            lambda probe, tops=tops: _file(probe) and _tops(probe) == tops)
+    return found
+
+
+def _top(path: str) -> str:
+    return path.split("/", 2)[1]
+
+
+def _tops(probe: Probe) -> tuple[str, ...]:
+    """The folders at the root that it looks into."""
+    return tuple(sorted({_top(path) for path in probe.paths}))
+
+
 def _look(node: DemoMachine, folder: Path) -> Recording:
-    printed = {path: held for path, held in (*node.files.items(), *node.blobs.items()) if path.startswith(f"/{OWN}/")}
-    told = repr((node.name, node.tools, sorted(node.programs), sorted([*node.files, *node.blobs]), sorted(node.links.items()), printed))
-    probes = [probe for probe in rules().probe_set(45.0).probes if told not in _PRINTED or not _command(probe)]
+    visible = _visible(node)
+    known = {probe: capture for what in visible for probe, capture in _SEEN.get(what, {}).items()}
+    probes = [probe for probe in rules().probe_set(45.0).probes if probe.id not in known]
     tree = folder / "tree"
     libraries = build.build()
-    write(node, tree, {name: shutil.which(name) or sys.executable for name in ("python3", "cat", "sleep")})
+    _build(node, tree)
     env = {
         "PATH": f"{tree}/usr/bin", "MUSTER_NVML_SCENARIO": f"{tree}/.muster/nvml", "LD_LIBRARY_PATH": str(libraries.folder),
         "LD_PRELOAD": str(libraries.syscalls),
     }
-    try:
-        seen = collector.collect(probes, tree, env=env, timeout=90.0, seconds=45.0)
-    finally:
-        shutil.rmtree(tree)
+    seen = collector.collect(probes, tree, env=env, timeout=90.0, seconds=45.0)
+    shutil.rmtree(tree / "run/muster")      # what the collector leaves
+    _BUILT[tree] = replace(node, files={**node.files}, blobs={**node.blobs}, links={**node.links}, tools={**node.tools},
+                           mounts=[*node.mounts], programs={*node.programs})
     assert seen.host is not None
-    if told not in _PRINTED:
-        _PRINTED[told] = {probe.id: seen.captures[probe.id] for probe in probes if _command(probe)}
-    return replace(seen, node=node.name, received=seen.host.time, captures={**seen.captures, **_PRINTED[told]})
+    for what, which in visible.items():
+        _SEEN.setdefault(what, {probe.id: seen.captures[probe.id] for probe in probes if which(probe)})
+    return replace(seen, node=node.name, received=seen.host.time, captures={**seen.captures, **known})
+
+
+# The machine that each tree is of.
+_BUILT: dict[Path, DemoMachine] = {}
+
+
+def _build(node: DemoMachine, tree: Path) -> None:
+    """The tree is this machine's and no other's: of over a thousand files only those are written that differ from what stands there."""
+    was = _BUILT.pop(tree, None)
+    if was is None or (was.mounts, was.programs) != (node.mounts, node.programs):
+        shutil.rmtree(tree, ignore_errors=True)
+        write(node, tree, {name: shutil.which(name) or sys.executable for name in ("python3", "cat", "sleep")})
+        return
+    changed: dict[str, Any] = {}
+    for kind in ("files", "blobs", "links", "tools"):
+        old, new = getattr(was, kind), getattr(node, kind)
+        changed[kind] = {path: content for path, content in new.items() if path not in old or old[path] != content}
+        for path in old:
+            if path not in new or path in changed[kind]:
+                at = Path(f"{tree}/usr/bin/{path}" if kind == "tools" else f"{tree}{path}")
+                at.unlink()
+                with suppress(OSError):     # others are in its folder
+                    os.removedirs(at.parent)
+    write(replace(node, **changed, programs=set()), tree, {})
 
 
 def earlier(seen: Recording, seconds: float = BETWEEN_S) -> Recording:

@@ -11,19 +11,22 @@ from dataclasses import replace
 
 import pytest
 
+from healthcheck.facts.gpu import NVML
 from healthcheck.model.outcome import NodeReport, NodeState, Origin, Result, Status
 from healthcheck.model.recording import Capture, Outcome
+from healthcheck.ruleset.ruleset import Ruleset
 from inventory.transport.base import Failure, Stage
 from tests.healthcheck import machine
 from tests.healthcheck.assessing import assessed
 from tests.healthcheck.servers import SITE, with_site
 from tests.scenarios import node as simulated
+from tests.scenarios.kinds import of_probe
 
 
-def report(sku: str | None = SITE, **changes: Capture) -> NodeReport:
+def report(rules: Ruleset, sku: str | None = SITE, **changes: Capture) -> NodeReport:
     """The healthy node with these captures instead."""
     before = {"gpu001": simulated.earlier(machine.recording())}
-    return assessed(machine.recording(**changes), sku=sku, rules=with_site(simulated.rules()), before=before).reports[0]
+    return assessed(machine.recording(**changes), sku=sku, rules=with_site(rules), before=before).reports[0]
 
 
 def of(rule: str, told: NodeReport) -> Result:
@@ -32,14 +35,15 @@ def of(rule: str, told: NodeReport) -> Result:
 
 def test_a_reading_that_was_never_asked_for_passes_nowhere() -> None:
     """The same defect, from its other end: for each reading of a GPU, some rule stops passing when it is not in the answer."""
-    whole = report()
+    about_gpus = of_probe(NVML.id)
+    whole = report(about_gpus)
     lines = machine.nvml().text.splitlines()
     line = json.loads(lines[3])
     judged_by: dict[str, set[str]] = {}
     for key in line:
         left = {name: value for name, value in line.items() if name != key}
         text = "\n".join([*lines[:3], json.dumps(left), *lines[4:]]) + "\n"
-        told = report(gpu_nvml=replace(machine.nvml(), text=text))
+        told = report(about_gpus, gpu_nvml=replace(machine.nvml(), text=text))
         judged_by[key] = {result.rule for result, full in zip(told.results, whole.results, strict=True)
                           if full.status is Status.PASS and result.status is not Status.PASS}
         assert not {result.rule for result in told.results if result.status is Status.FAIL}, key
@@ -52,7 +56,7 @@ def test_a_reading_that_was_never_asked_for_passes_nowhere() -> None:
 @pytest.mark.parametrize(("tool", "rule"), [("docker_info", "docker-answers"), ("gpu_nvml", "gpu-answers"), ("gpu_nvml", "gpu-count")])
 def test_a_missing_tool_is_neither_sick_nor_healthy(tool: str, rule: str) -> None:
     """az-hop, issues 1796 and 1797: a missing tool (status 127) marked every GPU node bad. gpud: without NVML, healthy."""
-    told = report(**{tool: Capture(Outcome.MISSING)})
+    told = report(simulated.rules(), **{tool: Capture(Outcome.MISSING)})
     assert of(rule, told).status is Status.UNKNOWN
     assert told.state is NodeState.UNKNOWN
 
@@ -65,5 +69,5 @@ def test_a_node_that_was_not_reached_is_unknown() -> None:
 
 def test_a_node_of_no_known_hardware_does_not_pass_for_that() -> None:
     """azurehpc-health-checks says 'not supported' of a SKU that it does not know, and exits with 0."""
-    result = of("gpu-count", report(sku=None, gpu_nvml=machine.nvml(), docker_info=Capture(Outcome.MISSING)))
+    result = of("gpu-count", report(simulated.rules(), sku=None, gpu_nvml=machine.nvml(), docker_info=Capture(Outcome.MISSING)))
     assert (result.status, result.origin) == (Status.UNKNOWN, Origin.MUSTER)

@@ -14,21 +14,21 @@ from prometheus_client.parser import text_string_to_metric_families
 from healthcheck.agent import metrics as agent
 from healthcheck.agent.unjudged import writable
 from healthcheck.burnin.metrics import Burnins
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.exporter.board import Board
 from healthcheck.exporter.page import MOST_SERIES, Page
 from healthcheck.exporter.processed import processed
 from healthcheck.exporter.stored import Nodes, StoreSource
+from healthcheck.facts.cache import FactCache
 from healthcheck.model.agentmetric import AgentBasis
 from healthcheck.model.outcome import NodeReport
 from healthcheck.model.recording import Recording
-from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.store import newest
 from healthcheck.store.file import opened
-from healthcheck.store.readings import readings
+from healthcheck.store.readings import NodeReadings, readings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
+from tests.packagedrules import RULES
 
 HEAD = ("muster", "head:9847")
 STALE_S, BURNIN_DAYS = 3600.0, 1 / 24
@@ -43,6 +43,9 @@ nodes:
 # What changes a head; it yields the minute until which time then goes by.
 Plant = Callable[["Head"], Iterator[int]]
 _JUDGED: dict[tuple[Any, ...], tuple[list[Recording], tuple[NodeReport, ...]]] = {}
+_READINGS: dict[int, tuple[Recording, NodeReadings]] = {}
+# As in one sweep, what was captured alike is read once.
+_FACTS = FactCache()
 # By name and labels, one value a scrape; None where the page had none.
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], list[float | None]]
 
@@ -75,13 +78,13 @@ class Head:
         there = [name for name in brought if name not in without]
         reports = judged([brought[name] for name in there if name not in silent], [name for name in there if name in silent])
         with opened(self.state, make=True) as store:
-            record(store, SweepRecord(self.seconds, self.seconds + 1, False, "test", _rules().digest), reports,
-                   {name: readings(brought[name]) for name in there if name not in silent})
+            record(store, SweepRecord(self.seconds, self.seconds + 1, False, "test", RULES.digest), reports,
+                   {name: _read(brought[name]) for name in there if name not in silent})
 
     def agent_ran(self, look: Recording, period: float = 300.0, *, wrote: bool = True) -> None:
         """The agent of this look's node has run, and its text file lies where node_exporter reads it; it `wrote` its state."""
         (report,) = judged([look], [])
-        basis = AgentBasis("b00t", "e" * 12, "timer", _rules().digest, "hgx-h100", "0.1.0")
+        basis = AgentBasis("b00t", "e" * 12, "timer", RULES.digest, "hgx-h100", "0.1.0")
         self.files[f"{look.node}:9100"] = writable(look.node, wrote) + agent.page(
             Node(look.node, sku="hgx-h100"), report, newest.packed(None, report, agent.seen(look)), time=self.seconds, took=1.0,
             period=period, bundle="b", python="3.11", basis=basis)
@@ -103,7 +106,8 @@ def judged(looks: list[Recording], silent: list[str]) -> tuple[NodeReport, ...]:
     """These looks as the packaged rules judge them, and that of `silent` nodes nothing came."""
     key = (*map(id, looks), *silent)
     if key not in _JUDGED:
-        assessment = Assessment([Node(name, sku="hgx-h100") for name in (*(look.node for look in looks), *silent)], _rules(), None, set())
+        assessment = Assessment([Node(name, sku="hgx-h100") for name in (*(look.node for look in looks), *silent)], RULES, None, set())
+        assessment._cache = _FACTS
         for look in looks:
             assessment.add(look, None)
         # The looks are kept, so that no other one gets their ids.
@@ -174,9 +178,11 @@ def _quoted(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-@cache
-def _rules() -> Ruleset:
-    return load_ruleset([packaged()])
+def _read(look: Recording) -> NodeReadings:
+    """What the store takes of this look."""
+    if id(look) not in _READINGS:
+        _READINGS[id(look)] = look, readings(look)
+    return _READINGS[id(look)][1]
 
 
 @cache

@@ -25,7 +25,8 @@ from healthcheck.model.exposition import text_of
 from inventory.model import Lifecycle, LifecycleState, Node
 from provisioning.agent.bundle import Bundle
 from provisioning.demo import h100
-from tests.command import MUSTER
+from tests import forked
+from tests.command import MUSTER, environment
 from tests.healthcheck.agent import world as worlds
 from tests.healthcheck.agent.world import World, world
 from tests.testbed import fuse
@@ -59,6 +60,13 @@ def node(fresh: World, earlier: World) -> World:
     return fresh
 
 
+def sick_node(folder: Path, made: Bundle, earlier: World, lifecycle: Lifecycle | None = None) -> World:
+    """One whose GPU has met memory errors."""
+    machine = h100.healthy(HERE, random.Random(1))
+    machine.scenario["gpu.3.ecc.volatile.uncorrected"] = "4"
+    return world(folder, made, Node(HERE, sku="hgx-h100", lifecycle=lifecycle or Lifecycle()), machine).compiled(earlier)
+
+
 def said(results: list[dict[str, Any]]) -> dict[str, Any]:
     return {one["rule"]: (one["status"], one["findings"], one["reason"]) for one in results}
 
@@ -68,10 +76,10 @@ def without_fleet(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_an_agent_says_of_each_rule_what_muster_check_says_of_the_same_tree(
-    fresh: World, tmp_path: Path,
+    fresh: World, earlier: World, tmp_path: Path,
 ) -> None:
     (tmp_path / "home").mkdir()
-    done = fresh.run()
+    done = fresh.compiled(earlier).run()
     there = fresh.check(tmp_path / "home", "--sku", "hgx-h100", "--profile", "timer")
     here = fresh.result["report"]
     mine, theirs = said(here["results"]), said(there["results"])
@@ -86,11 +94,9 @@ def test_an_agent_says_of_each_rule_what_muster_check_says_of_the_same_tree(
 
 
 def test_a_sick_gpu_is_found_by_the_agent_and_by_home_from_what_it_recorded(
-    tmp_path: Path, made: Bundle,
+    tmp_path: Path, made: Bundle, earlier: World,
 ) -> None:
-    sick = h100.healthy(HERE, random.Random(1))
-    sick.scenario["gpu.3.ecc.volatile.uncorrected"] = "4"
-    node = world(tmp_path, made, Node(HERE, sku="hgx-h100"), sick)
+    node = sick_node(tmp_path, made, earlier)
     (tmp_path / "home").mkdir()
     done = node.run("--nagios")
     home = node.check(tmp_path / "home", "--sku", "hgx-h100", "--from-agent")
@@ -114,7 +120,7 @@ def test_the_second_run_compares_with_the_first_and_home_with_the_same(node: Wor
     assert without_fleet(said(home["results"])) == without_fleet(second)
 
 
-@pytest.mark.parametrize("version", ["3.8", "3.9"])
+@pytest.mark.parametrize("version", ["3.8", pytest.param("3.9", marks=pytest.mark.slow)])
 def test_a_python_that_is_too_old_records_and_home_judges(fresh: World, tmp_path: Path, version: str) -> None:
     old = worlds.python(version)
     require(old is not None, f"no Python {version} here: pyenv install {version}")
@@ -133,7 +139,7 @@ def test_a_python_that_is_too_old_records_and_home_judges(fresh: World, tmp_path
     assert not [rule for rule, told in said(home["results"]).items() if told[2].startswith(("no earlier snapshot", "no earlier look"))]
 
 
-@pytest.mark.parametrize("version", ["3.10", "3.13"])
+@pytest.mark.parametrize("version", ["3.10", pytest.param("3.13", marks=pytest.mark.slow)])
 def test_every_newer_python_judges_alike(fresh: World, earlier: World, version: str) -> None:
     other = worlds.python(version)
     require(other is not None, f"no Python {version} here: pyenv install {version}")
@@ -162,19 +168,14 @@ def test_nagios_reads_one_line_with_numbers_and_its_own_codes(node: World) -> No
     assert float(numbers["seconds"].rstrip("s")) > 0
 
 
-def test_a_node_out_of_service_troubles_no_one(tmp_path: Path, made: Bundle) -> None:
-    sick = h100.healthy(HERE, random.Random(1))
-    sick.scenario["gpu.3.ecc.volatile.uncorrected"] = "4"
-    node = world(tmp_path, made, Node(HERE, sku="hgx-h100", lifecycle=Lifecycle(LifecycleState.MAINTENANCE)),
-                 sick)
+def test_a_node_out_of_service_troubles_no_one(tmp_path: Path, made: Bundle, earlier: World) -> None:
+    node = sick_node(tmp_path, made, earlier, Lifecycle(LifecycleState.MAINTENANCE))
     done = node.run("--nagios")
     assert done.returncode == 0 and done.stdout.startswith("MUSTER OK - maintenance: unhealthy: ")
 
 
-def test_for_slurm_the_exit_code_is_0_whatever_was_found(tmp_path: Path, made: Bundle) -> None:
-    sick = h100.healthy(HERE, random.Random(1))
-    sick.scenario["gpu.3.ecc.volatile.uncorrected"] = "4"
-    node = world(tmp_path, made, Node(HERE, sku="hgx-h100"), sick)
+def test_for_slurm_the_exit_code_is_0_whatever_was_found(tmp_path: Path, made: Bundle, earlier: World) -> None:
+    node = sick_node(tmp_path, made, earlier)
     assert node.run("--slurm").returncode == 0
     assert node.result["state"] == "unhealthy"
     (node.at / "rules.json").write_text("{")
@@ -223,7 +224,7 @@ def test_of_two_runs_at_once_the_second_leaves_and_says_so(fresh: World) -> None
 def test_a_run_that_is_killed_at_any_moment_leaves_whole_files(node: World, tmp_path: Path) -> None:
     node.run("--textfile", str(tmp_path))
     rng = random.Random(7)
-    for _ in range(8):
+    for _ in range(5):
         process = node.start("--textfile", str(tmp_path))
         try:
             process.wait(rng.uniform(0.05, 1.2))
@@ -250,12 +251,12 @@ def test_a_wedged_probe_leaves_one_process_and_not_one_per_run(node: World) -> N
     point.mkdir(parents=True)
     with fuse.hung(point) as swallowed:
         counts = []
-        for _ in range(3):
+        for _ in range(2):
             began = time.monotonic()
             node.run("--slurm", timeout=60)
             assert time.monotonic() - began < 50
             counts.append(len(processes_with(mark)))
-        assert swallowed.is_set() and counts == [1, 1, 1]
+        assert swallowed.is_set() and counts == [1, 1]
         wedged = [name for name, made in node.look["recording"]["captures"].items()
                   if "wedged since" in made.get("note", "")]
         assert wedged
@@ -263,10 +264,10 @@ def test_a_wedged_probe_leaves_one_process_and_not_one_per_run(node: World) -> N
 
 
 def test_what_node_exporter_reads_passes_promtool_and_speaks_the_exporters_words(
-    fresh: World, tmp_path: Path,
+    fresh: World, earlier: World, tmp_path: Path,
 ) -> None:
     require(shutil.which("promtool"), "no promtool on this machine: apt-get install -y prometheus")
-    fresh.run("--textfile", str(tmp_path))
+    fresh.compiled(earlier).run("--textfile", str(tmp_path))
     text = (tmp_path / "muster.prom").read_text()
     checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True,
                              check=False)
@@ -324,14 +325,12 @@ def test_an_unknown_profile_names_those_that_there_are(node: World) -> None:
 
 
 def test_muster_agent_run_is_the_same_code_where_muster_is_installed(fresh: World, earlier: World, tmp_path: Path) -> None:
-    env = {**fresh.env, "HOME": str(tmp_path), "MUSTER_ROOT": str(fresh.tree)}
+    env = environment(tmp_path, **fresh.env, MUSTER_ROOT=str(fresh.tree))
     words = ("agent", "run", "--nagios", "--sku", "hgx-h100", "--state", str(fresh.state))
-    done = subprocess.run([str(MUSTER), *words], env=env, cwd=tmp_path, capture_output=True, text=True,
-                          check=False, timeout=90)
+    done = forked.run([str(MUSTER), *words], env=env, cwd=tmp_path, timeout=90)
     assert done.stdout.startswith("MUSTER ") and done.returncode == fresh.result["nagios"]
     assert said(fresh.result["report"]["results"]) == said(earlier.result["report"]["results"])
-    done = subprocess.run([str(MUSTER), *words, "--sku", "none"], env=env, cwd=tmp_path, capture_output=True,
-                          text=True, check=False, timeout=90)
+    done = forked.run([str(MUSTER), *words, "--sku", "none"], env=env, cwd=tmp_path, timeout=90)
     assert done.returncode == 3 and done.stdout.startswith("MUSTER UNKNOWN - --sku none: no such SKU")
 
 
@@ -339,18 +338,16 @@ def test_muster_agent_run_needs_no_sqlite(tmp_path: Path) -> None:
     """A distribution may ship Python without it, and an agent keeps no store."""
     (tmp_path / "sqlite3.py").write_text("raise ImportError('there is no SQLite')\n")
     done = subprocess.run([str(MUSTER), "agent", "run", "--nagios", "--sku", "none", "--state", str(tmp_path / "state")],
-                          env={**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)}, cwd=tmp_path,
+                          env=environment(tmp_path, PYTHONPATH=str(tmp_path)), cwd=tmp_path,
                           capture_output=True, text=True, check=False, timeout=90)
     assert done.stdout.startswith("MUSTER UNKNOWN - --sku none: no such SKU") and done.returncode == 3, done
 
 
 def test_a_real_slurmd_runs_it_as_its_health_check_and_drains_no_sick_node(
-    tmp_path: Path, made: Bundle,
+    tmp_path: Path, made: Bundle, earlier: World,
 ) -> None:
     require(can_run(), WHY_NOT)
-    sick = h100.healthy(HERE, random.Random(1))
-    sick.scenario["gpu.3.ecc.volatile.uncorrected"] = "4"
-    node = world(tmp_path, made, Node(HERE, sku="hgx-h100"), sick)
+    node = sick_node(tmp_path, made, earlier)
     script = tmp_path / "healthcheck"
     said = " ".join(shlex.quote(f"{key}={value}") for key, value in node.env.items())
     script.write_text(f"#!/bin/sh\nexec env -i {said} /usr/bin/python3 {shlex.join(node.argv)} --slurm\n")
@@ -363,21 +360,19 @@ def test_a_real_slurmd_runs_it_as_its_health_check_and_drains_no_sick_node(
         assert node.result["state"] == "unhealthy" and bed.states() == {"n1": "idle"}
 
 
-@pytest.mark.parametrize(("owner", "mode"),
-                         [(None, 0o777), (None, 0o770),
-                          pytest.param(65534, 0o700,
-                                       marks=pytest.mark.skipif(os.geteuid() != 0, reason="needs root"))])
+@pytest.mark.parametrize(("owner", "mode", "words", "code"), [
+    (None, 0o777, (), 2), (None, 0o770, ("--slurm",), 0),
+    pytest.param(65534, 0o700, (), 2, marks=pytest.mark.skipif(os.geteuid() != 0, reason="needs root"))])
 def test_a_state_folder_to_which_others_may_write_is_not_used(
-    fresh: World, owner: int | None, mode: int,
+    fresh: World, owner: int | None, mode: int, words: tuple[str, ...], code: int,
 ) -> None:
     fresh.state.mkdir(parents=True)
     fresh.state.chmod(mode)
     if owner is not None:
         os.chown(fresh.state, owner, owner)
-    for words, code in (((), 2), (("--slurm",), 0)):
-        done = fresh.run(*words)
-        assert (done.returncode == code and "no one else may write to it" in done.stderr
-                and not list(fresh.state.iterdir()))
+    done = fresh.run(*words)
+    assert (done.returncode == code and "no one else may write to it" in done.stderr
+            and not list(fresh.state.iterdir()))
 
 
 def test_counters_go_on_after_a_run_that_could_not_be_judged(node: World) -> None:

@@ -25,7 +25,7 @@ from inventory.load import load_inventory
 from inventory.transport.base import Failure, Stage
 from provisioning.demo.fleet import DemoFleet
 from tests.command import muster
-from tests.healthcheck.agent.world import bundle, install
+from tests.healthcheck.agent.world import World, bundle, install
 from tests.healthcheck.assessing import assessed
 from tests.packagedrules import RULES
 from tests.testbed.memory import base_in_memory
@@ -228,11 +228,15 @@ def test_over_ssh_home_judges_what_agents_left_and_replays_it_alike(tmp_path: Pa
     made = bundle()
     with DemoFleet(base=base_in_memory(tmp_path), planted={"gpu001": [], "gpu002": ["ecc-uncorrectable"], "gpu003": []}) as fleet:
         inventory = load_inventory(fleet.inventory)
+        first: World | None = None
         for name in ("gpu001", "gpu002"):
             node = fleet.nodes[name]
             at = tmp_path / name
             at.mkdir()
             installed = install(at, made, inventory.nodes[name], node.tree)
+            if first is not None:
+                installed.compiled(first)
+            first = installed
             assert installed.run().returncode in (0, 1, 3)
         words = ("check", "--inventory", str(fleet.inventory), "--from-agent", "--format", "json", "--full")
         live = muster(*words, "--save", "kept", "--store", home=tmp_path)

@@ -68,7 +68,7 @@ def test_an_xid_outlives_the_log_on_the_agent_and_at_home_until_root_says_that_t
     log, home = Log(node), tmp_path / "home"
     assert {status for _, status in both(node, home)} == {"pass"}
     log.say(ECC)
-    for _ in range(3):
+    for _ in range(2):
         assert both(node, home) == {("unhealthy", "fail")}
         log.rotate()
     log.say(f"muster: GPU {GPU}.0 was reset", priority=12)

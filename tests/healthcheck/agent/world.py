@@ -3,33 +3,32 @@ and an environment that holds nothing else."""
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import os
 import random
+import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from healthcheck.config.rulesfolder import packaged
-from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from inventory.model import Node
 from provisioning.agent.bundle import Bundle, build
 from provisioning.demo import h100, machine
 from provisioning.demo.build import build as build_libraries
 from provisioning.demo.machine import DemoMachine
+from tests import forked
+from tests.command import MUSTER, environment
+from tests.packagedrules import RULES
 
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
 
 
-def rules() -> Ruleset:
-    return load_ruleset([packaged()])
-
-
+@functools.cache
 def bundle() -> Bundle:
-    return build(rules())
+    return build(RULES)
 
 
 def python(version: str) -> Path | None:
@@ -62,18 +61,21 @@ class World:
         return subprocess.run([str(interpreter), *self.argv, *words], env=self.env, capture_output=True,
                               text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL)
 
+    def compiled(self, other: World) -> World:
+        """This node, where this machine's Python has compiled the agent's code before, as it did on the other; nothing else was."""
+        shutil.copytree(other.state / "code", self.state / "code")
+        return self
+
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(["/usr/bin/python3", *self.argv, *words], env=self.env,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                 stderr=subprocess.DEVNULL)
 
     def check(self, home: Path, *words: str) -> dict[str, Any]:
-        """What `muster check --local` says of the same tree."""
-        done = subprocess.run(
-            [str(Path(sys.executable).parent / "muster"), "check", "--local", "--format", "json", "--full", *words],
-            cwd=home, text=True, env={**self.env, "HOME": str(home), "MUSTER_STATE": str(home / "state"),
-                                      "MUSTER_ROOT": str(self.tree)}, capture_output=True,
-            timeout=120, check=False, stdin=subprocess.DEVNULL)
+        """What `muster check --local` says of the same tree. Only the collector, which it starts, sees the simulated node."""
+        done = forked.run(
+            [str(MUSTER), "check", "--local", "--format", "json", "--full", *words], cwd=home, timeout=120,
+            env=environment(home, **self.env, MUSTER_ROOT=str(self.tree)))
         assert done.stdout, done.stderr
         document: dict[str, Any] = json.loads(done.stdout)
         (node,) = document["nodes"]

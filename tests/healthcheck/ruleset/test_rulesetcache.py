@@ -117,7 +117,8 @@ def test_a_check_that_takes_something_else_now_is_asked_again(
         load_ruleset((packaged(), site))
 
 
-@pytest.mark.parametrize("held", [b"", b"[]", b"{}", b'{"rules": [{}]}', b"not JSON"])
+@pytest.mark.parametrize("held", [
+    b"", pytest.param(b"[]", marks=pytest.mark.slow), pytest.param(b"{}", marks=pytest.mark.slow), b'{"rules": [{}]}', b"not JSON"])
 def test_a_cached_value_that_is_no_ruleset_is_made_again(
     site: Path, held: bytes, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
