@@ -71,7 +71,6 @@ AGAIN: Mapping[str, frozenset[str]] = {
                           "muster check --format json > check.json", "muster check --local", "muster check 'gpu[001-006]' --brief",
                           "muster check 'gpu[001-006]' --all", "muster check --full --format json | jq '.nodes[0].results | length'"}),
     "from-prometheus": frozenset({"muster check --from-prometheus http://127.0.0.1:9090 --max-age 10m --format json"}),
-    "init": frozenset({"muster init 'gpu[001-008]' --accept-keys --accept-skus"}),
     "change": frozenset({"muster check --save before"}),
     "triage": frozenset({"muster check --store"}),
 }
