@@ -374,7 +374,7 @@ def killed_at(point: int, act: Callable[[], object]) -> bool:
     return os.WIFSIGNALED(status)
 
 
-@pytest.mark.parametrize("step", [10, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [20, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_kill_at_any_point_loses_no_password_and_the_next_call_ends_it(bed: Bed, step: int) -> None:
     accounts, points = bed.accounts(operator="muster"), 0
     while True:
