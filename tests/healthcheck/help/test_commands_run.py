@@ -84,7 +84,7 @@ REFUSED = {("check", "gpu001", "--only", "dcgm-diag-medium"): "is disruptive and
 # numbers, times and digests.
 RECORDED = ("cordon", "incidents", "remediate")
 # Pages whose nodes are the six of seed 4, the README's; those of the others are the eight of seed 6, as in its picture.
-SIX = ("README", "history", "recordings", "sku", "ssh")
+SIX = ("README", "history", "profiles", "recordings", "sku", "ssh")
 # How a node is shown that was not reached: with the stage that failed.
 # But for the one whose key the page has muster refuse, as it shows above.
 UNREACHED = re.compile(rf"^UNKNOWN  not measured.*\n    (?!gpu003\n        host key: )\S.*\n        (?:{'|'.join(stage.value for stage in Stage)}): ",
