@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from inventory.located import parse_yaml
@@ -63,6 +64,7 @@ def _scalar(value: Any, *, in_flow: bool) -> str:
             and _is_text(value) else _quoted(value))
 
 
+@lru_cache(maxsize=1 << 13)      # a value stands on many nodes
 def _is_text(word: str) -> bool:
     # so are most; the parser need not be asked
     if word[0].isalpha() and word.lower() not in ("true", "false", "null"):

@@ -71,7 +71,6 @@ AGAIN: Mapping[str, frozenset[str]] = {
                           "muster check --format json > check.json", "muster check --local", "muster check 'gpu[001-006]' --brief",
                           "muster check 'gpu[001-006]' --all", "muster check --full --format json | jq '.nodes[0].results | length'"}),
     "from-prometheus": frozenset({"muster check --from-prometheus http://127.0.0.1:9090 --max-age 10m --format json"}),
-    "init": frozenset({"muster init 'gpu[001-008]' --accept-keys --accept-skus"}),
     "change": frozenset({"muster check --save before"}),
     "triage": frozenset({"muster check --store"}),
 }
@@ -85,7 +84,7 @@ REFUSED = {("check", "gpu001", "--only", "dcgm-diag-medium"): "is disruptive and
 # numbers, times and digests.
 RECORDED = ("cordon", "incidents", "remediate")
 # Pages whose nodes are the six of seed 4, the README's; those of the others are the eight of seed 6, as in its picture.
-SIX = ("README", "history", "recordings", "sku", "ssh")
+SIX = ("README", "history", "profiles", "recordings", "sku", "ssh")
 # How a node is shown that was not reached: with the stage that failed.
 # But for the one whose key the page has muster refuse, as it shows above.
 UNREACHED = re.compile(rf"^UNKNOWN  not measured.*\n    (?!gpu003\n        host key: )\S.*\n        (?:{'|'.join(stage.value for stage in Stage)}): ",

@@ -120,27 +120,29 @@ def test_one_mark_is_ended_and_no_other(store: Store, site: Site) -> None:
     assert end(CordonMark("beef", 7))[0].failed and [one.node for one in open_cordons(store)] == ["gpu001"]
 
 
-@pytest.mark.parametrize("words",
-                         ["fan, Tuesday", "muster", "muster: looks like ours", "muster#0: x",
-                          "a muster#12: x", "muster#7: of another store"])
-def test_a_persons_hold_is_left_as_it_is_in_whatever_words(store: Store, site: Site, words: str) -> None:
-    site.hold("gpu002", words)
-    before = site.shown("gpu002")
-    done = take(store, site, "gpu002")[0]
-    assert done.message.startswith("left alone, ") and (done.held, done.failed) == (True, False)
-    assert give(store, site, "gpu002")[0].message == "there is no cordon of ours"
-    assert site.shown(
-        "gpu002") == before and holder(site, "gpu002") is not Holder.NO_ONE and open_cordons(store) == []
+def test_a_persons_hold_is_left_as_it_is_in_whatever_words(store: Store, site: Site) -> None:
+    words = ["fan, Tuesday", "muster", "muster: looks like ours", "muster#0: x", "a muster#12: x",
+             "muster#7: of another store"]
+    held = dict(zip(NODES, words, strict=False))
+    for node in held:
+        site.hold(node, held[node])
+    before = {node: site.shown(node) for node in held}
+    for done in take(store, site, *held):
+        assert done.message.startswith("left alone, ") and (done.held, done.failed) == (True, False), held[done.node]
+    assert [done.message for done in give(store, site, *held)] == ["there is no cordon of ours"] * len(words)
+    assert {node: site.shown(node) for node in held} == before and open_cordons(store) == []
+    assert Holder.NO_ONE not in {one.holder for one in site.backend.held(list(held)).values()}
 
 
-@pytest.mark.parametrize("words", ["mine now", "muster#99: of another store"])
-def test_a_node_that_a_person_took_over_stays_theirs(store: Store, site: Site, words: str) -> None:
-    take(store, site, "gpu003")
-    site.hold("gpu003", words)
-    before = site.shown("gpu003")
-    assert give(store, site, "gpu003")[0].held
-    assert site.shown(
-        "gpu003") == before and open_cordons(store) == [] and holder(site, "gpu003") is not Holder.NO_ONE
+def test_a_node_that_a_person_took_over_stays_theirs(store: Store, site: Site) -> None:
+    theirs = {"gpu003": "mine now", "gpu004": "muster#99: of another store"}
+    take(store, site, *theirs)
+    for node in theirs:
+        site.hold(node, theirs[node])
+    before = {node: site.shown(node) for node in theirs}
+    assert [done.held for done in give(store, site, *theirs)] == [True, True]
+    assert {node: site.shown(node) for node in theirs} == before and open_cordons(store) == []
+    assert Holder.NO_ONE not in {holder(site, node) for node in theirs}
 
 
 def test_a_node_that_a_person_gave_back_is_no_longer_ours_and_can_be_taken_anew(
@@ -163,20 +165,23 @@ def test_a_node_that_is_not_known_costs_no_other(store: Store, site: Site) -> No
     assert holder(site, "gpu006") is Holder.US
 
 
-@pytest.mark.parametrize("why",
-                         ["long " * 200, "a\x1b[31m\nState=RESUME\r\x00\u202e", "# x  # gpu001 of gpu001",
-                          "'; id \"$(id)\" `id`", "ü" * 190, "gpu001", "  ", "muster#5: no"])
-def test_whatever_the_reason_the_mark_stays_and_the_node_comes_back(
-    store: Store, site: Site, why: str,
-) -> None:
-    before = {node: one.holder for node, one in site.backend.held(NODES).items()}
-    assert take(store, site, "gpu004", why=why)[0].message == f"cordoned in {site.backend.name} as muster#1"
-    held = site.backend.held(NODES)
-    assert held[
-        "gpu004"].number == 1 and len(held["gpu004"].reason) <= 200 and held["gpu004"].reason.isprintable()
-    assert {node: one.holder for node, one in held.items()} == {**before, "gpu004": Holder.US}
-    assert give(store, site, "gpu004")[0].message == "muster#1 is released"
-    assert {node: one.holder for node, one in site.backend.held(NODES).items()} == before
+REASONS = ["long " * 200, "a\x1b[31m\nState=RESUME\r\x00\u202e", "# x  # gpu001 of gpu001",
+           "'; id \"$(id)\" `id`", "ü" * 190, "gpu001", "  ", "muster#5: no"]
+
+
+def test_whatever_the_reason_the_mark_stays_and_the_node_comes_back(store: Store, site: Site) -> None:
+    free = {node: one.holder for node, one in site.backend.held(NODES).items()}
+    taken: list[str] = []
+    for number, (node, why) in enumerate(zip(NODES, REASONS, strict=True), 1):
+        (done,) = take(store, site, node, why=why)
+        assert done.message == f"cordoned in {site.backend.name} as muster#{number}", why
+        taken.append(node)
+        held = site.backend.held(NODES)
+        assert held[node].number == number and len(held[node].reason) <= 200 and held[node].reason.isprintable()
+        assert {node: one.holder for node, one in held.items()} == {**free, **dict.fromkeys(taken, Holder.US)}, why
+    assert [done.message for done in give(store, site, *NODES)] == [
+        f"muster#{number} is released" for number in range(1, len(NODES) + 1)]
+    assert {node: one.holder for node, one in site.backend.held(NODES).items()} == free
 
 
 class Dying:
@@ -229,33 +234,34 @@ def test_killed_while_it_releases_the_next_run_finds_out_what_was_done(
     assert all(line.outcome for line in lines(store))
 
 
-NOTES = [("{}: fan", "{}: fan - KEEP DOWN until Friday"),
-         ("{}: fan", "{}: KEEP DOWN - riser change until Friday"), ("{}: fan", "{}: KEEP DOWN; fan")]
+NOTES = {"gpu003": "{}: fan - KEEP DOWN until Friday", "gpu004": "{}: KEEP DOWN - riser change until Friday",
+         "gpu005": "{}: KEEP DOWN; fan"}
 
 
-@pytest.mark.parametrize(("wrote", "note"), NOTES)
-def test_what_a_person_writes_beside_our_mark_makes_the_node_theirs_until_it_is_adopted(
-    store: Store, site: Site, wrote: str, note: str,
-) -> None:
+def test_what_a_person_writes_beside_our_mark_makes_the_node_theirs_until_it_is_adopted(store: Store, site: Site) -> None:
     if isinstance(site, KubernetesSite):
         pytest.skip("there the mark is a taint, and what is written beside it an annotation")
-    take(store, site, "gpu002", "gpu003")
-    mark = str(open_cordons(store, ["gpu003"])[0].mark)
-    assert site.backend.held(["gpu003"])["gpu003"].reason == wrote.format(mark)
-    site.hold("gpu003", note.format(mark))
-    before = site.shown("gpu003")
-    for nodes in (["gpu003"], None):
-        done = {one.node: one for one in uncordon(store, site.backend, nodes, "done", "me", CLOCK)}["gpu003"]
-        assert (done.failed and done.held and "KEEP DOWN" in done.message
-                and "muster cordon adopt gpu003" in done.message)
-    assert holder(site, "gpu003") is Holder.US and (
-        site.shown("gpu003") == before or not isinstance(site, (Memory, SlurmSite)))
-    assert [one.node for one in open_cordons(store)] == ["gpu003"] and holder(site, "gpu002") is Holder.NO_ONE
-    assert take(store, site, "gpu003")[0].message.startswith(f"left alone, beside {mark} a person wrote: ")
-    adopted = adopt(store, site.backend, ["gpu003"], "agreed with them", "me", CLOCK)[0]
-    assert adopted.message.startswith("adopted as muster#") and not adopted.failed
-    assert give(
-        store, site, "gpu003")[0].message.endswith(" is released") and holder(site, "gpu003") is Holder.NO_ONE
+    take(store, site, "gpu002", *NOTES)
+    marks = {node: str(open_cordons(store, [node])[0].mark) for node in NOTES}
+    assert {node: site.backend.held([node])[node].reason for node in NOTES} == {
+        node: f"{mark}: fan" for node, mark in marks.items()}
+    for node, mark in marks.items():
+        site.hold(node, NOTES[node].format(mark))
+    before = {node: site.shown(node) for node in NOTES}
+    for nodes in (list(NOTES), None):
+        done = {one.node: one for one in uncordon(store, site.backend, nodes, "done", "me", CLOCK)}
+        for node in NOTES:
+            assert (done[node].failed and done[node].held and "KEEP DOWN" in done[node].message
+                    and f"muster cordon adopt {node}" in done[node].message)
+    assert {holder(site, node) for node in NOTES} == {Holder.US}
+    assert {node: site.shown(node) for node in NOTES} == before or not isinstance(site, (Memory, SlurmSite))
+    assert sorted(one.node for one in open_cordons(store)) == list(NOTES) and holder(site, "gpu002") is Holder.NO_ONE
+    for left in take(store, site, *NOTES):
+        assert left.message.startswith(f"left alone, beside {marks[left.node]} a person wrote: ")
+    adopted = adopt(store, site.backend, list(NOTES), "agreed with them", "me", CLOCK)
+    assert [one.message.startswith("adopted as muster#") and not one.failed for one in adopted] == [True] * len(NOTES)
+    for given in give(store, site, *NOTES):
+        assert given.message.endswith(" is released") and holder(site, given.node) is Holder.NO_ONE
 
 
 def test_a_node_that_a_person_noted_upon_can_be_left_to_them(store: Store, site: Site) -> None:

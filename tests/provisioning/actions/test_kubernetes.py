@@ -470,8 +470,9 @@ def agree(bed: Serving, home: Path) -> None:
         assert open_cordons(store) == []
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("action", ["cordon", "uncordon"])
+# Of the others test_backends.py has a twin, whose process lives.
+@pytest.mark.parametrize(("action", "after"), [
+    ("cordon", True), ("uncordon", False), *(pytest.param(*one, marks=pytest.mark.slow) for one in (("cordon", False), ("uncordon", True)))])
 def test_killed_at_the_very_request_the_mark_and_the_books_agree_afterwards(
     bed: Serving, tmp_path: Path, action: str, after: bool,
 ) -> None:

@@ -361,7 +361,7 @@ for _name in ("mkdir", "rename", "symlink", "unlink", "rmdir", "fsync", "fchmod"
 """
 
 
-SOME = pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
+SOME = pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
 
 
 @pytest.mark.timeout(600)     # some thirty upgrades

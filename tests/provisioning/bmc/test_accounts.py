@@ -374,7 +374,7 @@ def killed_at(point: int, act: Callable[[], object]) -> bool:
     return os.WIFSIGNALED(status)
 
 
-@pytest.mark.parametrize("step", [10, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [20, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_kill_at_any_point_loses_no_password_and_the_next_call_ends_it(bed: Bed, step: int) -> None:
     accounts, points = bed.accounts(operator="muster"), 0
     while True:
@@ -410,12 +410,14 @@ def test_a_kill_while_a_working_one_is_renewed_leaves_one_that_works(bed: Bed, s
     assert bed.service.password(ROOT) != old and points > 80
 
 
-@pytest.mark.parametrize("made", [False, True])
+# In the fast tier before one request and after the next.
+@pytest.mark.parametrize(("made", "at", "step"), [
+    (False, 1, 2), (True, 2, 2), *(pytest.param(made, 1, 1, marks=pytest.mark.slow) for made in (False, True))])
 def test_a_kill_while_the_controller_is_being_asked_loses_none_either(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch, made: bool,
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, made: bool, at: int, step: int,
 ) -> None:
     """At each request, before the controller has done what is asked, and after it, of which it then tells no one."""
-    accounts, answer, at = bed.accounts(operator="muster"), bed.service.answer, 0
+    accounts, answer = bed.accounts(operator="muster"), bed.service.answer
     left, child = [0], [0]
 
     def deadly(*words: Any) -> Any:
@@ -431,7 +433,6 @@ def test_a_kill_while_the_controller_is_being_asked_loses_none_either(
 
     monkeypatch.setattr(bed.service, "answer", deadly)
     while True:
-        at += 1
         bed.again()
         gate, opens = os.pipe()
         left[0], child[0] = at, 0
@@ -452,6 +453,7 @@ def test_a_kill_while_the_controller_is_being_asked_loses_none_either(
                               "gpu001.operator": bed.service.password("muster")}, at
         if not os.WIFSIGNALED(status):
             break
+        at += step
     assert at > 20
 
 

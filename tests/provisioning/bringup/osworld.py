@@ -1,4 +1,4 @@
-"""Sixteen machines that are files, through the real steps boot and os, with an installer that is files too: what
+"""Eight machines that are files, through the real steps boot and os, with an installer that is files too: what
 was done to a machine is a line of its file, with the time.
 
 As a program (`python -m tests.provisioning.bringup.osworld FOLDER`) it brings them up once for each point of
@@ -26,7 +26,7 @@ from provisioning.bringup.steps.os import OsInstalled
 from provisioning.osinstall.base import OsReport, OsState
 from tests.provisioning.bringup.scripted import Died, Plan
 
-NUMBER = 16
+NUMBER = 8
 NAMES = [f"n{number:02}" for number in range(NUMBER)]
 # As a run finds them: on with nothing on their disks, installed already, and off.
 ON, HAS_A_SYSTEM = NAMES[::4], NAMES[1::8]
@@ -158,7 +158,7 @@ def bring_up(folder: Path, turn: int, at: int = 0) -> BringupOutcome:
     executors = {
         "boot": BootFrom(POLICY.steps["boot"], controllers, policy, installer, installer.state),  # type: ignore[arg-type]
         "os": OsInstalled(POLICY.steps["os"], controllers, policy, installer, installer.state)}  # type: ignore[arg-type]
-    nodes = [Node(name, rack="r1", power=f"pdu{at // 8}", lifecycle=Lifecycle(LifecycleState.BRINGUP), bmc=Bmc("192.0.2.1"))
+    nodes = [Node(name, rack="r1", power=f"pdu{at // 4}", lifecycle=Lifecycle(LifecycleState.BRINGUP), bmc=Bmc("192.0.2.1"))
              for at, name in enumerate(NAMES)]
     return run(RunContext(folder / "state", "somebody", clock.time, clock.sleep), nodes, executors,
                Plan({name: one.step for name, one in executors.items()}, width=16), lambda event: None)

@@ -41,7 +41,7 @@ from tests.testbed.sshd import wait_until
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
 # How many machines, with which troubles, and how often their run is killed.
-RACKS = [pytest.param((28, FEW, 3), id="28"), pytest.param((64, PLANTED, 5), id="64", marks=pytest.mark.slow)]
+RACKS = [pytest.param((20, FEW, 3), id="20"), pytest.param((64, PLANTED, 5), id="64", marks=pytest.mark.slow)]
 
 
 @dataclass

@@ -222,7 +222,7 @@ def test_while_it_is_held_no_job_starts_and_one_that_waits_starts_afterwards(
     wait_until(lambda: bed.states()["gpu001"].rstrip("*") == "allocated", 60, "the job that waited")
 
 
-@pytest.mark.parametrize("how", ["reservation", "cordon"])
+@pytest.mark.parametrize("how", ["reservation", pytest.param("cordon", marks=pytest.mark.slow)])
 def test_told_to_end_it_gives_back_what_it_holds(
     bed: Slurm, fleet: DemoFleet, tmp_path: Path, how: str,
 ) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,7 @@ import pytest
 from healthcheck.store.file import Store, opened
 from healthcheck.store.leases import LeaseRecord, open_leases
 from healthcheck.store.ledger import lines
-from inventory.discover import CommandOutput
+from inventory.discover import CommandOutput, _run
 from inventory.model import Node
 from inventory.transport.base import Limits, Program, Reply, Stage
 from provisioning.actions.slurm import SlurmBackend as Backend
@@ -171,28 +170,28 @@ def test_giving_back_leaves_what_another_store_holds_under_the_same_number(
     assert Backend().held(["gpu003"])["gpu003"].reason == theirs
 
 
-KILLED = """
-import os, sys, time
-from pathlib import Path
-from healthcheck.store.file import opened
-from inventory.discover import _run
-from provisioning.actions.slurm import SlurmBackend
-from provisioning.lease.check import manager
-from provisioning.lease.take import give_back, take
-kind, when, operation = sys.argv[2:]
-def dying(argv):
-    last = operation in " ".join(argv)
-    if last and when == "before":
-        os.kill(os.getpid(), 9)
-    answer = _run(argv)
-    if last:
-        os.kill(os.getpid(), 9)
-    return answer
-with opened(Path(sys.argv[1]), make=True) as store:
-    ours = manager(kind, SlurmBackend(dying), "root", run=dying)(store)
-    taken = take(ours, ["gpu005", "gpu006"], 300, "a test")
-    give_back(ours, taken.entry, "done")
-"""
+def leased_and_killed(folder: Path, kind: str, operation: str, when: str) -> int:
+    """How a process ends that takes a lease and gives it back, killed before or after that operation."""
+    def dying(argv: Sequence[str]) -> CommandOutput:
+        last = operation in " ".join(argv)
+        if last and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        answer = _run(argv)
+        if last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+
+    pid = os.fork()
+    if not pid:
+        try:
+            with opened(folder, make=True) as store:
+                ours = manager(kind, Backend(dying), "root", run=dying)(store)
+                taken = take(ours, ["gpu005", "gpu006"], 300, "a test")
+                assert taken.entry is not None
+                give_back(ours, taken.entry, "done")
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -203,9 +202,7 @@ with opened(Path(sys.argv[1]), make=True) as store:
 def test_killed_beside_an_action_the_next_run_gives_back_what_was_left(
     bed: Slurm, tmp_path: Path, kind: str, operation: str, when: str,
 ) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), kind, when, operation],
-                          env={**os.environ, **bed.environment}, check=False, capture_output=True, text=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert leased_and_killed(tmp_path, kind, operation, when) == -signal.SIGKILL
     with opened(tmp_path) as store:
         [left] = open_leases(store)
         assert give_back_abandoned(

@@ -1,13 +1,11 @@
 """A machine that is a folder: its power, its boot and how often it was restarted; and a run of step soak over it.
 
-As a program (`python -m tests.provisioning.soak.soakworld FOLDER POINT`) it runs that, and dies at this point of an operation. What a boot
-shows stands in `shows.json`, by the number of the boot.
+The run's process dies at a point of an operation, where one is given. What a boot shows stands in `shows.json`, by the number of the boot.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +17,6 @@ from provisioning.bringup.engine.model import BringupStep, Machine
 from provisioning.bringup.engine.run import run
 from provisioning.bringup.engine.site import BringupOutcome, RunContext
 from provisioning.bringup.policy.model import DesiredSoak, PowerTimes
-from provisioning.bringup.steps import soak as soakstep
 from provisioning.bringup.steps.soak import Soak
 from provisioning.bringup.steps.soakboots import BootTimes, Judged
 from provisioning.soak.record import BootRecord
@@ -129,8 +126,3 @@ def soak(folder: Path, at: int = 0, desired: DesiredSoak = DESIRED, idle: str = 
     steps: dict[str, BringupStep] = {"soak": soaking.step, "service": step("service")}
     return run(RunContext(folder / "state", "ada", idle=lambda machine: idle), [NODE], {"soak": soaking, "service": Acts(steps["service"])},
                Plan(steps, grace_s=0.02), lambda event: None)
-
-
-if __name__ == "__main__":
-    soakstep._AGAIN_S, soakstep._SETTLE_S = 0.05, 0.5
-    raise SystemExit(soak(Path(sys.argv[1]), int(sys.argv[2])).exit_code)

@@ -117,7 +117,7 @@ class World:
     def healed(self, *what: Any) -> TriagePlan:
         """What triage makes of it when this has been well for long enough."""
         self.heals(*what)
-        self.sweep(13)
+        self.sweep(4, minutes=20)
         return self.triage()
 
     @contextmanager

@@ -541,7 +541,7 @@ LONG = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("machine", "examples", "steps"), [
-    (Triage, 12, 40), (TriageByFile, 6, 40), pytest.param(Triage, 2000, 60, marks=LONG),
+    (Triage, 6, 40), (TriageByFile, 3, 40), pytest.param(Triage, 2000, 60, marks=LONG),
     pytest.param(TriageByFile, 2000, 60, marks=LONG)])
 def test_triage_among_all_that_happens(machine: type[Triage], examples: int, steps: int) -> None:
     walk(machine, examples, steps)
