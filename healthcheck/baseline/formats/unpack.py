@@ -6,6 +6,8 @@ import bz2
 import lzma
 import re
 import zlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from inventory.errors import UsageError
 from inventory.text import short
@@ -15,6 +17,18 @@ MOST_BYTES = 64 * MIB   # of one log, unpacked; the kernel's own buffer holds 16
 _MOST_MEMBERS = 100_000
 _PIECE = 4096
 
+
+class _Packing(NamedTuple):
+    """How a member begins, and what unpacks one."""
+
+    magic: bytes
+    start: Callable[[], Any]
+
+
+_GZIP = _Packing(b"\x1f\x8b", lambda: zlib.decompressobj(31))
+_XZ = _Packing(b"\xfd7zXZ\x00", lzma.LZMADecompressor)
+_BZIP2 = _Packing(b"BZh", bz2.BZ2Decompressor)
+_PADDING = bytes(4)     # between streams of xz
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _COLOUR = re.compile("\x1b\\[[0-9;]{0,20}[mK]")
 # What the text of a line must not hold: other line ends, and what a terminal acts on. Tabs stay.
@@ -23,15 +37,15 @@ _ORDINARY = bytes([9, 10, *range(32, 127)])
 
 
 def unpack(data: bytes, name: str, most: int = MOST_BYTES) -> tuple[bytes, list[str]]:
-    """The data itself, or what gzip, xz or bzip2 packed, with a caveat if the packed file ends early.
+    """The data itself, or what gzip, xz or bzip2 packed, with a caveat where not all of it was read.
     UsageError if it is longer than `most`, or packed in an unsupported way."""
     caveats: list[str] = []
-    if data[:2] == b"\x1f\x8b":
-        data = _gunzip(data, name, caveats, most)
-    elif data[:6] == b"\xfd7zXZ\x00":
-        data = _inflate(lzma.LZMADecompressor(), data, name, caveats, most)
-    elif data[:3] == b"BZh" and data[4:10] == b"1AY&SY":
-        data = _inflate(bz2.BZ2Decompressor(), data, name, caveats, most)
+    if data[:2] == _GZIP.magic:
+        data = _members(_GZIP, data, name, caveats, most)
+    elif data[:6] == _XZ.magic:
+        data = _members(_XZ, data, name, caveats, most)
+    elif data[:3] == _BZIP2.magic and data[4:10] == b"1AY&SY":
+        data = _members(_BZIP2, data, name, caveats, most)
     elif data[:4] == _ZSTD:
         raise UsageError(
             f"{short(name)}: packed by zstd, which muster does not read; unpack it: zstd -d {short(name)}")
@@ -67,38 +81,33 @@ def shown(text: str) -> str:
                        else f"\\u{ord(found[0]):04x}", text)
 
 
-def _gunzip(data: bytes, name: str, caveats: list[str], most: int) -> bytes:
-    """All members, as of a log that was appended to. Fed in pieces: the rest after a member is copied."""
+def _members(kind: _Packing, data: bytes, name: str, caveats: list[str], most: int) -> bytes:
+    """All members, as of a log that was appended to or packed on several cores. Fed in pieces: the rest after
+    a member is copied."""
     found, at, members = bytearray(), 0, 0
-    while data[at:at + 2] == b"\x1f\x8b" and len(found) <= most:
+    while data.startswith(kind.magic, at) and len(found) <= most:
         members += 1
         if members > _MOST_MEMBERS:
             caveats.append(f"the packed file has over {_MOST_MEMBERS} members; the others were not read")
-            break
-        packed = zlib.decompressobj(31)
+            return _bounded(bytes(found), name, most)
+        packed = kind.start()
         try:
             while not packed.eof and at < len(data) and len(found) <= most:
                 piece = data[at:at + _PIECE]
                 found += packed.decompress(piece, most + 1 - len(found))
                 at += len(piece) - len(packed.unused_data)
-        except zlib.error as error:
-            caveats.append(f"the packed file is damaged ({error}); the rest was not read")
-            break
+        except (zlib.error, lzma.LZMAError, OSError, EOFError) as error:
+            if not found:
+                raise UsageError(f"{short(name)}: the packed file is damaged: {short(error)}") from None
+            caveats.append(f"the packed file is damaged ({short(error)}); the rest was not read")
+            return _bounded(bytes(found), name, most)
         if not packed.eof and len(found) <= most:
             caveats.append("the packed file ends early")
-            break
+        while data[at:at + 4] == _PADDING:
+            at += 4
+    if len(found) <= most and data[at:].strip(b"\0"):
+        caveats.append(f"{len(data) - at} bytes after what is packed were not read")
     return _bounded(bytes(found), name, most)
-
-
-def _inflate(packed: lzma.LZMADecompressor | bz2.BZ2Decompressor, data: bytes, name: str, caveats: list[str],
-             most: int) -> bytes:
-    try:
-        found = packed.decompress(data, most + 1)
-    except (lzma.LZMAError, OSError, EOFError) as error:
-        raise UsageError(f"{short(name)}: the packed file is damaged: {short(error)}") from None
-    if not packed.eof and len(found) <= most:
-        caveats.append("the packed file ends early")
-    return _bounded(found, name, most)
 
 
 def _bounded(data: bytes, name: str, most: int) -> bytes:

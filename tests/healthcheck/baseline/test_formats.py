@@ -616,10 +616,27 @@ def test_packed_logs_are_read(pack: Callable[[bytes], bytes]) -> None:
     assert texts(one(pack(SYSLOG.encode()))) == texts(one(SYSLOG))
 
 
-def test_a_packed_log_of_several_members_is_read_whole() -> None:
+@pytest.mark.parametrize("pack", PACKED)
+@pytest.mark.parametrize("padding", [b"", bytes(8)])
+def test_a_packed_log_of_several_members_is_read_whole(pack: Callable[[bytes], bytes], padding: bytes) -> None:
     half = SYSLOG.index("Nov 12 03:04:07")
-    assert texts(one(gzip.compress(SYSLOG[:half].encode()) + gzip.compress(SYSLOG[half:].encode()))) == texts(
-        one(SYSLOG))
+    log = one(pack(SYSLOG[:half].encode()) + padding + pack(SYSLOG[half:].encode()) + padding)
+    assert texts(log) == texts(one(SYSLOG)) and not log.caveats
+
+
+@pytest.mark.parametrize("pack", PACKED)
+@pytest.mark.parametrize("after", [b"no member", PACKED[0](b"x")[:5], PACKED[1](b"x")[:20], PACKED[2](b"x")[:12]])
+def test_what_is_not_read_behind_a_packed_log_is_a_caveat(pack: Callable[[bytes], bytes], after: bytes) -> None:
+    log = one(pack(SYSLOG.encode()) + after)
+    assert texts(log) == texts(one(SYSLOG)) and len(log.caveats) == 1
+
+
+@pytest.mark.parametrize("pack", PACKED)
+def test_a_packed_log_that_is_damaged_from_the_start_is_one_error_line(pack: Callable[[bytes], bytes]) -> None:
+    packed = bytearray(pack(SYSLOG.encode()))
+    packed[12:60] = bytes(48)
+    with pytest.raises(UsageError, match=r"^'a\.gz': the packed file is damaged: [^\n]+$"):
+        read(bytes(packed), "a.gz")
 
 
 @pytest.mark.parametrize("pack", PACKED)
