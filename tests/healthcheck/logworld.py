@@ -146,7 +146,7 @@ class LogWorld:
 
     def forget(self) -> None:
         """The looks folder is gone; the store is not."""
-        shutil.rmtree(self.folder / "looks", ignore_errors=True)
+        shutil.rmtree(self.folder / "snapshots", ignore_errors=True)
 
     def alive(self) -> set[str]:
         """The rules of log faults that the store holds to."""

@@ -170,7 +170,7 @@ def sweeping(*words: str, home: Path) -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_interrupted_a_sweep_says_what_it_has_and_leaves_nothing_running(fleet: DemoFleet, tmp_path: Path, number: signal.Signals) -> None:
     with sweeping("-i", str(fleet.inventory), "gpu[001-003,006-007]", "--format", "json", "--full", "--save", "saved", home=tmp_path) as process:
-        looks = tmp_path / "state" / "looks"
+        looks = tmp_path / "state" / "snapshots"
         wait_until(lambda: len(list(looks.glob("*.json"))) == 3 and hung_tools(fleet, "gpu006"), 30, "three answers and a hung tool")
         process.send_signal(number)
         out, err = process.communicate(timeout=10)

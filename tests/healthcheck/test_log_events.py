@@ -275,7 +275,7 @@ def test_what_is_handed_on_of_a_flood_is_bounded_and_holds_the_first_and_the_las
     world.rotate()
     found = failing(world.sweep())["kernel-xid"].findings[0].log
     assert found is not None and found.records[:2] == (first, last)
-    assert (world.folder / "looks" / f"{NAME}.json").stat().st_size < 200_000
+    assert (world.folder / "snapshots" / f"{NAME}.json").stat().st_size < 200_000
 
 
 def test_of_many_gpus_each_fault_is_handed_on(world: LogWorld) -> None:
