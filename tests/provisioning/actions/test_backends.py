@@ -140,6 +140,7 @@ def test_a_node_that_a_person_took_over_stays_theirs(store: Store, site: Site) -
     for node in theirs:
         site.hold(node, theirs[node])
     before = {node: site.shown(node) for node in theirs}
+    assert all(done.message.startswith("left alone, ") for done in take(store, site, *theirs))
     assert [done.held for done in give(store, site, *theirs)] == [True, True]
     assert {node: site.shown(node) for node in theirs} == before and open_cordons(store) == []
     assert Holder.NO_ONE not in {holder(site, node) for node in theirs}
