@@ -48,12 +48,19 @@ def kill_all(leaders: Sequence[int]) -> None:
                 kill(pid, signal.SIGKILL)
             except OSError:
                 pass
-    try:
-        names = os.listdir("/proc") if leaders else []
-    except OSError:
-        return
-    for name in names:
-        if name.isdigit() and process(int(name))[1] in leaders:
+    killed = set()
+    end = clock() + GRACE
+    # What was listed may fork before its turn comes; what has been killed forks no more.
+    while leaders and clock() < end:
+        try:
+            found = [name for name in os.listdir("/proc") if name.isdigit() and name not in killed
+                     and process(int(name))[1] in leaders]
+        except OSError:
+            return
+        if not found:
+            return
+        for name in found:
+            killed.add(name)
             try:
                 os.kill(int(name), signal.SIGKILL)
             except OSError:

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from healthcheck.collector import program
+from healthcheck.collector.onnode import system
 from healthcheck.model.probes import MIB, Probe, ProbeKind, ProbeSet
 from tests.testbed import fuse
 from tests.testbed.collector import MARK, PYTHON, Running, await_none_with, processes_with, running
@@ -170,6 +171,36 @@ def test_a_child_that_cannot_be_killed_keeps_neither_the_program_nor_the_channel
         assert started.process.stdout.read().count(b"\n") == 1
         assert started.process.stderr.read() == b""
         assert len(list((tmp_path / "run/muster").iterdir())) == 1
+    await_none_with(mark)
+
+
+def test_a_child_that_is_forked_while_the_others_are_killed_is_killed_too(
+    monkeypatch: pytest.MonkeyPatch, mark: str,
+) -> None:
+    """Of the session, one in a group of its own forks after the processes have been listed."""
+    in_its_own_group = ("import os, subprocess, sys; os.setpgid(0, 0); print(flush=True); sys.stdin.readline(); "
+                        "subprocess.Popen(['sleep', '1000']); print(flush=True); sys.stdin.read()")
+    leader = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
+    with subprocess.Popen([PYTHON, "-c", leader, in_its_own_group], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          env={**os.environ, MARK: mark}, start_new_session=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        to_child, from_child = process.stdin, process.stdout
+        from_child.readline()
+        listing = os.listdir
+        listed: list[str] = []
+
+        def list_and_let_it_fork(folder: str) -> list[str]:
+            names = listing(folder)
+            if not listed:
+                to_child.write(b"\n")
+                to_child.flush()
+                from_child.readline()
+            listed.append(folder)
+            return names
+
+        monkeypatch.setattr(os, "listdir", list_and_let_it_fork)
+        system.kill_all([process.pid])
+    assert listed
     await_none_with(mark)
 
 
