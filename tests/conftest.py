@@ -11,6 +11,7 @@ from itertools import islice
 import pytest
 from hypothesis import settings
 
+from healthcheck.cli.main import relax_collector
 from tests import forked, packagedrules
 from tests.testbed import fuse
 from tests.testbed.require import require
@@ -122,6 +123,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+    relax_collector()       # as in every command: garbage is looked for seldom
 
 
 @pytest.fixture(scope="session")
