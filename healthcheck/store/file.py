@@ -16,7 +16,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from healthcheck.store.schema import MIGRATIONS
+from healthcheck.store.migrations import MIGRATIONS
+from healthcheck.store.schema import SCHEMA
 from healthcheck.store.trouble import StoreTrouble, kind_of, words
 from inventory.errors import StoreError, StoreMoved
 from inventory.times import minute
@@ -223,7 +224,8 @@ def _prepare(store: Store, connection: sqlite3.Connection) -> None:
         return
     with store.writing():
         # Another muster may have done it while this one waited.
-        for step in MIGRATIONS[_version(store.path, connection):]:
+        version = _version(store.path, connection)
+        for step in MIGRATIONS[version:] if version else (SCHEMA,):
             for statement in step:
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id={_APPLICATION}")

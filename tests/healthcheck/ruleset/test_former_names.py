@@ -15,13 +15,14 @@ from healthcheck.gate.policyload import load_gate_policy, with_todays_names
 from healthcheck.model.faultkind import Of
 from healthcheck.model.outcome import Severity
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
-from healthcheck.store import file, history, incidents, schema, silences
+from healthcheck.store import history, incidents, migrations, silences
 from healthcheck.store.file import opened
 from healthcheck.triage.policyload import load_policy
 from healthcheck.triage.remediation import RemediationStep
 from inventory.errors import RulesError
 from tests.command import muster
 from tests.packagedrules import RULES
+from tests.testbed.olderstore import use_version
 
 PARTS = ("clique", "health", "imex", "manager", "manager-log", "state")
 NOTE = "muster: fabric-state is now called nvlink-fabric-state\n"
@@ -162,10 +163,10 @@ def test_a_silence_by_the_former_id_is_of_the_rule_and_ends_by_either(tmp_path: 
 
 def test_what_an_older_store_holds_goes_on_under_the_new_id(tmp_path: Path,
                                                             monkeypatch: pytest.MonkeyPatch) -> None:
-    (at,) = [number for number, step in enumerate(schema.MIGRATIONS)
+    (at,) = [number for number, step in enumerate(migrations.MIGRATIONS)
              if any("'fabric-clique'" in statement for statement in step)]
     with monkeypatch.context() as patch:
-        patch.setattr(file, "MIGRATIONS", schema.MIGRATIONS[:at])
+        use_version(patch, at)
         with opened(tmp_path / "state", make=True) as old, old.writing() as db:
             db.execute("INSERT INTO node (id, name) VALUES (1, 'n1')")
             for rule in ("fabric-state", "fabric-ours", "gpu-count"):

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from healthcheck.store import bringupnotes as notes
-from healthcheck.store import bringups, file, ledger, schema
+from healthcheck.store import bringups, ledger
 from healthcheck.store.file import Store, opened
 from inventory.errors import UsageError
+from tests.testbed.olderstore import use_version
 
 ORDER = ("bmc", "bios", "boot", "service")
 GPU = ("GPU 3 is not there", "vendor", "swap it", "gpu", "3", "1654")
@@ -134,7 +135,7 @@ def test_a_store_from_before_bring_up_is_brought_up_to_date(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as older:
-        older.setattr(file, "MIGRATIONS", schema.MIGRATIONS[:6])
+        use_version(older, 6)
         with opened(tmp_path, make=True):
             pass
     with opened(tmp_path) as store:

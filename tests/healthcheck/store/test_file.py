@@ -18,10 +18,11 @@ from pathlib import Path
 import pytest
 
 from healthcheck.model.outcome import Finding, LogEvidence, NodeReport, NodeState, Result, Severity, Status
-from healthcheck.store import bringups, file, history, ledger, newest, schema, screened, versions, watched
+from healthcheck.store import bringups, file, history, ledger, migrations, newest, screened, versions, watched
 from healthcheck.store.file import NAME, Store, opened
 from healthcheck.store.sweeps import SweepRecord, record
 from inventory.errors import StoreError
+from tests.testbed.olderstore import use_version
 from tests.testbed.sshd import wait_until
 
 # Stores sweeps of 40 nodes without end; every sweep has as many problems as nodes,
@@ -192,23 +193,23 @@ def test_an_older_store_is_brought_up_to_date_and_keeps_what_it_held(
     with opened(tmp_path, make=True) as store, store.writing() as db:
         db.execute("INSERT INTO node (name) VALUES ('n1')")
     step = ("ALTER TABLE node ADD COLUMN rack TEXT NOT NULL DEFAULT ''",)
-    monkeypatch.setattr(file, "MIGRATIONS", (*schema.MIGRATIONS, step))
+    monkeypatch.setattr(file, "MIGRATIONS", (*migrations.MIGRATIONS, step))
     for _ in range(2):
         with opened(tmp_path) as store:
             assert [tuple(row) for row in store.rows("SELECT name, rack FROM node")] == [("n1", "")]
-            assert count(store, "PRAGMA user_version") == len(schema.MIGRATIONS) + 1
+            assert count(store, "PRAGMA user_version") == len(migrations.MIGRATIONS) + 1
 
 
 def test_a_store_from_before_logs_had_emitters_keeps_its_problems_and_takes_new_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (at,) = [number for number, step in enumerate(schema.MIGRATIONS)
+    (at,) = [number for number, step in enumerate(migrations.MIGRATIONS)
              if any("ADD COLUMN emitter" in statement for statement in step)]
     report = NodeReport("n1", NodeState.UNHEALTHY, "", (
         Result("kernel-xid", "kernel.xid", Status.FAIL, Severity.CRITICAL, (
             Finding(1, 0, "GPU 3, Xid 48", log=LogEvidence("nvrm", "reset", 1, 50.0, 50.0)),)),))
     with monkeypatch.context() as patch:
-        patch.setattr(file, "MIGRATIONS", schema.MIGRATIONS[:at])
+        use_version(patch, at)
         with opened(tmp_path, make=True) as old, old.writing() as db:
             assert "emitter" not in [row[1] for row in old.rows("PRAGMA table_info(problem)")]
             db.execute("INSERT INTO node (id, name) VALUES (1, 'n1')")
@@ -236,7 +237,7 @@ def test_a_step_that_fails_leaves_the_older_store_as_it_was(
         pass
     with monkeypatch.context() as patch:
         patch.setattr(file, "MIGRATIONS",
-                      (*schema.MIGRATIONS,
+                      (*migrations.MIGRATIONS,
                        ("ALTER TABLE node ADD COLUMN rack TEXT", "ALTER TABLE nobody ADD COLUMN x")))
         with pytest.raises(StoreError, match="no such table: nobody"), opened(tmp_path):
             pass
@@ -277,7 +278,7 @@ def test_a_store_from_before_its_names_were_plain_keeps_all_that_it_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(file, "MIGRATIONS", schema.MIGRATIONS[: schema.MIGRATIONS.index(schema._PLAIN_NAMES)])
+        use_version(patch, migrations.MIGRATIONS.index(migrations._PLAIN_NAMES))
         with opened(tmp_path, make=True) as old, old.writing() as db:
             for statement in (
                 "INSERT INTO node (id, name) VALUES (1, 'n1')",
@@ -311,7 +312,7 @@ def test_lines_of_the_ledger_that_an_earlier_version_wrote_have_the_actions_name
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(file, "MIGRATIONS", schema.MIGRATIONS[: schema.MIGRATIONS.index(schema._RECONCILED)])
+        use_version(patch, migrations.MIGRATIONS.index(migrations._RECONCILED))
         with opened(tmp_path, make=True) as old, old.writing() as db:
             ledger.done(db, 1.0, "me", "look", "n1", "muster:a-1 is not there any more", "slurm", "others hold it now")
             ledger.done(db, 2.0, "me", "cordon", "n1", "look at its fan", "slurm", "done")
@@ -319,3 +320,26 @@ def test_lines_of_the_ledger_that_an_earlier_version_wrote_have_the_actions_name
         assert [(line.action, line.why) for line in ledger.lines(store)] == [
             ("reconcile", "muster:a-1 is not there any more"), ("cordon", "look at its fan")]
         assert store.check() == []
+
+
+def test_an_older_store_becomes_what_a_new_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, version in (("new", len(migrations.MIGRATIONS)), ("old", 1)):
+        with monkeypatch.context() as patch:
+            if folder == "old":
+                use_version(patch, version)
+            with opened(tmp_path / folder, make=True) as store:
+                assert count(store, "PRAGMA user_version") == version
+    described: dict[str, list[tuple[object, ...]]] = {}
+    for folder in ("new", "old"):
+        with opened(tmp_path / folder) as store:
+            tables = [row[0] for row in store.rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+            assert store.check() == [] and count(store, "SELECT count(*) FROM name") == 1
+            described[folder] = [
+                *((table, *row) for table in tables for row in store.rows(f"PRAGMA table_info({table})")),
+                *((table, *row) for table in tables for row in store.rows(f"PRAGMA foreign_key_list({table})")),
+                *(("without row id", table) for (table, sql) in store.rows(
+                    "SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name") if "WITHOUT ROWID" in sql),
+                *(tuple(" ".join(str(word).split()) for word in row) for row in store.rows(
+                    "SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'index' ORDER BY name")),
+            ]
+    assert described["old"] == described["new"] and len(described["new"]) > 300

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.store import parts, schema
+from healthcheck.store import migrations, parts
 from healthcheck.store.file import NAME, Store, opened
 from healthcheck.store.history import whereabouts
 from healthcheck.store.parts import ControllerPart, by_controller
@@ -80,9 +80,9 @@ def test_whoever_says_what_no_part_is_in_two_places_and_no_place_has_two(
 
 
 def test_a_store_from_before_returns_could_be_closed_is_read_and_its_returns_go_on(tmp_path: Path) -> None:
-    step = schema.MIGRATIONS.index(schema._PARTS)
+    step = migrations.MIGRATIONS.index(migrations._PARTS)
     with closing(sqlite3.connect(tmp_path / NAME)) as old:
-        for before in schema.MIGRATIONS[:step]:
+        for before in migrations.MIGRATIONS[:step]:
             for statement in before:
                 old.execute(statement)
         with opened(tmp_path / "new", make=True) as fresh:

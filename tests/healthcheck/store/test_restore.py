@@ -18,8 +18,8 @@ from healthcheck.store import cordons, runs
 from healthcheck.store.cordons import mean, name
 from healthcheck.store.file import NAME, opened
 from healthcheck.store.ledger import lines
+from healthcheck.store.migrations import MIGRATIONS
 from healthcheck.store.restore import restore
-from healthcheck.store.schema import MIGRATIONS
 from inventory.errors import MusterError, StoreError, UsageError
 from tests.command import muster
 

@@ -9,7 +9,6 @@ import pytest
 
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status, state_of
-from healthcheck.store import file, schema
 from healthcheck.store.cordons import CordonState, mean
 from healthcheck.store.cordons import settle as settle_cordon
 from healthcheck.store.file import Store, opened
@@ -24,6 +23,7 @@ from healthcheck.triage.plan import make
 from healthcheck.triage.policyload import load_policy
 from inventory.model import Node
 from tests.packagedrules import RULES
+from tests.testbed.olderstore import use_version
 
 HOUR = 3600.0
 POLICY = load_policy([packaged()], RULES)
@@ -148,7 +148,7 @@ def test_a_store_of_before_keeps_what_the_person_who_closed_its_breaker_had_seen
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as older:
-        older.setattr(file, "MIGRATIONS", schema.MIGRATIONS[:3])
+        use_version(older, 3)
         with opened(tmp_path, make=True) as store, store.writing() as db:
             db.execute("INSERT INTO node (name) VALUES ('n1')")
             db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, "

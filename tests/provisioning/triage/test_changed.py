@@ -41,6 +41,7 @@ from provisioning.triage import apply as doing
 from tests.command import muster
 from tests.packagedrules import RULES
 from tests.provisioning.triage.triageworld import Memory
+from tests.testbed.olderstore import use_version
 from tests.tries import tries
 
 SCHEMAS = Path(healthcheck.__file__).parent / "schemas"
@@ -572,13 +573,13 @@ def test_failures_that_end_with_the_change_back_are_in_no_rate_either(world: Wor
 
 
 def test_a_store_from_before_says_nothing_until_something_changes(tmp_path: Path) -> None:
-    from healthcheck.store import file, schema
+    from healthcheck.store import migrations
 
-    at = next(number for number, step in enumerate(schema.MIGRATIONS) if "version ADD COLUMN said" in step[0])
+    at = next(number for number, step in enumerate(migrations.MIGRATIONS) if "version ADD COLUMN said" in step[0])
     world = World(tmp_path)
     world.put(allow=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file, "MIGRATIONS", schema.MIGRATIONS[:at])
+        use_version(patch, at)
         with opened(tmp_path / "state", make=True) as store, store.writing() as db:
             db.executemany("INSERT INTO version (kind, name, digest, who, began, seen) VALUES "
                            "(?, ?, ?, 'op', 1.8e9, 1.8e9)",
