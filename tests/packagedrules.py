@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.ruleset import rulesetload
+from healthcheck.ruleset import plugins, rulesetcache
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from inventory import located
 from inventory.errors import ConfigError, RulesError
@@ -15,30 +14,31 @@ from inventory.errors import ConfigError, RulesError
 _FOLDER = packaged()
 RULES: Ruleset = load_ruleset([_FOLDER])
 
-_load, _parse = rulesetload.load, located.parse_yaml
+_load, _parse = rulesetcache.load, located.parse_yaml
 _documents: dict[tuple[str, str], Any] = {}
 
 
 def keep() -> None:
     """From now on this process parses each packaged file once, for whatever folders of a site are laid over it, and loads the packaged rules
     alone no more. Nobody changes a document that was read (tests/test_packagedrules.py)."""
-    rulesetload.load, located.parse_yaml = _known_or_loaded, _known_or_parsed
+    rulesetcache.load, located.parse_yaml = _known_or_loaded, _known_or_parsed
 
 
 def read_anew() -> None:
     """From now on this process reads them each time, as a command does."""
-    rulesetload.load, located.parse_yaml = _load, _parse
+    rulesetcache.load, located.parse_yaml = _load, _parse
 
 
 def read_all() -> None:
-    """Parses all packaged files that are kept."""
+    """Reads all that is kept, with what is otherwise read where it is first used."""
+    assert RULES.kernel is not None and RULES.xids is not None
     for path in _FOLDER.rglob("*.yaml"):
         located.load_yaml(path, error=RulesError)
 
 
-def _known_or_loaded(folders: Iterable[Path]) -> Ruleset:
-    asked = tuple(folders)
-    return RULES if asked == (_FOLDER,) else _load(asked)
+def _known_or_loaded(folders: tuple[Path, ...]) -> Ruleset:
+    plugins.load()      # a command's own
+    return RULES if folders == (_FOLDER,) else _load(folders)
 
 
 def _known_or_parsed(text: str, filename: str, *, error: located.ErrorType = ConfigError) -> Any:

@@ -45,7 +45,7 @@ def test_a_site_is_laid_over_what_was_read_as_over_what_is_read_anew(tmp_path: P
     known = load_ruleset([packaged(), tmp_path])
     alone = load_ruleset([packaged()])
     monkeypatch.setattr("inventory.located.parse_yaml", packagedrules._parse)
-    monkeypatch.setattr("healthcheck.ruleset.rulesetload.load", packagedrules._load)
+    monkeypatch.setattr("healthcheck.ruleset.rulesetcache.load", packagedrules._load)
     for kept, anew in ((known, load_ruleset([packaged(), tmp_path])), (alone, load_ruleset([packaged()]))):
         differ = [field.name for field in dataclasses.fields(kept)
                   if field.name not in ("kernel_from", "xids_from") and getattr(kept, field.name) != getattr(anew, field.name)]

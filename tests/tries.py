@@ -1,4 +1,4 @@
-"""How many examples a property is tested with: a third in the fast tier, of which each run draws others, and all in the slow tier."""
+"""How many examples a property is tested with: a fifth in the fast tier, of which each run draws others, and all in the slow tier."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ _FEWEST = 10
 
 def tries(whole: int) -> int:
     """The number for this tier."""
-    return whole if WHOLE else max(min(whole, _FEWEST), whole // 3)
+    return whole if WHOLE else max(min(whole, _FEWEST), whole // 5)
