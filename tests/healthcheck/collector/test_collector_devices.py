@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from healthcheck.facts.base import Captures
+from healthcheck.facts.base import Captures, why
 from healthcheck.facts.files import DeviceOutput
 from healthcheck.facts.values import Unmeasured, Unread
 from healthcheck.model.probes import KIB, Probe, ProbeKind
-from healthcheck.model.recording import Capture, Recording
+from healthcheck.model.recording import Capture, Outcome, Recording
+from tests.healthcheck.collector.test_collector import as_no_one, needs_root
 from tests.testbed.collector import await_none_with, collect
 
 
@@ -210,3 +211,14 @@ def test_a_folder_that_cannot_be_listed_is_no_empty_one(tree: Path) -> None:
     capture = look(probe, tree)
     assert (capture.outcome.value, dict(capture.files)) == ("unable", {})
     assert "the devices cannot be listed: " in capture.note and "Too many levels of symbolic links" in capture.note
+
+
+@needs_root
+def test_a_folder_that_only_root_may_list_is_denied_and_says_so(tree: Path) -> None:
+    probe = Probe("it", ProbeKind.COMMAND, argv=("echo", "{name}"), each=("/run/teamd/*.sock",))
+    (tree / "run/teamd").mkdir(parents=True)
+    (tree / "run/teamd/team0.sock").touch()
+    (tree / "run/teamd").chmod(0o700)
+    capture = look(probe, tree, **as_no_one(tree))
+    assert (capture.outcome, dict(capture.files)) == (Outcome.DENIED, {})
+    assert why(probe, capture) == "echo: permission denied: listing /run/teamd needs root"
