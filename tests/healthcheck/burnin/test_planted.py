@@ -213,7 +213,7 @@ def test_two_faults_in_one_collective_are_two_and_neither_hides_the_other(bed: B
 def test_an_owner_whose_elements_are_wrong_again_and_again_is_named_alone(bed: Bed, rank: int) -> None:
     row = {"fault": "alters", "op": "all_reduce", "when": "entry", "what": "own", "at": 0.4, "every": True,
            "rank": rank}
-    result = bed.run([row], 1, iterations=30)
+    result = bed.run([row], 1, iterations=12)
     [accusation] = accused(result)
     assert accusation.name == str(SEATS[rank]) and "its own elements were wrong" in accusation.why
 
@@ -229,8 +229,8 @@ def test_who_alters_one_place_whosever_it_is_is_a_candidate_and_no_owner(bed: Be
     assert (accusation.object, accusation.name) == (Object.NODE, SEATS[rank].node)
 
 
-# Each adder, of all ranks or of one: one of each here, all of both in the slow tier.
-FEW = [(badgpu.ADDERS[0], {}), (badgpu.ADDERS[3], {"rank": 3})]
+# Each adder, of all ranks or of one: the least wrong of one rank here, all of both in the slow tier.
+FEW = [(badgpu.ADDERS[3], {"rank": 3})]
 ADDERS = [pytest.param(adder, whose, marks=[] if (adder, whose) in FEW else [pytest.mark.slow])
           for adder in badgpu.ADDERS for whose in ({}, {"rank": 3})]
 

@@ -245,7 +245,7 @@ def _engines(found: Mapping[str, Any]) -> set[tuple[str, str, str]]:
 def test_in_nodes_it_runs_the_all_reduce_and_between_them_pytorch_does_and_the_page_says_so(
     tmp_path: Path,
 ) -> None:
-    site = _site(tmp_path, nodes=2)
+    site = _site(tmp_path, nodes=2, ranks=1)
     done = site.run("--engine", "nccl-tests", "--stages", "node,leaf-pairs", code=0)
     left = ("all-reduce of leaf-pairs is left to PyTorch: between nodes nccl-tests needs MPI and something "
             "to start it: --launcher slurm")
