@@ -28,7 +28,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:,+-]{0,63}")
 SCANNED = re.compile(r"(/dev/bus/[0-9]{1,4}) -d ((?:[a-z]{1,8}\+)?megaraid,[0-9]{1,4}) #")
 MOST_SCANNED = 1024
 DRIVERS = "/sys/bus/pci/drivers/"
-NO_TOOL, NO_PERMISSION = 3, 4
+NO_TOOL = 3
 
 
 class DeviceLister(Child):
@@ -39,12 +39,7 @@ class DeviceLister(Child):
         Child.__init__(self, run, "probe " + probe["id"], probe["seconds"])
 
     def work(self) -> int:
-        try:
-            found = {path for pattern in self.probe["each"] for path in matching("", pattern.split("/")[1:])}
-        except PermissionError as error:
-            folder = str(error.filename)[len(ROOT):]
-            os.write(self.err, ("listing %s needs root" % folder).encode("utf-8", "replace"))
-            return NO_PERMISSION
+        found = {path for pattern in self.probe["each"] for path in matching("", pattern.split("/")[1:])}
         names = {path: excluded_device(path, self.run.excluded) for path in found}
         found = {path for path in found if not names[path]}
         notes = sorted(LEFT_OUT + name for name in set(names.values()) if name)
@@ -63,11 +58,8 @@ class DeviceLister(Child):
             run.fail([probe], "missing", "", seconds)
         elif self.status:
             noise = text(contents(self.err, 300, True)[0]).strip()
-            if self.status == NO_PERMISSION:
-                run.fail([probe], "denied", noise, seconds)
-            else:
-                run.fail([probe], "unable", "the devices cannot be listed: " + (self.lacked(noise) or noise),
-                         seconds)
+            run.fail([probe], "denied" if noise.startswith("PermissionError") else "unable",
+                     "the devices cannot be listed: " + (self.lacked(noise) or noise), seconds)
         else:
             words = [word for word in text(contents(self.out, 1 << 20, False)[0]).split("\0") if word]
             paths = [word for word in words if word[0] == "/"]

@@ -46,9 +46,10 @@ def why(transport: SshTransport | OpensshTransport, node: Node = NODE) -> Failur
 def test_no_free_descriptor(via: str, more: int) -> None:
     way = SshTransport(SshConfig.parse("")) if via == "paramiko" else OpensshTransport(())
     why(way)        # what is opened once is open
-    lowest = os.dup(0)
-    os.close(lowest)
-    with at_most(lowest + (more if via == "openssh" else 0)):
+    free = [os.dup(0) for _ in range(more + 1)]     # whatever earlier tests have left open between them
+    for each in free:
+        os.close(each)
+    with at_most(free[more if via == "openssh" else 0]):
         found = why(way)
     assert found.stage is Stage.HEAD and "Too many open files" in found.reason, found
     assert found.stuck is not None, "it may be tried once more when others have ended"

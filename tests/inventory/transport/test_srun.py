@@ -68,7 +68,7 @@ def test_each_node_answers_as_itself_from_whatever_partition_and_gives_back_what
     found = sweep(*NODES, program=told)
     assert {name: reply.body for name, reply in found.items()} == {
         name: f"{name} only-{name}".encode() for name in NODES}, found
-    assert jobs(bed) == []
+    wait_until(lambda: jobs(bed) == [], what="the end of the job, which Slurm completes")
 
 
 def test_bytes_of_all_kinds_pass_both_ways(bed: Slurm) -> None:
