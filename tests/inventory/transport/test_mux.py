@@ -27,7 +27,8 @@ def control(plain_sshd: Sshd, tmp_path: Path) -> Iterator[Path]:
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         wait_until(path.exists, what="the control socket")
         yield path
-        process.terminate()
+        # Told to end between its look for that and its next wait, ssh waits on.
+        process.kill()
 
 
 def opened() -> int:

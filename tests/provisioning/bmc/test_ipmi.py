@@ -301,15 +301,29 @@ class Peer:
         self.port = int(self.link.getsockname()[1])
         self.asked = 0
         self._answer = answer
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Closed under the thread, its number would be another socket's, which the thread would read.
+        self._over.set()
+        self.link.sendto(b"", ("127.0.0.1", self.port))
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+        self.link.close()
 
     def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                data, back = self.link.recvfrom(1024)
-                self.asked += 1
-                for one in self._answer(self.asked, data):
-                    self.link.sendto(one, back)
+        while True:
+            data, back = self.link.recvfrom(1024)
+            if self._over.is_set():
+                return
+            self.asked += 1
+            for one in self._answer(self.asked, data):
+                self.link.sendto(one, back)
 
 
 def capable(data: bytes) -> bytes:
@@ -322,15 +336,13 @@ def capable(data: bytes) -> bytes:
 
 
 def test_a_question_that_is_lost_is_asked_again() -> None:
-    peer = Peer(lambda count, data: [capable(data)] if count > 3 and capable(data) else [])
-    with contextlib.closing(peer.link):
+    with Peer(lambda count, data: [capable(data)] if count > 3 and capable(data) else []) as peer:
         assert udp.hear("127.0.0.1", peer.port, 5.0) == rmcp.Capabilities(v2=True, anonymous=False)
         assert peer.asked == 4      # a ping and a question, twice
 
 
 def test_a_flood_of_datagrams_ends_in_its_time() -> None:
-    peer = Peer(lambda count, data: [secrets.token_bytes(60) for _ in range(2000)])
-    with contextlib.closing(peer.link):
+    with Peer(lambda count, data: [secrets.token_bytes(60) for _ in range(2000)]) as peer:
         began = time.monotonic()
         assert udp.hear("127.0.0.1", peer.port, 1.0) is False
         assert time.monotonic() - began < 2
