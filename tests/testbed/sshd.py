@@ -1,4 +1,5 @@
-"""Starts real sshd processes and other listeners on loopback, waits until they are ready, and stops them whatever happens."""
+"""Starts real sshd processes and other listeners on loopback, waits until they are ready, and stops them
+whatever happens."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:" + os.environ
 
 
 def wait_until(holds: Callable[[], object], seconds: float = 30.0, what: str = "the condition") -> None:
-    """Returns once `holds()` is true; fails after `seconds`. At most a fifth of the time goes into asking: what is waited for needs the cores too."""
+    """Returns once `holds()` is true; fails after `seconds`. At most a fifth of the time goes into asking:
+    what is waited for needs the cores too."""
     end = time.monotonic() + seconds
     while True:
         asked = time.monotonic()
@@ -36,7 +38,9 @@ def wait_until(holds: Callable[[], object], seconds: float = 30.0, what: str = "
 
 def make_key(path: Path, type_: str = "ed25519", passphrase: str = "", *extra: str) -> Path:
     """A key pair at `path` and `path`.pub."""
-    subprocess.run(["ssh-keygen", "-q", "-t", type_, "-N", passphrase, "-C", path.name, *extra, "-f", str(path)], check=True)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", type_, "-N", passphrase, "-C", path.name, *extra, "-f",
+         str(path)], check=True)
     return path
 
 
@@ -68,8 +72,8 @@ class Sshd:
     def node(self, name: str = "n1", **changes: object) -> Node:
         """A node that is this sshd."""
         values: dict[str, object] = {
-            "address": "127.0.0.1", "port": self.port, "user": self.user, "identity_file": (str(self.user_key),),
-            "known_hosts_file": (str(self.known_hosts),), **changes}
+            "address": "127.0.0.1", "port": self.port, "user": self.user,
+            "identity_file": (str(self.user_key),), "known_hosts_file": (str(self.known_hosts),), **changes}
         return Node(name, **values)  # type: ignore[arg-type]
 
     @property
@@ -87,28 +91,37 @@ class Sshd:
     @property
     def serving(self) -> list[int]:
         """The processes that serve a connection."""
-        return [int(pid) for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()]
+        return [
+            int(pid)
+            for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()]
 
-    def entry(self, name: str = "bastion", more: str = "", *, port: int | None = None, trusted: bool = True) -> str:
+    def entry(self, name: str = "bastion", more: str = "", *, port: int | None = None,
+              trusted: bool = True) -> str:
         """What an ssh_config says of it under this name; `trusted` is where its key is known."""
         known = f" UserKnownHostsFile {self.known_hosts}\n" if trusted else ""
-        return (f"Host {name}\n HostName 127.0.0.1\n Port {port or self.port}\n User {self.user}\n IdentityFile {self.user_key}\n"
+        return (f"Host {name}\n HostName 127.0.0.1\n Port {port or self.port}\n User {self.user}\n "
+                f"IdentityFile {self.user_key}\n"
                 f"{known}{more}")
 
 
 @contextlib.contextmanager
-def sshd(folder: Path, *, config: str = "", host_key_types: tuple[str, ...] = ("ed25519",), user: str | None = None,
-         user_key: Path | None = None, under: tuple[str, ...] = (), port: int | None = None) -> Iterator[Sshd]:
-    """A real sshd on 127.0.0.1, logging in `user` (default: whoever runs this) by a key of its own; `config` goes before ours, and wins.
+def sshd(folder: Path, *, config: str = "", host_key_types: tuple[str, ...] = ("ed25519",),
+         user: str | None = None, user_key: Path | None = None, under: tuple[str, ...] = (),
+         port: int | None = None) -> Iterator[Sshd]:
+    """A real sshd on 127.0.0.1, logging in `user` (default: whoever runs this) by a key of its own; `config`
+    goes before ours, and wins.
 
-    `under` is a command that runs the one it is given, and ends with it. What was started in the folder before keeps its host keys.
+    `under` is a command that runs the one it is given, and ends with it. What was started in the folder
+    before keeps its host keys.
     """
     assert SSHD is not None, "no sshd on this machine: apt-get install -y openssh-server"
     (folder / "home").mkdir(parents=True, exist_ok=True)
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
     user_key = user_key or make_key(folder / "user")
-    host_keys = {type_: path if (path := folder / f"host_{type_}").exists() else make_key(path, type_) for type_ in host_key_types}
+    host_keys = {
+        type_: path if (path := folder / f"host_{type_}").exists() else make_key(path, type_)
+        for type_ in host_key_types}
     authorized = folder / "authorized_keys"
     authorized.write_text(f"{public(user_key)}\n")
     if user is not None:    # sshd reads it as that user
@@ -120,14 +133,18 @@ def sshd(folder: Path, *, config: str = "", host_key_types: tuple[str, ...] = ("
     path = folder / "sshd_config"
     path.write_text("\n".join([
         # Of most keywords the first counts; of MaxStartups the last.
-        "MaxStartups 400:100:400", config, f"ListenAddress 127.0.0.1:{port}", *(f"HostKey {key}" for key in host_keys.values()),
-        f"AuthorizedKeysFile {authorized}", "StrictModes no", "UsePAM no", "UseDNS no", "PidFile none", "LogLevel VERBOSE",
+        "MaxStartups 400:100:400", config, f"ListenAddress 127.0.0.1:{port}",
+        *(f"HostKey {key}" for key in host_keys.values()), f"AuthorizedKeysFile {authorized}",
+        "StrictModes no", "UsePAM no", "UseDNS no", "PidFile none", "LogLevel VERBOSE",
         "PasswordAuthentication no", "KbdInteractiveAuthentication no", "PermitRootLogin yes",
         # Else the rc files of whoever runs the tests take part in them.
-        f"SetEnv HOME={folder / 'home'} PATH=/usr/local/bin:/usr/bin:/bin", "PrintMotd no", "PrintLastLog no", ""]))
+        f"SetEnv HOME={folder / 'home'} PATH=/usr/local/bin:/usr/bin:/bin", "PrintMotd no", "PrintLastLog no",
+        ""]))
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([*under, SSHD, "-D", "-e", "-f", str(path)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    server = Sshd(folder, port, user or getpass.getuser(), user_key, host_keys, known_hosts, authorized, process)
+        process = subprocess.Popen([*under, SSHD, "-D", "-e", "-f", str(path)], stdin=subprocess.DEVNULL,
+                                   stdout=log, stderr=log)
+    server = Sshd(folder, port, user or getpass.getuser(), user_key, host_keys, known_hosts, authorized,
+                  process)
     try:
         wait_until(lambda: "Server listening" in server.log or process.poll() is not None, what="sshd")
         assert process.poll() is None, server.log
@@ -139,7 +156,8 @@ def sshd(folder: Path, *, config: str = "", host_key_types: tuple[str, ...] = ("
 
 @contextlib.contextmanager
 def listener(serve: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A port on 127.0.0.1 where `serve` is called with each connection, in a thread; it may raise OSError. Yields the port."""
+    """A port on 127.0.0.1 where `serve` is called with each connection, in a thread; it may raise OSError.
+    Yields the port."""
     open_: list[socket.socket] = []
 
     def accept() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -44,12 +45,10 @@ def task(node: str, path: Path, size: int = 8 * MIB) -> Task:
 def holders(mount: Path) -> list[int]:
     """The processes that have a file open there."""
     found = []
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
-        try:
-            if str(link.readlink()).startswith(f"{mount}/"):
-                found.append(int(link.parts[2]))
-        except OSError:
-            continue    # it has gone
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):      # it has gone
+            if any(str(link.readlink()).startswith(f"{mount}/") for link in (process / "fd").iterdir()):
+                found.append(int(process.name))
     return found
 
 
@@ -94,8 +93,10 @@ def test_a_rank_that_is_killed_leaves_no_data_and_the_next_one_nothing_at_all(
             end = time.monotonic() + 30
             while time.monotonic() < end and not killed.is_set():
                 for pid in holders(scratch):
-                    os.kill(pid, signal.SIGKILL)
-                    killed.set()
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                        killed.set()
+                killed.wait(0.01)
 
         killer = threading.Thread(target=kill)
         killer.start()

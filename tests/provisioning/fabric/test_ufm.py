@@ -1,4 +1,5 @@
-"""Ports are isolated through UFM and given back: over HTTPS to a stand-in, written first, asked once, believed only when read back."""
+"""Ports are isolated through UFM and given back: over HTTPS to a stand-in, written first, asked once,
+believed only when read back."""
 
 from __future__ import annotations
 
@@ -50,11 +51,13 @@ class Bed(KeptPorts):
         self.port = ufm.name("leaf01", 5)
 
     def route(self, **more: Any) -> UfmPorts:
-        rest = replace(UfmRest(place_of(self.ufm.url), HttpTrust(str(self.ufm.authority)), UfmLogin(TOKEN)), **more)
+        rest = replace(UfmRest(place_of(self.ufm.url), HttpTrust(str(self.ufm.authority)), UfmLogin(TOKEN)),
+                       **more)
         return replace(UfmPorts.of(rest), sleep=lambda _: None)
 
     def tools(self, policy: PortPolicy = HALF, route: UfmPorts | None = None) -> PortTools:
-        return PortTools(self.folder, "ops", route or self.route(), policy, self.free, lambda: self.now, lambda _: None)
+        return PortTools(self.folder, "ops", route or self.route(), policy, self.free, lambda: self.now,
+                         lambda _: None)
 
     @contextmanager
     def free(self, host: str) -> Iterator[None]:
@@ -78,7 +81,8 @@ class Bed(KeptPorts):
         return PortTarget("", one.disable.end, one.disable.peer)
 
 
-@pytest.fixture(params=[False, True], ids=["shows isolated ports as before", "hides what is behind isolated ports"])
+@pytest.fixture(params=[False, True],
+                ids=["shows isolated ports as before", "hides what is behind isolated ports"])
 def bed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bed]:
     with serving(Ufm(PLAN, hides_isolated=request.param), tmp_path) as made:
         (tmp_path / "state").mkdir()
@@ -94,26 +98,32 @@ def plain(tmp_path: Path) -> Iterator[Bed]:
 
 def test_a_port_is_isolated_read_back_and_given_back_and_the_ledger_has_both(bed: Bed) -> None:
     done = bed.disable()
-    assert done.done is True and done.message.startswith(f"{ISOLATED}; an uplink of leaf01: 3 of its 4 working uplinks are left")
+    assert done.done is True and done.message.startswith(
+        f"{ISOLATED}; an uplink of leaf01: 3 of its 4 working uplinks are left")
     (row,) = bed.rows()
     assert row.stands == "disabled" and row.route == f"UFM at {bed.ufm.url}" and settle(bed.tools()) == []
     back = acting.enable(row, "mended", bed.tools())
     assert back == PortOutcome(row.place, True, "enabled (linkup)") and bed.rows() == ()
-    assert bed.ufm.puts() == [{"ports": [bed.port], "ports_policy": "UNHEALTHY", "action": "isolate"}, {"ports": [bed.port], "ports_policy": "HEALTHY"}]
-    assert [action for action, _ in bed.ledger()] == ["disable port", "enable port"] and all(outcome for _, outcome in bed.ledger())
+    assert bed.ufm.puts() == [{"ports": [bed.port], "ports_policy": "UNHEALTHY", "action": "isolate"},
+                              {"ports": [bed.port], "ports_policy": "HEALTHY"}]
+    assert [action for action, _ in bed.ledger()] == ["disable port", "enable port"] and all(
+        outcome for _, outcome in bed.ledger())
 
 
-def test_a_subnet_manager_that_takes_its_time_is_waited_for_and_no_longer_than_the_looks_last(bed: Bed) -> None:
+def test_a_subnet_manager_that_takes_its_time_is_waited_for_and_no_longer_than_the_looks_last(
+        bed: Bed) -> None:
     bed.ufm.lag = 2
     assert bed.disable().done is True
     bed.ufm.lag = 50
     late = bed.disable("leaf02/5")
-    assert late.done is None and late.message.startswith("UNKNOWN: it was asked, and does not show as disabled (linkup)")
+    assert late.done is None and late.message.startswith(
+        "UNKNOWN: it was asked, and does not show as disabled (linkup)")
     assert len(bed.ufm.puts()) == 2
 
 
 class Kills:
-    """Ends the sender as a request passes: before UFM has it, once it has answered, or at the next reading."""
+    """Ends the sender as a request passes: before UFM has it, once it has answered, or at the next
+    reading."""
 
     def __init__(self, moment: str) -> None:
         self.moment, self.done = moment, False
@@ -145,9 +155,11 @@ def killing(moment: str) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(("moment", "asked", "stands"), [("before", 0, "UNKNOWN: asked to disable it"), ("after", 1, "disabled"),
+@pytest.mark.parametrize(("moment", "asked", "stands"), [("before", 0, "UNKNOWN: asked to disable it"),
+                                                         ("after", 1, "disabled"),
                                                          ("reading back", 1, "disabled")])
-def test_whoever_is_killed_leaves_what_the_next_one_finds_out(bed: Bed, moment: str, asked: int, stands: str) -> None:
+def test_whoever_is_killed_leaves_what_the_next_one_finds_out(bed: Bed, moment: str, asked: int,
+                                                              stands: str) -> None:
     proposal, seen = bed.proposal(), bed.seen()
     with killing(moment):
         acting.disable(proposal, seen, 16, bed.tools())
@@ -171,7 +183,8 @@ def test_killed_at_a_step_of_the_record_a_port_is_asked_at_most_once(plain: Bed,
 
 
 @pytest.mark.parametrize("moment", ["before", "after", "reading back"])
-def test_killed_while_it_is_given_back_the_port_stays_ours_until_it_is_read_back(plain: Bed, moment: str) -> None:
+def test_killed_while_it_is_given_back_the_port_stays_ours_until_it_is_read_back(plain: Bed,
+                                                                                 moment: str) -> None:
     plain.disable()
     (row,) = plain.rows()
     plain.ufm.seen.clear()
@@ -179,7 +192,8 @@ def test_killed_while_it_is_given_back_the_port_stays_ours_until_it_is_read_back
         acting.enable(row, "mended", plain.tools())
     (told,) = settle(plain.tools())
     if moment == "before":
-        assert "disabled still" in told.message and acting.enable(plain.rows()[0], "mended", plain.tools()).done is True
+        assert "disabled still" in told.message and acting.enable(plain.rows()[0], "mended",
+                                                                  plain.tools()).done is True
     assert plain.rows() == () and plain.ufm.unhealthy == {} and len(plain.ufm.puts()) == 1
 
 
@@ -206,7 +220,8 @@ def test_what_a_person_changes_in_between_is_theirs(plain: Bed) -> None:
     plain.ufm.unhealthy[plain.ufm.ends[plain.port]] = ["MANUAL"]        # the same link, at its other end
     theirs = acting.disable(proposal, seen, 16, plain.tools())
     assert theirs.message == "not disabled: it is disabled already, and not by this" and plain.rows() == ()
-    assert plain.proposal().disable.refused == "it is disabled already, and not by this" and len(plain.ufm.puts()) == 1
+    assert plain.proposal().disable.refused == "it is disabled already, and not by this" and len(
+        plain.ufm.puts()) == 1
 
 
 def test_a_cable_that_was_moved_since_the_look_is_not_touched(plain: Bed) -> None:
@@ -220,7 +235,8 @@ def test_a_cable_that_was_moved_since_the_look_is_not_touched(plain: Bed) -> Non
 
 
 def test_links_that_are_left_out_or_listed_as_unhealthy_stand_in_for_no_other(plain: Bed) -> None:
-    plain.ufm.unhealthy[plain.ufm.name("leaf01", 6)] = ["FLAPPING"]     # whether it is left out, UFM does not say
+    # whether it is left out, UFM does not say
+    plain.ufm.unhealthy[plain.ufm.name("leaf01", 6)] = ["FLAPPING"]
     assert plain.disable().done is True
     refused = plain.proposal("leaf01/7").disable.refused
     assert refused == "leaf01 would keep 1 uplinks, and the policy asks for 2"
@@ -230,7 +246,8 @@ def test_links_that_are_left_out_or_listed_as_unhealthy_stand_in_for_no_other(pl
 def test_the_bound_is_one_for_all_means(plain: Bed) -> None:
     one = replace(HALF, number=1)
     assert plain.disable(policy=one).done is True
-    assert plain.disable("leaf02/5", one).message == "not disabled: 1 ports were disabled lately, and the policy allows 1"
+    assert plain.disable("leaf02/5", one).message == ("not disabled: 1 ports were disabled lately, and the "
+                                                      "policy allows 1")
     assert len(plain.ufm.puts()) == 1
 
 
@@ -249,13 +266,15 @@ class Node:
         raise AssertionError("it was not to be asked")
 
 
-def test_what_one_means_has_set_another_neither_judges_nor_undoes_and_its_link_counts_as_lost(plain: Bed) -> None:
+def test_what_one_means_has_set_another_neither_judges_nor_undoes_and_its_link_counts_as_lost(
+        plain: Bed) -> None:
     plain.disable()
     node = replace(plain.tools(), route=Node(plain))
     assert settle(node) == [] and plain.rows()[0].stands == "disabled"
     refused = acting.enable(plain.rows()[0], "mended", node)
     assert refused.done is False and f"it was disabled by UFM at {plain.ufm.url}" in refused.message
-    (proposal,) = proposals(node.route.look(), FabricJoin(), {named("leaf01/6", node.route.look()): "x"}, HALF, plain.rows())
+    (proposal,) = proposals(node.route.look(), FabricJoin(), {named("leaf01/6", node.route.look()): "x"},
+                             HALF, plain.rows())
     assert "2 of its 3 working uplinks are left" in proposal.disable.lost
     with opened(plain.folder) as store:
         portdisables.undoing(store, plain.rows()[0], "x", "ops", plain.now)
@@ -263,10 +282,14 @@ def test_what_one_means_has_set_another_neither_judges_nor_undoes_and_its_link_c
     assert told.done is None and "ask by the same means" in told.message
 
 
-@pytest.mark.parametrize(("fault", "done", "said"), [
-    (400, False, "status 400"), (401, False, "it refuses the login (401)"), (403, False, "this login may not use"), (404, False, "(404)"),
-    (503, None, "status 503"), ("drop", None, "it closed the connection before it had answered")])
-def test_what_ufm_refuses_is_not_done_and_what_it_leaves_open_is_unknown(plain: Bed, fault: Any, done: bool | None, said: str) -> None:
+@pytest.mark.parametrize(("fault", "done", "said"),
+                         [(400, False, "status 400"), (401, False, "it refuses the login (401)"),
+                          (403, False, "this login may not use"), (404, False, "(404)"),
+                          (503, None, "status 503"),
+                          ("drop", None, "it closed the connection before it had answered")])
+def test_what_ufm_refuses_is_not_done_and_what_it_leaves_open_is_unknown(plain: Bed, fault: Any,
+                                                                         done: bool | None,
+                                                                         said: str) -> None:
     target, seen = plain.target(), plain.seen()
     plain.ufm.faults = lambda method, path: fault if method == "PUT" else None
     answer = plain.route().set(target, enable=False, seen=seen)
@@ -279,14 +302,17 @@ def test_where_ufm_cannot_be_read_before_the_change_nothing_is_asked(plain: Bed)
     target, seen = plain.target(), plain.seen()
     plain.ufm.faults = lambda method, path: 404 if path == "/app/unhealthy_ports" else None
     answer = plain.route().set(target, enable=False, seen=seen)
-    assert answer.done is False and "it has no /ufmRestV3/app/unhealthy_ports (404)" in answer.message and plain.ufm.puts() == []
+    assert answer.done is False and "it has no /ufmRestV3/app/unhealthy_ports (404)" in answer.message and plain.ufm.puts(
+    ) == []
     with pytest.raises(UfmError, match="404"):
         plain.route().look()
 
 
 @pytest.mark.parametrize(("statuses", "seconds", "said"), [
-    (["Running", "Running", "Completed"], 60.0, ""), (["Completed With Errors"], 60.0, "job 7 of UFM: Completed With Errors: of one port"),
-    (["Aborted"], 60.0, "job 7 of UFM: Aborted"), (["Running"], 2.2, "job 7 of UFM has not ended within 2.2 s: Running")])
+    (["Running", "Running", "Completed"], 60.0, ""),
+    (["Completed With Errors"], 60.0, "job 7 of UFM: Completed With Errors: of one port"),
+    (["Aborted"], 60.0, "job 7 of UFM: Aborted"),
+    (["Running"], 2.2, "job 7 of UFM has not ended within 2.2 s: Running")])
 def test_a_job_is_followed_to_its_end_and_only_reading_back_says_what_came_of_it(
     plain: Bed, statuses: list[str], seconds: float, said: str,
 ) -> None:
@@ -304,13 +330,18 @@ def test_a_job_of_which_nothing_can_be_read_is_said(plain: Bed) -> None:
     assert answer.done is None and "job 7 of UFM, last seen: no status" in answer.message and "web page" in answer.message
 
 
-def test_links_that_a_node_finds_to_fail_are_isolated_through_ufm(plain: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_that_a_node_finds_to_fail_are_isolated_through_ufm(plain: Bed,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     for folder, errors in (("before", {}), ("after", {(PlannedEnd("leaf01", "5"), "SymbolErrorCounter"): 5000,
-                                                      (PlannedEnd("gpu001", "mlx5_0"), "SymbolErrorCounter"): 5000})):
+                                                      (PlannedEnd("gpu001",
+                                                                  "mlx5_0"), "SymbolErrorCounter"): 5000})):
         fabricoutputs.write(PLAN, plain.folder.parent / folder, errors)
-        (plain.folder.parent / folder / "snapshot.json").write_text(json.dumps({"schema": "muster.fabric.snapshot/1", "time": 1060.0 if errors else 1000.0}))
-    monkeypatch.setattr(portsplanned, "asked", lambda *given: saved(plain.folder.parent / "after"))      # as the node's tools print it
-    monkeypatch.setattr(fabriccheck, "kept", lambda *given: fabriccheck.of_folder(plain.folder.parent / "before"))
+        (plain.folder.parent / folder / "snapshot.json").write_text(
+            json.dumps({"schema": "muster.fabric.snapshot/1", "time": 1060.0 if errors else 1000.0}))
+    # as the node's tools print it
+    monkeypatch.setattr(portsplanned, "asked", lambda *given: saved(plain.folder.parent / "after"))
+    monkeypatch.setattr(fabriccheck, "kept",
+                        lambda *given: fabriccheck.of_folder(plain.folder.parent / "before"))
     wanted = PortsWanted((), True, "gpu001", (), None, None, None, None)
     found = portsplanned.planned(wanted, PortSite(None, None, plain.folder, HALF), plain.route())
     assert sorted((one.place, bool(one.disable.refused)) for one in found.proposals) == [
@@ -319,7 +350,8 @@ def test_links_that_a_node_finds_to_fail_are_isolated_through_ufm(plain: Bed, mo
 
 
 def ports(bed: Bed, *words: str) -> tuple[int, str, str]:
-    done = muster("fabric", *words, "--ufm", bed.ufm.url, "--ufm-tls", f"sha256:{bed.ufm.fingerprint}", home=bed.folder.parent, **{AUTH: TOKEN})
+    done = muster("fabric", *words, "--ufm", bed.ufm.url, "--ufm-tls", f"sha256:{bed.ufm.fingerprint}",
+                  home=bed.folder.parent, **{AUTH: TOKEN})
     return done.returncode, done.stdout, done.stderr
 
 
@@ -331,19 +363,25 @@ def test_the_commands_disable_list_and_enable_through_ufm(plain: Bed) -> None:
     assert code == 0 and ISOLATED in shown, shown + problem
     listed = muster("fabric", "disable", home=plain.folder.parent)
     assert f"{plain.port.replace('_', '/')}  leaf01 port 5 to spine01 port 1: disabled since " in listed.stdout
-    refused = muster("fabric", "enable", "all", "--by", "gpu001", "--apply", home=plain.folder.parent, timeout=90)
+    refused = muster("fabric", "enable", "all", "--by", "gpu001", "--apply", home=plain.folder.parent,
+                     timeout=90)
     assert refused.returncode == 1 and "has to be enabled by the same means" in refused.stdout
     code, shown, _ = ports(plain, "enable", "all", "--apply")
     assert code == 0 and "enabled (linkup)" in shown and plain.ufm.unhealthy == {}
     for place in plain.folder.rglob("*"):
-        assert not place.is_file() or not any(secret.encode() in place.read_bytes() for secret in (TOKEN, PASSWORD))
+        assert not place.is_file() or not any(secret.encode() in place.read_bytes()
+                                              for secret in (TOKEN, PASSWORD))
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (("disable", "leaf01/5", "--ufm", "https://h", "--by", "gpu001"), "give --ufm URL alone for ports that are named"),
-    (("disable", "--proposed", "--ufm", "https://h"), "UFM shows no counters, by which ports are proposed: give --by NODE beside --ufm"),
-    (("disable", "--ufm", "https://h"), "give PORT or --proposed"), (("disable", "leaf01/5", "--ufm", "https://h", "--apply"), "--apply needs --reason"),
-    (("enable", "all", "--ufm", "https://h", "--by", "gpu001", "--apply"), "--apply needs --by NODE or --ufm URL")])
+@pytest.mark.parametrize(
+    ("words", "said"), [(("disable", "leaf01/5", "--ufm", "https://h", "--by", "gpu001"),
+                         "give --ufm URL alone for ports that are named"),
+                        (("disable", "--proposed", "--ufm", "https://h"),
+                         "UFM shows no counters, by which ports are proposed: give --by NODE beside --ufm"),
+                        (("disable", "--ufm", "https://h"), "give PORT or --proposed"),
+                        (("disable", "leaf01/5", "--ufm", "https://h", "--apply"), "--apply needs --reason"),
+                        (("enable", "all", "--ufm", "https://h", "--by", "gpu001", "--apply"),
+                         "--apply needs --by NODE or --ufm URL")])
 def test_what_does_not_go_together_is_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     done = muster("fabric", *words, home=tmp_path, **{AUTH: TOKEN})
     assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr

@@ -1,7 +1,9 @@
-"""The process of a rack: a listener for each machine, TLS, the log of requests, and the troubles that are a connection's.
+"""The process of a rack: a listener for each machine, TLS, the log of requests, and the troubles that are a
+connection's.
 
-Run by `tests.testbed.bmcs.rack` as `python -m tests.testbed.bmc.serve FOLDER`; what it serves stands in FOLDER/rack.json. It says a line of
-JSON for each power that comes or goes, takes a line for each trouble that is to come or go, and ends when its input does.
+Run by `tests.testbed.bmcs.rack` as `python -m tests.testbed.bmc.serve FOLDER`; what it serves stands in
+FOLDER/rack.json. It says a line of JSON for each power that comes or goes, takes a line for each trouble that
+is to come or go, and ends when its input does.
 """
 
 from __future__ import annotations
@@ -38,9 +40,10 @@ class Log:
     def write(self, machine: str, request: Request, answer: Answer) -> None:
         said = request.document
         line = json.dumps({
-            "machine": machine, "time": time.time(), "method": request.method, "path": request.path, "query": request.query, "status": answer.status,
-            "keys": sorted(said.get("Attributes", said)), "what": said.get("ResetType", ""), "bytes": len(answer.body),
-            "login": next((name for name in ("x-auth-token", "authorization") if name in request.headers), "")})
+            "machine": machine, "time": time.time(), "method": request.method, "path": request.path,
+            "query": request.query, "status": answer.status, "keys": sorted(said.get("Attributes", said)),
+            "what": said.get("ResetType", ""), "bytes": len(answer.body), "login": next(
+                (name for name in ("x-auth-token", "authorization") if name in request.headers), "")})
         with self._lock:
             self._file.write(f"{line}\n")
 
@@ -48,7 +51,8 @@ class Log:
 class Served:
     """One machine as it is served now."""
 
-    def __init__(self, machine: Machine, door: Door, certificates: tuple[str, str], address: tuple[str, int], log: Log, elsewhere: str) -> None:
+    def __init__(self, machine: Machine, door: Door, certificates: tuple[str, str], address: tuple[str, int],
+                 log: Log, elsewhere: str) -> None:
         self.machine = machine
         self.door = door
         self.address = address
@@ -75,7 +79,8 @@ class Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "0")
         body = self.rfile.read(min(int(length), 1 << 20)) if length.isdecimal() else b""
         path, _, query = self.path.partition("?")
-        request = Request(self.command, path, query, {name.lower(): value for name, value in self.headers.items()}, body)
+        request = Request(self.command, path, query,
+                          {name.lower(): value for name, value in self.headers.items()}, body)
         served, wrong = self.served, self.served.machine.wrong
         served.answers += 1
         answer = self._answered(request)
@@ -84,7 +89,8 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(served.machine.seconds)
         if wrong is Wrong.FLOODS:
             self._flood()
-        elif wrong is Wrong.LOSES_ANSWERS and request.method in ("POST", "PATCH") and not path.rstrip("/").endswith("/Sessions"):
+        elif wrong is Wrong.LOSES_ANSWERS and request.method in (
+                "POST", "PATCH") and not path.rstrip("/").endswith("/Sessions"):
             self._abort()
         else:
             self._say(answer, half=wrong is Wrong.DROPS)
@@ -102,7 +108,9 @@ class Handler(BaseHTTPRequestHandler):
         return served.door.answer(request)
 
     def _say(self, answer: Answer, half: bool) -> None:
-        head = [f"HTTP/1.1 {answer.status} {responses.get(answer.status, '')}", *(f"{name}: {value}" for name, value in answer.headers)]
+        head = [
+            f"HTTP/1.1 {answer.status} {responses.get(answer.status, '')}",
+            *(f"{name}: {value}" for name, value in answer.headers)]
         head += [f"Content-Length: {len(answer.body)}"] * (answer.status != 204)
         whole = "\r\n".join((*head, "", "")).encode() + (answer.body if self.command != "HEAD" else b"")
         self.wfile.write(whole[:len(whole) - len(answer.body) // 2 - 1] if half else whole)
@@ -110,7 +118,8 @@ class Handler(BaseHTTPRequestHandler):
             self._abort()
 
     def _flood(self) -> None:
-        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n{\"Name\": \"")
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+                         b"{\"Name\": \"")
         while True:
             self.wfile.write(b"A" * 65536)
 
@@ -125,7 +134,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Listeners:
-    """All machines' listening sockets; who listens no more has a socket still, so that no one else gets its address."""
+    """All machines' listening sockets; who listens no more has a socket still, so that no one else gets its
+    address."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -153,7 +163,8 @@ class Listeners:
             for key, _ in self._selector.select(0.1):
                 with suppress(OSError):
                     connection, address = key.fileobj.accept()  # type: ignore[union-attr]
-                    threading.Thread(target=_connection, args=(key.data, connection, address), daemon=True).start()
+                    threading.Thread(target=_connection, args=(key.data, connection, address),
+                                     daemon=True).start()
 
 
 def _connection(served: Served, plain: socket.socket, address: tuple[str, int]) -> None:
@@ -177,7 +188,9 @@ def _context(path: str) -> ssl.SSLContext:
 
 
 def _ill(status: int, *headers: tuple[str, str]) -> Answer:
-    return Answer(status, json.dumps(resources.error("Internal trouble.")).encode(), (("Content-Type", "application/json"), *headers))
+    return Answer(status,
+                  json.dumps(resources.error("Internal trouble.")).encode(),
+                  (("Content-Type", "application/json"), *headers))
 
 
 def main(folder: Path) -> None:
@@ -191,11 +204,14 @@ def main(folder: Path) -> None:
 
     machines = {one["name"]: Machine.read(one) for one in plan["machines"]}
     log = Log(folder / "requests.jsonl")
-    rack = Rack(machines, plan["power_s"], plan["post_s"], lambda name, on, boots: say({"power": name, "on": on, "boots": boots}))
+    rack = Rack(machines, plan["power_s"], plan["post_s"],
+                lambda name, on, boots: say({"power": name, "on": on, "boots": boots}))
     emulator(machines, rack, str(folder))
-    served = {name: Served(machine, Door(machine, plan["user"], plan["password"], plan["lockout"]), tuple(plan["certificates"][name]),
-                           (plan["addresses"][name], plan["port"]), log, f"{plan['addresses'][ELSEWHERE]}:{plan['port']}")
-              for name, machine in {**machines, ELSEWHERE: Machine(ELSEWHERE)}.items()}
+    served = {
+        name: Served(machine, Door(machine, plan["user"], plan["password"], plan["lockout"]),
+                     tuple(plan["certificates"][name]), (plan["addresses"][name], plan["port"]), log,
+                     f"{plan['addresses'][ELSEWHERE]}:{plan['port']}")
+        for name, machine in {**machines, ELSEWHERE: Machine(ELSEWHERE)}.items()}
     listeners = Listeners()
     for one in served.values():
         listeners.open(one)
