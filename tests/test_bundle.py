@@ -127,7 +127,7 @@ def refusal(done: subprocess.CompletedProcess[str]) -> str:
 # ---- it installs and works
 
 
-def test_it_installs_and_muster_works_without_a_network_a_home_the_venv_module_ensurepip_and_the_packages_of_the_system(
+def test_it_installs_and_works_without_a_network_a_home_venv_ensurepip_and_packages_of_the_system(
     no_network: None, place: Path, tmp_path: Path,
 ) -> None:
     def muster(*words: str) -> subprocess.CompletedProcess[str]:
@@ -187,7 +187,7 @@ def test_an_ordinary_user_installs_it_at_home(which: str, words: str, expected: 
 # ---- again, and interrupted
 
 
-def test_a_kill_in_the_middle_leaves_the_old_one_working_and_the_next_takes_its_place_and_keeps_it_for_who_still_runs_it(
+def test_a_kill_leaves_the_old_one_working_and_the_next_takes_its_place_and_keeps_it_for_who_runs_it(
     made: Path, small: Path, tmp_path: Path,
 ) -> None:
     install(small, tmp_path)

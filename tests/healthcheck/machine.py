@@ -81,7 +81,8 @@ HEALTHY_GPU: dict[str, Any] = {
     "clock_memory_mhz": 2619, "clock_memory_max_mhz": 2619, "clock_reasons": 1, "slowdown_power_ns": 0, "slowdown_thermal_ns": 0,
     "slowdown_hw_thermal_ns": 0, "slowdown_hw_power_brake_ns": 0, "slowdown_sw_thermal_ns": 0, "utilization_percent": 0,
     "fabric_state": "completed", "fabric_status": 0, "fabric_clique": 0, "fabric_cluster": "00000000-0000-0000-0000-000000000000",
-    "fabric_health": 0x1AA,     # full bandwidth, healthy routes, nothing to recover from, configured as it should be
+    # Full bandwidth, healthy routes, nothing to recover from, configured as it should be.
+    "fabric_health": 0x1AA,
     "fabric_summary": "healthy",
 }
 # Hopper remaps rows instead of pages, not banks, and sits neither in a rack nor beside a Grace.

@@ -154,7 +154,7 @@ def test_an_nvidia_smi_without_a_gpu_does_not_outrank_nvml(smi: Capture) -> None
     assert results(gpu_nvml=refused(999, "Unknown Error"), gpu_smi=smi)["driver-loads"].status is Status.FAIL
 
 
-def test_where_our_process_finds_no_library_the_second_source_names_the_cause_and_its_silence_leaves_it_unknown() -> None:
+def test_where_no_library_is_found_the_second_source_names_the_cause_and_its_silence_leaves_it_unknown() -> None:
     ours = refused(12, "NVML Shared Library Not Found")
     silent = printed("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", 9)
     assert said(results(gpu_nvml=ours, gpu_smi=silent)["driver-loads"]).startswith("driver: nvidia-smi: Driver Not Loaded")

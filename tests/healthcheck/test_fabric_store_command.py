@@ -76,7 +76,7 @@ def test_outputs_without_a_device_store_nothing_and_say_so(home: Path) -> None:
     assert done.returncode == 3 and "nothing was read, and nothing of it stored" in done.stderr
 
 
-def test_a_lot_whose_parts_fail_is_one_incident_of_the_vendor_until_a_check_that_knows_the_lot_measures_its_parts(tmp_path: Path) -> None:
+def test_a_lot_whose_parts_fail_is_one_incident_of_the_vendor_until_a_check_measures_its_parts(tmp_path: Path) -> None:
     plan = replace(two_tiers(32, 8, 2), cables=tuple(replace(cable, speed="NDR") for cable in two_tiers(32, 8, 2).cables))
     (tmp_path / "plan.csv").write_text(plancsv.write(plan))
     (tmp_path / "muster.yaml").write_text("version: 1\nnodes:\n  gpu[001-032]: {rack: r7}\n")

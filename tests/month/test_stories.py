@@ -137,7 +137,7 @@ def test_a_port_that_flaps_is_isolated_while_it_is_down_and_comes_back_once_it_w
     assert not story.world.held_by_muster("gpu09")
 
 
-def test_a_cable_that_is_down_is_one_incident_with_what_its_node_shows_until_it_is_reseated_and_no_other_node_is_held(story: Story) -> None:
+def test_a_cable_that_is_down_is_one_incident_until_it_is_reseated_and_no_other_node_is_held(story: Story) -> None:
     story.cable_is_sick("gpu09", FabricRule.LINK)
     story.turn(2)
     assert {node for _, node in story.world.marks()} == {"gpu09"}

@@ -132,7 +132,7 @@ def needed(rule: Rule) -> tuple[Probe, ...]:
     return tuple({probe.id: probe for probe in rule.probes}.values())
 
 
-def test_every_rule_that_may_be_judged_beside_a_job_passes_on_the_healthy_node_so_that_the_rest_means_something(room: Room) -> None:
+def test_every_rule_that_may_be_judged_beside_a_job_passes_on_the_healthy_node(room: Room) -> None:
     healthy = node.judged(room.healthy, node.earlier(room.healthy), room.peers)
     passing = {result.rule for result in healthy.results if result.status is Status.PASS}
     skipped = {result.rule: result.reason for result in healthy.results if result.status is Status.SKIPPED}

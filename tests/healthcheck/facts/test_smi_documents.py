@@ -85,7 +85,8 @@ def expected(driver: Driver, board: Board) -> Iterator[tuple[str, Any]]:
     yield from (("ecc_enabled", True), ("ecc_pending", True), ("ecc_corrected", 3), ("ecc_uncorrected", 0), ("ecc_corrected_lifetime", 5))
     yield from (("sram_corrected", UNSUPPORTED if old else 1), ("dram_corrected", UNSUPPORTED if old else 2))
     yield from (("sram_uncorrected_lifetime", UNSUPPORTED if old else 0), ("dram_corrected_lifetime", UNSUPPORTED if old else 4))
-    yield "sram_threshold_exceeded", False if board.generation >= smidocs.AMPERE and release >= 550 else UNSUPPORTED
+    exceeded = False if board.generation >= smidocs.AMPERE and release >= 550 else UNSUPPORTED
+    yield "sram_threshold_exceeded", exceeded
     repair = False if board.generation >= smidocs.AMPERE and release >= 580 else UNSUPPORTED
     yield from (("channel_repair_pending", repair), ("tpc_repair_pending", repair))
     rows = 0 if board.remaps else UNSUPPORTED

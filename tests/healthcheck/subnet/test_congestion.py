@@ -109,7 +109,7 @@ def test_ports_of_which_it_was_not_read_what_they_sent_are_counted_as_not_known(
     assert one.unknown and one.severity is Severity.INFO and "not known of 24 ports" in one.observed
 
 
-def test_a_port_that_sent_next_to_nothing_of_what_its_link_carries_is_idle_and_one_that_sent_more_is_not_known() -> None:
+def test_a_port_that_sent_next_to_nothing_is_idle_and_one_that_sent_more_is_not_known() -> None:
     seen = fabric([0] * 12)     # 400 Gb/s for 600 s carry 7.5e12 units
     for sent, ports in ((70_000_000, 12), (80_000_000, 24)):
         counters = PortCounters({end(at): {SENT: sent} for at in range(1, 13)}, zeros=True)

@@ -82,7 +82,7 @@ def test_an_uplink_that_is_down_is_named_with_its_leaf(bed: Fabric) -> None:
     assert (link.place.name, link.observed) == ("leaf02 port 9 to spine01 port 2", "down (polling)")
 
 
-def test_a_cable_that_is_pulled_is_named_when_the_manager_has_lost_its_host_and_nothing_is_wrong_when_it_is_back(tmp_path: Path) -> None:
+def test_a_pulled_cable_is_named_once_the_manager_lost_its_host_and_nothing_is_wrong_when_it_is_back(tmp_path: Path) -> None:
     """The manager itself sweeps the host away, and brings its port up again."""
     require_fabric()
     with fabric(tmp_path / "f", two_tiers(4, 2, 1), managers=MANAGERS) as bed:

@@ -72,7 +72,7 @@ def test_adapters_of_other_rails_are_not_taken_to_talk_to_each_other() -> None:
     assert {one.job for port in jobs_at(subnet, railed, [crossing, same], up) for one in port.jobs} == {"2"}
 
 
-def test_pairs_whose_way_meets_a_switch_without_a_table_are_not_known_and_a_port_of_such_a_switch_goes_by_topology() -> None:
+def test_a_pair_whose_way_meets_a_switch_without_a_table_is_not_known_and_its_ports_go_by_topology() -> None:
     whole = TREE.subnet(lambda _, to: to % 2, lambda _, __: 0)
     subnet = replace(whole, routes={guid: table for guid, table in whole.routes.items() if guid != spine(0)})
     job = JobNodes("5", ("n000", "n002"))       # both ways lead over the first spine

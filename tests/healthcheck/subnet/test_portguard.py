@@ -74,7 +74,7 @@ def test_a_link_that_is_down_or_of_unknown_state_does_not_stand_in_for_another()
         assert found[0].refused == "it is the last link of gpu1"
 
 
-def test_a_port_that_is_not_seen_or_leads_nowhere_known_or_is_disabled_is_refused_and_so_is_all_of_a_partial_subnet() -> None:
+def test_a_port_not_seen_or_disabled_or_to_nowhere_known_is_refused_and_so_is_a_partial_subnet() -> None:
     subnet = fabric()
     device = subnet.devices[leaf(1)]
     ports = {3: replace(device.ports[3], peer=None), 4: replace(device.ports[4], physical="disabled")}

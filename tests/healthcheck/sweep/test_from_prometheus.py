@@ -115,8 +115,8 @@ def test_only_what_may_be_sick_and_a_sample_is_visited_and_the_rest_is_shown_as_
     second, done = bed.check()
     out = left_out(second)
     assert len(out) == 3 and SICK not in out and done.returncode == 1
-    assert "3 of 8 nodes are healthy by their agents and were not visited; 5 were visited: 1 because their agents do not " \
-        "judge them healthy; 4 because they are in the random sample" in done.stderr
+    assert ("3 of 8 nodes are healthy by their agents and were not visited; 5 were visited: 1 because their "
+            "agents do not judge them healthy; 4 because they are in the random sample") in done.stderr
     assert second["summary"] == {"healthy": 4, "degraded": 0, "unhealthy": 1, "unknown": 0, "healthy_by_agent": 3}
     for name in out:
         node = by_name(second)[name]

@@ -142,7 +142,7 @@ def test_a_fault_of_the_nodes_own_goes_before_what_an_incident_answers_for_and_b
     assert [fault.kind.id for fault in found.faults] == ["port", "lost"]
 
 
-def test_what_jobs_might_do_there_before_holds_on_in_an_incidents_name_and_no_incident_holds_a_node_without_a_verdict() -> None:
+def test_what_held_before_holds_on_in_an_incidents_name_and_none_holds_a_node_without_a_verdict() -> None:
     node = NodeHistory("n1", cordons=(held(-3),),
                        verdict=OpenVerdict(1, "incident", Isolation.EVICT, at(-3), 1))
     assert verdict(node, incident()).isolation is Isolation.EVICT

@@ -306,7 +306,7 @@ def test_a_fault_that_flaps_is_told_by_the_last_time_that_it_came() -> None:
     assert (len(fault.problems), fault.began) == (1, at(-1.5))
 
 
-def test_of_a_fault_with_several_problems_the_oldest_says_since_when_the_worst_the_repair_and_the_one_seen_most_whether_it_is_sure() -> None:
+def test_of_several_problems_the_oldest_says_since_when_the_worst_the_repair_the_one_seen_most_how_sure() -> None:
     xids = (problem("kernel-xid", "GPU 3", began=-1, repair="replace"),
             problem("kernel-xid", "GPU 3", began=-2, repair="reset-gpu"))
     fault = only(past("n1", *xids))
@@ -315,7 +315,7 @@ def test_of_a_fault_with_several_problems_the_oldest_says_since_when_the_worst_t
     assert only(past("n1", *ports)).isolation is Isolation.NO_NEW_JOBS
 
 
-def test_a_line_of_an_unknown_emitter_asks_for_no_repair_where_the_driver_speaks_and_confirms_nothing_by_having_been_there() -> None:
+def test_a_line_of_an_unknown_emitter_asks_for_no_repair_where_the_driver_speaks_and_confirms_nothing() -> None:
     forged = problem("kernel-xid", "GPU 3", emitter="", repair="replace")
     assert only(past("n1", forged, problem("kernel-xid", "GPU 3", emitter="nvrm",
                                            repair="reset-gpu"))).repair is Repair.RESET_GPU

@@ -105,7 +105,7 @@ def test_a_part_that_came_back_is_a_repair_unless_it_is_the_board_that_was_to_be
             == [(4 * HOUR, "0")])
 
 
-def test_an_isolation_of_which_no_one_knows_whether_it_was_done_takes_room_in_the_breaker_and_one_that_failed_takes_none(
+def test_an_isolation_that_may_have_been_done_takes_room_in_the_breaker_and_one_that_failed_takes_none(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path, make=True) as store:

@@ -293,7 +293,7 @@ def test_what_else_is_or_was_wrong_with_its_nodes_does_not_keep_it_open() -> Non
         1: "all its 8 nodes were well for 1 h"}
 
 
-def test_a_node_that_is_not_reached_or_shows_it_beside_something_else_is_not_well_and_one_out_of_service_or_gone_has_no_say() -> None:
+def test_a_node_not_reached_or_with_something_else_is_not_well_and_one_out_of_service_has_no_say() -> None:
     before = long_ago(opened("rack", "r2", [16, 17, 18]))
     dark = life({number: (wrong(number, "", status="unknown"),) for number in (16, 17, 18)}, before)
     assert 1 in {one.id for one in dark.incidents} and not ends(dark)

@@ -199,7 +199,7 @@ def test_triage_keeps_jobs_away_from_both_until_each_is_brought_up(store: Store)
 
 
 @pytest.mark.parametrize("every", [3 * MIN, 60 * MIN])
-def test_a_machine_that_was_brought_up_stays_so_however_long_it_only_warns_and_whichever_board_of_it_is_exchanged(
+def test_a_machine_that_was_brought_up_stays_so_while_it_only_warns_and_whichever_board_is_exchanged(
     store: Store, every: float,
 ) -> None:
     sweep(store, 0, n1=machine("a"))

@@ -51,7 +51,7 @@ def test_every_glob_of_the_packaged_policy_matches_a_packaged_rule() -> None:
             assert any(fnmatchcase(rule, glob) for rule in (*RULES, *accused.RULES, *watched.RULES, *fabricfindings.RULES)), (kind.id, glob)
 
 
-def test_wrong_arithmetic_is_one_fault_whether_a_diagnosis_or_a_burn_in_finds_it_and_a_warning_of_either_isolates_no_one() -> None:
+def test_wrong_arithmetic_is_one_fault_whoever_finds_it_and_a_warning_of_it_isolates_no_one() -> None:
     found = {rule: PLAIN.kind(Of.FAIL, rule, Severity.CRITICAL)
              for rule in (*accused.RULES, "dcgm-diag-long")}
     assert {rule: kind.id for rule, kind in found.items()

@@ -119,7 +119,7 @@ def test_the_live_table_is_as_its_golden_in_a_wide_and_a_narrow_terminal() -> No
         assert drawn(watch, width) == (GOLDEN / f"watch-table-{width}.txt").read_text()
 
 
-def test_the_table_without_step_times_says_that_nothing_is_known_and_one_with_many_findings_says_how_many_more() -> None:
+def test_a_table_without_step_times_says_that_nothing_is_known_and_one_of_many_findings_how_many_more() -> None:
     watch = JobWatch()
     assert drawn(watch, 80) == "job 4711: no step times yet\nnothing is known of it\n"
     for number in range(25):

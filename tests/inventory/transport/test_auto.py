@@ -61,9 +61,10 @@ def test_a_plain_host_stays_in_this_process_and_one_that_needs_ssh_is_said_to_wh
     "ProxyCommand /bin/sh -c 'exec 3<>/dev/tcp/%h/%p'", "BindAddress 127.0.0.1", "SetEnv A=b"])
 def test_what_only_ssh_can_do_is_done_by_ssh(plain_sshd: Sshd, ssh_folder: Path, option: str) -> None:
     if option.startswith("ProxyCommand"):
-        option = "ProxyCommand python3 -c \"import socket,sys,threading,shutil;s=socket.create_connection(('%h',%p));" \
-                 "threading.Thread(target=lambda:shutil.copyfileobj(s.makefile('rb',0),open(1,'wb',0)),daemon=True)" \
-                 ".start();shutil.copyfileobj(open(0,'rb',0),s.makefile('wb',0))\""
+        option = (
+            "ProxyCommand python3 -c \"import socket,sys,threading,shutil;s=socket.create_connection(('%h',%p));"
+            "threading.Thread(target=lambda:shutil.copyfileobj(s.makefile('rb',0),open(1,'wb',0)),daemon=True)"
+            ".start();shutil.copyfileobj(open(0,'rb',0),s.makefile('wb',0))\"")
     found = sweep(ssh_folder, f"Host b\n {option}\n", plain_sshd.node("a"), plain_sshd.node("b"))
     assert [found[name].body for name in "ab"] == [b"well", b"well"]
 

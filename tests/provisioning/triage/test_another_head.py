@@ -116,7 +116,7 @@ def test_a_cordon_of_triage_that_was_made_after_the_copy_is_released_by_triage_u
     assert ("n5" in second.shown()) is edited
 
 
-def test_a_node_that_the_lost_head_holds_is_listed_under_its_mark_and_new_ones_have_a_name_and_number_of_their_own(
+def test_what_the_lost_head_holds_is_listed_under_its_mark_and_new_ones_have_names_and_numbers_of_their_own(
     heads: tuple[Head, Head],
 ) -> None:
     _, second = heads
