@@ -117,7 +117,7 @@ def test_a_node_without_pytorch_does_not_pass_and_is_reported_why(tmp_path: Path
 def test_through_a_real_slurm_ranks_run_within_the_lease_s_reservation(tmp_path: Path) -> None:
     require(can_run(), WHY_NOT)
     (tmp_path / "slurm").mkdir()
-    site = Site(tmp_path, torches.python(), nodes=2, cordon="slurm")
+    site = Site(tmp_path, torches.forked(), nodes=2, cordon="slurm")
     with cluster(tmp_path / "slurm", site.names, gres="gpu:h100:8") as bed:
         site.run("--stages", "leaf-pairs", launcher="slurm", code=0, **bed.environment)
         # Two looks and the ranks, and one look more at whether the nodes are idle.
