@@ -177,7 +177,7 @@ def test_a_gpu_that_others_wait_for_in_every_pair_is_named() -> None:
     assert "gpu006:2" in {one.name for one in judge(found.burnt, FLOORS).accusations}
 
 
-@pytest.mark.parametrize(("count", "every"), [(2, 2), (2, 10), (4, 3), (4, 6), (4, 10), (16, 4), (16, 10)])
+@pytest.mark.parametrize(("count", "every"), [(2, 2), (2, 10), (4, 3), (4, 10), (16, 10), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((4, 6), (16, 4)))])
 def test_a_gpu_that_others_wait_for_now_and_then_is_named_as_noise_does_not_choose_the_same_one(count: int, every: int) -> None:
     tests: list[str] = []
 
