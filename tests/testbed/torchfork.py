@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 _MOST = 1 << 17         # bytes of a request
@@ -24,7 +25,7 @@ def start(address: str, words: list[str]) -> NoReturn:
     """Hands over to a fork, and ends as it does."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
         server.connect("\0" + address)
-        socket.send_fds(server, [json.dumps([words, dict(os.environ), os.getcwd()]).encode()], [0, 1, 2])
+        socket.send_fds(server, [json.dumps([words, dict(os.environ), str(Path.cwd())]).encode()], [0, 1, 2])
         code = int(server.recv(20) or b"1")
     if code < 0:
         os.kill(os.getpid(), -code)
@@ -86,7 +87,7 @@ def _become(files: list[int], words: list[str], environment: dict[str, str], fol
             sys.path[0] = ""
             exec(sys.argv[0], {"__name__": "__main__"})  # noqa: S102  (as Python would)
         else:
-            sys.path[0], sys.argv = os.path.dirname(first), [first, *sys.argv]
+            sys.path[0], sys.argv = str(Path(first).parent), [first, *sys.argv]
             runpy.run_path(first, run_name="__main__")
         code = 0
     except SystemExit as end:
