@@ -24,7 +24,7 @@ SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:" + os.environ
 
 
 def wait_until(holds: Callable[[], object], seconds: float = 30.0, what: str = "the condition") -> None:
-    """Returns once `holds()` is true; fails after `seconds`. At most a fifth of the time goes into asking:
+    """Returns once `holds()` is true; fails after `seconds`. At most a tenth of the time goes into asking:
     what is waited for needs the cores too."""
     end = time.monotonic() + seconds
     while True:
@@ -33,7 +33,7 @@ def wait_until(holds: Callable[[], object], seconds: float = 30.0, what: str = "
             return
         now = time.monotonic()
         assert now < end, f"{what} did not come about in {seconds} s"
-        time.sleep(min(max(0.01, 4 * (now - asked)), 0.5))
+        time.sleep(min(max(0.01, 9 * (now - asked)), 0.5))
 
 
 def make_key(path: Path, type_: str = "ed25519", passphrase: str = "", *extra: str) -> Path:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import socket
 import subprocess
 import sys
+from contextlib import suppress
 
+from tests.testbed import torchfork
 from tests.testbed.require import require
 
 
@@ -29,3 +32,29 @@ def python() -> str:
                   "or name a Python that has it in MUSTER_TEST_TORCH")
     assert path is not None
     return path
+
+
+def _listening() -> tuple[int, str]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind("")       # an address of its own
+        listener.listen()
+        address = listener.getsockname()[1:].decode()
+        return listener.detach(), address
+
+
+# All workers, which are forks of the process that reads the tests, have one server; it ends with the last of them.
+_LISTENER, _ADDRESS = _listening()
+_NEEDED, _NEEDS = os.pipe()
+_FIRST, _first = os.pipe()
+os.set_blocking(_FIRST, False)
+os.write(_first, b".")
+
+
+def forked() -> tuple[str, ...]:
+    """The words for one in which PyTorch is imported already (tests.testbed.torchfork)."""
+    words = python(), "-IS", torchfork.__file__, _ADDRESS
+    with suppress(BlockingIOError):
+        os.read(_FIRST, 1)
+        os.posix_spawn(words[0], [words[0], "-W", "ignore", torchfork.__file__], {**os.environ, "OMP_NUM_THREADS": "1"}, file_actions=[
+            (os.POSIX_SPAWN_DUP2, _LISTENER, torchfork.LISTENER), (os.POSIX_SPAWN_DUP2, _NEEDED, torchfork.NEEDED)])
+    return words

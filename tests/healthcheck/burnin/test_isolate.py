@@ -173,7 +173,7 @@ def test_leaves_whose_uplinks_are_bad_are_named_and_no_node_or_other_leaf_is(
     assert all(len(accused.tests_for) <= 17 and accused.confirmed for accused in found)
 
 
-@seeds(2, 6)
+@seeds(1, 6)
 def test_a_leaf_that_met_only_guilty_ones_is_cleared_by_one_more_round_with_proven_leaves(seed: int) -> None:
     places = cluster(8, 32)
     leaf = leaf_of(places)
@@ -208,7 +208,7 @@ def test_with_two_leaves_the_path_between_them_is_named_because_no_third_tells_w
     assert named(isolation.accusations()) == {(Object.PAIR, "leaf00 - leaf01")}
 
 
-@pytest.mark.parametrize("seed", [3, pytest.param(0, marks=pytest.mark.slow),
+@pytest.mark.parametrize("seed", [0, pytest.param(3, marks=pytest.mark.slow),
                                   pytest.param(11, marks=pytest.mark.slow)])
 def test_where_all_leaves_have_bad_uplinks_each_is_named_or_unexplained_and_none_is_acquitted(
     seed: int,
@@ -452,7 +452,7 @@ def wrong_in(sizes: tuple[int, ...], guilty: set[int]) -> set[tuple[Object, str]
     *(((size,), 2) for size in (5, 6, 8)), ((16,), 4), *(((size,) * 4, 2) for size in (5, 6)),
     *(((8,) * 4, count) for count in (2, 4, 5, 6, 7)), ((5, 7, 3), 2), ((32,) * 4, 24),
 ])
-@seeds(2, 5)
+@seeds(1, 5)
 def test_several_bad_nodes_of_one_leaf_are_those_nodes_and_not_their_leaf(
     sizes: tuple[int, ...], count: int, seed: int,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Faults of arithmetic planted at random in every collective of eight real gloo ranks.
+"""Faults of arithmetic planted at random in every collective of real gloo ranks.
 
 The guilty rank is named or among the candidates, and no one else is named. Many faults are planted in one
 process group, and each is judged by itself.
@@ -21,9 +21,11 @@ from healthcheck.burnin.model import Accusation, Object, Seat, TaskResult
 from healthcheck.burnin.wrongdata import wrong_data
 from tests.healthcheck.burnin.workers import FaultyGpus, under_way
 from tests.testbed import badgpu
+from tests.tries import WHOLE
 
-WORLD = 8
-SEATS = tuple(Seat(f"n{rank // 4}", rank % 4) for rank in range(WORLD))
+WORLD = 8 if WHOLE else 4
+OF_NODE = WORLD // 2
+SEATS = tuple(Seat(f"n{rank // OF_NODE}", rank % OF_NODE) for rank in range(WORLD))
 FIRST, TIMED = 2, 4         # iterations to warm up, and timed ones
 WARM = FIRST + TIMED
 NAMED, EITHER, ANYBODY = "named", "one of two", "anybody"
@@ -209,7 +211,7 @@ def test_two_faults_in_one_collective_are_two_and_neither_hides_the_other(bed: B
         assert guilty <= set().union(*map(candidates, accusations)), (check, one, accusations)
 
 
-@pytest.mark.parametrize("rank", [6, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rank", [WORLD - 2, pytest.param(1, marks=pytest.mark.slow)])
 def test_an_owner_whose_elements_are_wrong_again_and_again_is_named_alone(bed: Bed, rank: int) -> None:
     row = {"fault": "alters", "op": "all_reduce", "when": "entry", "what": "own", "at": 0.4, "every": True,
            "rank": rank}
@@ -219,13 +221,13 @@ def test_an_owner_whose_elements_are_wrong_again_and_again_is_named_alone(bed: B
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rank", [5, 2])
+@pytest.mark.parametrize("rank", [WORLD - 3, 2])
 def test_who_alters_one_place_whosever_it_is_is_a_candidate_and_no_owner(bed: Bed, rank: int) -> None:
     row = {"fault": "alters", "op": "all_reduce", "when": "entry", "at": 0.4, "every": True, "rank": rank}
     [accusation] = accused(bed.run([row], 1, iterations=30))
     assert accusation.object is Object.UNEXPLAINED and str(SEATS[rank]) in candidates(accusation)
     node = tuple(seat for seat in SEATS if seat.node == SEATS[rank].node)
-    [accusation] = accused(bed.run([{**row, "rank": rank % 4}], 1, seats=node, iterations=30))
+    [accusation] = accused(bed.run([{**row, "rank": rank % OF_NODE}], 1, seats=node, iterations=30))
     assert (accusation.object, accusation.name) == (Object.NODE, SEATS[rank].node)
 
 

@@ -106,7 +106,7 @@ def test_the_picture_fetches_nothing_runs_nothing_and_escapes_what_nodes_are_cal
     assert "href=" not in text.replace("href=&quot;", "") and "\x1b" not in text and "\u202e" not in text
 
 
-@pytest.mark.parametrize("count", [64, 512])
+@pytest.mark.parametrize("count", [64, 80, pytest.param(512, marks=pytest.mark.slow)])
 def test_a_picture_of_many_nodes_shows_the_worst_and_all_that_are_accused_and_counts_the_others(count: int) -> None:
     text = svg(planted(count, 32))
     texts = [one.text or "" for one in PARSE(text).iter(f"{SVG}text")]

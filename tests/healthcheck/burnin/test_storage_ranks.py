@@ -28,7 +28,7 @@ MIB = 1 << 20
 @pytest.fixture(scope="module")
 def bed() -> Iterator[Conductor]:
     require(can_mount(), WHY_NOT)
-    nodes = [Node(name, address="127.0.0.1", burnin=BurnInSettings((torches.python(),)))
+    nodes = [Node(name, address="127.0.0.1", burnin=BurnInSettings(torches.forked()))
              for name in ("n1", "n2")]
     with Conductor(LocalTransport(), nodes, hosts=["127.0.0.1"], patience=Patience(storage=2.0)) as conductor:
         ready_nodes = conductor.ready(100)

@@ -14,7 +14,7 @@ WALK = Path(__file__).with_name("storewalk.py")
 
 @pytest.fixture(scope="module")
 def lines() -> list[str]:
-    walked = subprocess.run([torches.python(), "-W", "ignore", str(WALK), "7", "400"], capture_output=True, text=True, check=False, timeout=100)
+    walked = subprocess.run([*torches.forked(), str(WALK), "7", "400"], capture_output=True, text=True, check=False, timeout=100)
     assert walked.returncode == 0, walked.stderr[-2000:]
     return walked.stdout.splitlines()
 

@@ -17,7 +17,7 @@ from healthcheck.burnin.priors import ENOUGH
 from healthcheck.burnin.rounds import Sites, pair
 from healthcheck.burnin.weigh import CandidateCause, PairEvidence, PairOutcome, causes_of
 from healthcheck.burnin.weigh import PairTest as Sample
-from tests.tries import tries
+from tests.tries import WHOLE, tries
 
 SITES = Sites([Participant(f"{leaf}{domain}{at}", 8, leaf=leaf, domain=f"{leaf}{domain}" if leaf != "c"
                            else None) for leaf in "abcd" for domain in "xy" for at in range(4)])
@@ -111,7 +111,7 @@ def test_whoever_is_accused_gains_enough_beside_the_others_and_was_seen_failing(
     chance = random.Random(seed)
     names = list(SITES.order)
     tests = [(*chance.sample(names, 2), "F" if chance.random() < fails else "P")
-             for _ in range(chance.randrange(60))]
+             for _ in range(chance.randrange(60 if WHOLE else 30))]
     found = weighed(*tests)
     for cause, odds in found.accused.items():
         assert (odds >= ENOUGH and len(found.evidence.failed(cause)) > 1
@@ -126,7 +126,7 @@ def test_what_failed_has_a_name_or_is_unexplained_or_a_doubt(seed: int, fails: f
     chance = random.Random(seed)
     names = chance.sample(SITES.order, chance.randrange(3, len(SITES.order)))
     tests = [(*chance.sample(names, 2), "F" if chance.random() < fails else "P")
-             for _ in range(chance.randrange(1, 50))]
+             for _ in range(chance.randrange(1, 50 if WHOLE else 30))]
     found = weighed(*tests)
     with patch.object(accuse.limits, "TESTS", len(tests)):
         said = [line for each in accusations(found, frozenset()) for line in each.tests_for]

@@ -239,8 +239,8 @@ print(json.dumps([sampler.figures(), sampler.facts]))
 """
 
 
-def ran(python: str, script: str, *words: str, **environment: str) -> Any:
-    done = subprocess.run([python, "-W", "ignore", "-c", script, *words], cwd=ROOT,
+def ran(python: tuple[str, ...], script: str, *words: str, **environment: str) -> Any:
+    done = subprocess.run([*python, "-c", script, *words], cwd=ROOT,
                           env={"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1", **environment},
                           capture_output=True, text=True, check=False, timeout=110)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -248,20 +248,20 @@ def ran(python: str, script: str, *words: str, **environment: str) -> Any:
 
 
 def test_every_element_has_one_owner_all_its_bits_are_used_and_a_wrong_one_names_it() -> None:
-    assert ran(torches.python(), OWNERS) == 40
+    assert ran(torches.forked(), OWNERS) == 40
 
 
 def test_sums_are_exact_in_every_order_and_wrong_adders_give_others() -> None:
-    cases, found = ran(torches.python(), SUMS)
+    cases, found = ran(torches.forked(), SUMS)
     assert cases == 30 and found == dict.fromkeys(badgpu.ADDERS, 15)
 
 
 def test_a_known_product_is_exact_in_every_type_and_its_checksum_sees_every_bit() -> None:
-    assert ran(torches.python(), PRODUCTS) == "fine"
+    assert ran(torches.forked(), PRODUCTS) == "fine"
 
 
 def test_each_pattern_of_memory_sees_every_bit_of_every_word() -> None:
-    assert ran(torches.python(), MEMORY) == "fine"
+    assert ran(torches.forked(), MEMORY) == "fine"
 
 
 UUID = "GPU-00000000-0000-4000-8000-000000000003"
@@ -270,7 +270,7 @@ UUID = "GPU-00000000-0000-4000-8000-000000000003"
 def sampled(tmp_path: Path, uuid: str, *lines: str) -> tuple[dict[str, float], dict[str, str]]:
     require_fleet()
     (tmp_path / "scenario").write_text("".join(line + "\n" for line in lines))
-    figures, facts = ran(sys.executable, SAMPLES, uuid, str(build().nvml),
+    figures, facts = ran((sys.executable,), SAMPLES, uuid, str(build().nvml),
                          MUSTER_NVML_SCENARIO=str(tmp_path / "scenario"))
     return figures, facts
 
@@ -297,7 +297,7 @@ def test_a_gpu_that_nvml_does_not_know_is_not_sampled_and_that_is_reported(tmp_p
 
 
 def test_without_nvml_nothing_is_sampled_and_that_is_reported() -> None:
-    figures, facts = ran(sys.executable, SAMPLES, UUID, "libnvidia-ml-missing.so.1")
+    figures, facts = ran((sys.executable,), SAMPLES, UUID, "libnvidia-ml-missing.so.1")
     assert figures == {}
     assert facts["sampling"].startswith("not sampled: ")
 

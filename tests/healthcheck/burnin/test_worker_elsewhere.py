@@ -46,7 +46,7 @@ def test_an_agent_of_python_3_8_serves_ranks_of_another_python() -> None:
     python = old_python()
     if python is None:
         pytest.skip("no Python 3.8 on this machine: pyenv install 3.8")
-    with Nodes(["x"], [torches.python()], agent=python) as nodes:
+    with Nodes(["x"], torches.forked(), agent=python) as nodes:
         came = nodes.task("allreduce", [("x", 0), ("x", 1)], bytes=4096)
         assert {report["end"] for report in came.reports.values()} == {"done"}
 
@@ -102,7 +102,7 @@ def nodes() -> Iterator[Nodes]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("NCCL_P2P_DISABLE", "1")
             patch.setenv("GLOO_SOCKET_IFNAME", "no-such-interface")
-            started = stack.enter_context(Nodes(["x"], [torches.python()]))
+            started = stack.enter_context(Nodes(["x"], torches.forked()))
         yield started
 
 

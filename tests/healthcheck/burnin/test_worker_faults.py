@@ -35,7 +35,7 @@ class Bed:
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     plan = tmp_path_factory.mktemp("badgpu") / "plan.json"
-    with Nodes(["a", "b"], [torches.python(), badgpu.__file__, str(plan)]) as nodes:
+    with Nodes(["a", "b"], [*torches.forked(), badgpu.__file__, str(plan)]) as nodes:
         yield Bed(nodes, plan)
 
 

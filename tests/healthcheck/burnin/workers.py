@@ -47,7 +47,7 @@ def under_way(folder: Path, nodes: int = 2, patience: Patience = Patience(join=6
               ready_s: float = 100) -> Iterator[tuple[Conductor, Path]]:
     """A burn-in of nodes on this machine, and the file of the plan."""
     plan = folder / "plan.json"
-    python = (torches.python(), badgpu.__file__, str(plan))
+    python = (*torches.forked(), badgpu.__file__, str(plan))
     there = [Node(f"n{number}", python=sys.executable, burnin=BurnInSettings(python)) for number in range(nodes)]
     with Conductor(LocalTransport(), there, patience=patience) as conductor:
         crew = conductor.ready(ready_s)

@@ -53,7 +53,7 @@ def hours_ago(site: Site, hours: float) -> None:
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     """Three nodes in service, certified a day ago."""
-    made = Site(tmp_path, torches.python(), nodes=3, ranks=2)
+    made = Site(tmp_path, torches.forked(), nodes=3, ranks=2)
     now = time.time()
     new_key(tmp_path / "state", "alpha", "test", now)
     hardware = {"gpu 0000:1b:00.0": {"serial": "1"}}

@@ -24,7 +24,7 @@ from tests.testbed.sshd import Sshd, wait_until
 def test_well_nodes_pass_every_stage_and_are_given_back_with_a_page_a_document_and_a_picture(
     tmp_path: Path,
 ) -> None:
-    site = Site(tmp_path, torches.python())
+    site = Site(tmp_path, torches.forked())
     done = site.run("--svg", "pairs.svg", code=0)
     assert done.stdout.startswith("PASS  burn-in 2") and "4 nodes" in done.stdout and "n[1-4]" in done.stdout
     found = site.document()
@@ -41,7 +41,7 @@ def test_well_nodes_pass_every_stage_and_are_given_back_with_a_page_a_document_a
 
 @pytest.mark.slow
 def test_a_bad_gpu_is_named_leaves_the_later_stages_and_the_others_go_on(tmp_path: Path) -> None:
-    site = Site(tmp_path, torches.python(), nodes=3, ranks=2)
+    site = Site(tmp_path, torches.forked(), nodes=3, ranks=2)
     site.plant({"fault": "product", "node": "n3", "gpu": 1})
     done = site.run("--stages", "node,leaf-pairs,all", code=1)
     found = site.document()
@@ -59,7 +59,7 @@ def test_a_bad_gpu_is_named_leaves_the_later_stages_and_the_others_go_on(tmp_pat
 def test_a_rank_that_dies_among_all_nodes_is_named_and_they_are_tried_again_without_its_node(
     tmp_path: Path,
 ) -> None:
-    site = Site(tmp_path, torches.python())
+    site = Site(tmp_path, torches.forked())
     site.plant({"fault": "killed", "node": "n2", "least_world": 4, "iteration": 3})
     done = site.run("--stages", "all", code=1)
     found = site.document()
@@ -103,7 +103,7 @@ def test_told_to_end_it_ends_with_what_it_has_and_gives_back(tmp_path: Path) -> 
 
 
 def test_a_node_without_pytorch_does_not_pass_and_is_reported_why(tmp_path: Path) -> None:
-    site = Site(tmp_path, torches.python(), nodes=3)
+    site = Site(tmp_path, torches.forked(), nodes=3)
     text = json.loads((tmp_path / "muster.yaml").read_text())
     text["nodes"]["n3"]["burnin"] = {"python": ["/no/such/python"]}
     (tmp_path / "muster.yaml").write_text(json.dumps(text))
@@ -117,7 +117,7 @@ def test_a_node_without_pytorch_does_not_pass_and_is_reported_why(tmp_path: Path
 def test_through_a_real_slurm_ranks_run_within_the_lease_s_reservation(tmp_path: Path) -> None:
     require(can_run(), WHY_NOT)
     (tmp_path / "slurm").mkdir()
-    site = Site(tmp_path, torches.python(), nodes=2, cordon="slurm")
+    site = Site(tmp_path, torches.forked(), nodes=2, cordon="slurm")
     with cluster(tmp_path / "slurm", site.names, gres="gpu:h100:8") as bed:
         site.run("--stages", "leaf-pairs", launcher="slurm", code=0, **bed.environment)
         # Two looks and the ranks, and one look more at whether the nodes are idle.
@@ -130,7 +130,7 @@ def test_through_a_real_slurm_ranks_run_within_the_lease_s_reservation(tmp_path:
 def test_over_ssh_the_head_is_found_by_what_sshd_says_of_the_connection(
     tmp_path: Path, plain_sshd: Sshd,
 ) -> None:
-    site = Site(tmp_path, torches.python(), nodes=1)
+    site = Site(tmp_path, torches.forked(), nodes=1)
     text = json.loads((tmp_path / "muster.yaml").read_text())
     del text["burnin"]["head"]
     text["nodes"]["n1"].update(

@@ -137,7 +137,7 @@ def test_of_whom_nothing_was_said_no_one_knows_and_it_is_looked_at(tmp_path: Pat
 def test_real_ranks_take_sound_machines_to_a_certificate_and_to_service_and_leave_the_accused_where_it_is(
     tmp_path: Path,
 ) -> None:
-    site = Ranks(tmp_path, torches.python(), 3)
+    site = Ranks(tmp_path, torches.forked(), 3)
     site.plant({"fault": "product", "node": "n3", "gpu": 0})
     text = json.loads((tmp_path / "muster.yaml").read_text())
     text["defaults"]["lifecycle"] = "bringup"

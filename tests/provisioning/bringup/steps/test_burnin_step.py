@@ -28,7 +28,7 @@ from tests.testbed import torches
 
 
 def bed(home: Path, nodes: int) -> Site:
-    site = Site(home, torches.python(), nodes)
+    site = Site(home, torches.forked(), nodes)
     (home / "state").mkdir(exist_ok=True)
     text = json.loads((home / "muster.yaml").read_text())
     text["defaults"]["lifecycle"] = "bringup"

@@ -6,8 +6,6 @@ import base64
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -50,7 +48,7 @@ from provisioning.bringup.steps.service import ServiceStep
 from provisioning.bringup.steps.ssh import Ssh
 from provisioning.osinstall.evidence import MarkerFile, WantedSigns
 from provisioning.osinstall.sshsigns import SshSigns
-from tests.command import environment
+from tests.command import muster, running
 from tests.testbed.nspawn import Machine as Container
 from tests.testbed.nspawn import nodes, require_nspawn
 from tests.testbed.ports import free_port
@@ -122,17 +120,8 @@ def made(executor: Executor, of: Node, seen: Observation) -> PastOperation:
     return PastOperation(seen.operation.key, seen.operation.name, began, time.time(), done.done, done.message)
 
 
-BASE = (sys.executable, "-c",
-        "import sys; from provisioning.cli.base import base; sys.exit(base.main(sys.argv[1:], "
-        "standalone_mode=False))")
-
-
 def configured(home: Path, *words: str, code: int = 0) -> str:
-    done = subprocess.run(
-        [*BASE, *words], cwd=home, env=environment(home, PYTHONPATH=str(Path(__file__).parents[4])),
-        text=True, capture_output=True, timeout=120, check=False, stdin=subprocess.DEVNULL)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout
+    return muster("bringup", "base", *words, home=home, timeout=120, code=code).stdout
 
 
 def ask(of: Container, desired: BaseSettings, *, make: bool = False) -> dict[str, tuple[ItemState, str]]:
@@ -235,9 +224,7 @@ def test_a_head_or_a_program_that_is_killed_leaves_whole_files_and_again_ends_it
         for path in whole:
             with suppress(FileNotFoundError):
                 (n2.root / path).unlink()
-        head = subprocess.Popen([*BASE, "n2", "--apply"], cwd=home,
-                                env=environment(home, PYTHONPATH=str(Path(__file__).parents[4])),
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        head = running("bringup", "base", "n2", "--apply", home=home)
         wait_until(lambda head=head: (n2.root / LIMITS).exists() or head.poll() is not None, 60,
                    "that it is at work")  # type: ignore[misc]
         for pid in [head.pid] if kill == "head" else programs(n2):
