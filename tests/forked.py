@@ -84,7 +84,8 @@ def server() -> socket.socket:
     return ours
 
 
-def _import_all() -> None:
+def import_all() -> None:
+    """All that a command may import."""
     main = importlib.import_module("healthcheck.cli.main")
     names = [place.partition(":")[0] for place, _ in main.COMMANDS.values()]
     for package in ("inventory", "healthcheck", "provisioning"):
@@ -97,7 +98,7 @@ def _import_all() -> None:
 
 def _serve(requests: socket.socket) -> None:
     """Forks a command for each request, and answers with its pid, and later with its exit code."""
-    _import_all()
+    import_all()
     packagedrules.keep()
     packagedrules.read_all()
     importlib.import_module("provisioning.agent.bundle").code()     # which installing an agent sends
@@ -114,7 +115,7 @@ def _serve(requests: socket.socket) -> None:
                         return
                     pid = os.fork()
                     if pid == 0:
-                        _become(json.loads(request), files)
+                        become(json.loads(request), files)
                     ended = os.pidfd_open(pid)
                     running[ended] = pid, files.pop()
                     os.write(running[ended][1], b"%d" % pid)
@@ -131,7 +132,7 @@ def _serve(requests: socket.socket) -> None:
                     os.close(answer)
 
 
-def _become(request: dict[str, Any], files: list[int]) -> None:
+def become(request: dict[str, Any], files: list[int]) -> None:
     """This process is the command, and does not return."""
     try:
         for number, file in enumerate(files[:3]):

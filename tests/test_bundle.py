@@ -188,14 +188,14 @@ def test_an_ordinary_user_installs_it_at_home(which: str, words: str, expected: 
 
 
 def test_a_kill_leaves_the_old_one_working_and_the_next_takes_its_place_and_keeps_it_for_who_runs_it(
-    made: Path, small: Path, tmp_path: Path,
+    small: Path, tmp_path: Path,
 ) -> None:
     install(small, tmp_path)
     releases, current = tmp_path / "opt muster" / "releases", tmp_path / "opt muster" / "current"
     before = current.resolve()
 
     def killed(number: signal.Signals) -> tuple[int, bytes]:
-        second = subprocess.Popen(["sh", made, "--prefix", tmp_path / "opt muster", "--bin", tmp_path / "bin"], env={**os.environ, "PYTHON": PYTHON},
+        second = subprocess.Popen(["sh", small, "--prefix", tmp_path / "opt muster", "--bin", tmp_path / "bin"], env={**os.environ, "PYTHON": PYTHON},
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
         try:
             wait_until(lambda: [path for path in set(releases.iterdir()) - {before} if any(path.glob("lib/python*/site-packages/*"))],

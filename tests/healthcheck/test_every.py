@@ -61,12 +61,6 @@ def watch(fleet: DemoFleet, home: Path, *words: str) -> Iterator[subprocess.Pope
                 stream.close()
 
 
-@pytest.fixture
-def watching(fleet: DemoFleet, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    with watch(fleet, tmp_path, "--every", "1s", *PATIENT) as process:
-        yield process
-
-
 def until(stream: IO[str] | None, wanted: str, lines: int = 400) -> list[str]:
     """The lines up to the first that holds what is wanted."""
     assert stream is not None
@@ -114,26 +108,21 @@ def test_json_lines_come_for_every_sweep(fleet: DemoFleet, tmp_path: Path) -> No
     assert done.returncode == 0
 
 
-def test_an_edit_of_the_inventory_counts_from_the_next_sweep(
-    fleet: DemoFleet, watching: subprocess.Popen[str],
+def test_an_edit_of_the_inventory_counts_from_the_next_sweep_and_ctrl_c_leaves_no_connection(
+    fleet: DemoFleet, tmp_path: Path,
 ) -> None:
-    until(watching.stdout, "(unchanged)")
-    written = fleet.inventory.read_text()
-    fleet.inventory.write_text(written.replace("  gpu002: {", "  gpu002: {rack: r9, rack: r9, "))
-    told = until(watching.stderr, "using the previous plan")
-    assert "muster.yaml:" in told[-1]
-    assert "duplicate" in told[-1]
-    fleet.inventory.write_text(written.replace("  gpu003: {", "  gpu004: {"))
-    until(watching.stdout, "gpu004")
-
-
-def test_ctrl_c_ends_it_with_130_and_leaves_no_connection(
-    fleet: DemoFleet, watching: subprocess.Popen[str],
-) -> None:
-    until(watching.stdout, "(unchanged)")
-    assert connected(fleet.nodes["gpu001"].port)
-    watching.send_signal(signal.SIGINT)
-    assert watching.wait(10) == 130
+    with watch(fleet, tmp_path, "--every", "1s", *PATIENT) as watching:
+        until(watching.stdout, "(unchanged)")
+        written = fleet.inventory.read_text()
+        fleet.inventory.write_text(written.replace("  gpu002: {", "  gpu002: {rack: r9, rack: r9, "))
+        told = until(watching.stderr, "using the previous plan")
+        assert "muster.yaml:" in told[-1]
+        assert "duplicate" in told[-1]
+        fleet.inventory.write_text(written.replace("  gpu003: {", "  gpu004: {"))
+        until(watching.stdout, "gpu004")
+        assert connected(fleet.nodes["gpu001"].port)
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(10) == 130
     wait_until(lambda: not connected(fleet.nodes["gpu001"].port), what="the end of the connection")
 
 

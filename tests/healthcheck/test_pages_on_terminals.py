@@ -15,6 +15,7 @@ import pytest
 from rich.cells import cell_len
 
 from healthcheck.report.lines import wrapped
+from tests import forked
 from tests.command import MUSTER, environment, muster
 from tests.healthcheck.statuspage.made import world
 
@@ -29,6 +30,7 @@ WIDTHS = (40, 80, 200)
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")
+    forked.import_all()
     world(folder, 12, now=time.time(), sick=5)      # which is its own state folder
     return folder
 
@@ -37,8 +39,8 @@ def on_terminal(words: tuple[str, ...], home: Path, width: int) -> str:
     """What the command shows on a terminal of this width."""
     child, terminal = pty.fork()
     if child == 0:
-        os.chdir(home)
-        os.execve(MUSTER, [str(MUSTER), *words], environment(home, MUSTER_STATE=str(home), COLUMNS=str(width), NO_COLOR="1", TERM="xterm"))   # noqa: S606
+        forked.become({"argv": [str(MUSTER), *words], "cwd": str(home),
+                       "env": environment(home, MUSTER_STATE=str(home), COLUMNS=str(width), NO_COLOR="1", TERM="xterm")}, [0, 1, 2])
     shown = b""
     try:
         while more := os.read(terminal, 65536):

@@ -201,7 +201,7 @@ def test_a_head_whose_clock_was_a_day_ahead_accuses_no_node_and_shows_no_time_to
         assert problem["ended"] is None or problem["began"] <= problem["ended"], problem
 
 
-@pytest.mark.parametrize(("kind", "name"), [("rack", "r2"), pytest.param("power", "pdu1", marks=pytest.mark.slow), ("leaf", "l3")])
+@pytest.mark.parametrize(("kind", "name"), [("rack", "r2"), pytest.param("power", "pdu1", marks=pytest.mark.slow), pytest.param("leaf", "l3", marks=pytest.mark.slow)])
 def test_a_place_that_goes_dark_is_named(story: Story, kind: str, name: str) -> None:
     nodes = [node for node, at in story.world.places.items() if at[kind] == name]
     story.lifecycle(nodes[1], "maintenance")

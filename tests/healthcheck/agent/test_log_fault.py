@@ -23,9 +23,9 @@ HERE = socket.gethostname().partition(".")[0]
 
 
 @pytest.fixture
-def node(tmp_path: Path, made: Bundle) -> World:
+def node(tmp_path: Path, made: Bundle, earlier: World) -> World:
     (tmp_path / "home").mkdir()
-    return world(tmp_path, made, Node(HERE, sku="hgx-h100"))
+    return world(tmp_path, made, Node(HERE, sku="hgx-h100")).compiled(earlier)
 
 
 class Log:

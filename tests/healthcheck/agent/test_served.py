@@ -50,11 +50,11 @@ NOW, UP = 1_800_000_000.0, 5000.0
 
 
 @pytest.fixture(scope="module")
-def looked(tmp_path_factory: pytest.TempPathFactory, made: Bundle) -> World:
+def looked(tmp_path_factory: pytest.TempPathFactory, made: Bundle, earlier: World) -> World:
     """A node with a sick GPU at which its agent has looked."""
     sick = h100.healthy(HERE, random.Random(1))
     sick.scenario["gpu.3.ecc.volatile.uncorrected"] = "4"
-    node = world(tmp_path_factory.mktemp("node"), made, Node(HERE, sku="hgx-h100", rack="r1"), sick)
+    node = world(tmp_path_factory.mktemp("node"), made, Node(HERE, sku="hgx-h100", rack="r1"), sick).compiled(earlier)
     assert node.run("--textfile", str(node.at)).returncode == 1
     return node
 
@@ -173,8 +173,8 @@ def test_muster_exporter_agent_serves_the_same_where_muster_is_installed(
     assert b"has the agent run yet?" in error.value.read()
 
 
-def test_it_serves_the_next_result_and_without_one_the_node_is_unknown(tmp_path: Path, made: Bundle) -> None:
-    node = world(tmp_path, made, Node(HERE, sku="hgx-h100"))
+def test_it_serves_the_next_result_and_without_one_the_node_is_unknown(tmp_path: Path, made: Bundle, earlier: World) -> None:
+    node = world(tmp_path, made, Node(HERE, sku="hgx-h100")).compiled(earlier)
     with serving(node) as there:
         assert SICK % (HERE, "unknown") in there.get("/metrics")[1]
         assert (there.get("/readyz")[0] == 503 and "No such file" in there.get("/readyz")[1]

@@ -70,12 +70,15 @@ AGAIN: Mapping[str, frozenset[str]] = {
     "results": frozenset({"muster check", "muster check 'gpu[001-006]'", "muster check --timeout 60s --fanout 128",
                           "muster check --format json > check.json", "muster check --local", "muster check 'gpu[001-006]' --brief",
                           "muster check 'gpu[001-006]' --all", "muster check --full --format json | jq '.nodes[0].results | length'"}),
-    "from-prometheus": frozenset({"muster check --from-prometheus http://127.0.0.1:9090 --max-age 10m --format json"}),
+    "from-prometheus": frozenset({"muster check --from-prometheus http://127.0.0.1:9090",
+                                  "muster check --from-prometheus http://127.0.0.1:9090 --max-age 10m --format json"}),
+    "profiles": frozenset({"muster check --profile bringup"}),
     "change": frozenset({"muster check --save before"}),
     "triage": frozenset({"muster check --store"}),
 }
 # What later lines need of one of those: the same from a sweep made before.
-INSTEAD: Mapping[str, Callable[[World], None]] = {"muster check --save before": lambda world: world.saved("before")}
+INSTEAD: Mapping[str, Callable[[World], None]] = {"muster check --save before": lambda world: world.saved("before"),
+                                                  "muster check --from-prometheus http://127.0.0.1:9090": World.stored}
 # These go on until they are ended.
 ENDLESS = ("--every",)
 # What a command is right to refuse, by what it says.

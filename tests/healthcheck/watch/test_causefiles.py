@@ -14,7 +14,7 @@ from healthcheck.watch.watcher import JobWatch
 from tests.healthcheck.watch.nodefiles import FAULTS, GPU, sample
 from tests.healthcheck.watch.simulated import Planted, SimulatedJob
 
-HOSTS, EVERY, STEPS, SINCE = 4, 5, 450, 203
+HOSTS, EVERY, STEPS, SINCE = 3, 5, 350, 203
 SAMPLE_S, SAMPLES = 60.0, 8
 BAD, OTHER = 2, 1       # the host that has the fault, and an innocent one
 RANK = 8 * BAD + GPU

@@ -187,7 +187,7 @@ def test_a_job_that_falls_silent_as_a_whole_hangs_and_no_one_is_named() -> None:
 
 
 def test_memory_does_not_grow_with_the_length_of_the_job() -> None:
-    job = SimulatedJob(32, 4000, 1, every=5)
+    job = SimulatedJob(8, 4000, 1, every=5)
     watch = JobWatch()
     tracemalloc.start()
     sizes = []
@@ -199,7 +199,7 @@ def test_memory_does_not_grow_with_the_length_of_the_job() -> None:
         if number in (300, 799):
             sizes.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
-    assert sizes[1] < sizes[0] * 1.2 + 200_000
+    assert sizes[1] < sizes[0] * 1.2 + 50_000
 
 
 def test_the_rate_of_false_accusations_is_as_stated() -> None:
