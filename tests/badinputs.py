@@ -1,5 +1,5 @@
-"""What a hurried or hostile hand may type for each parameter of a command, by the parameter's type, name and metavar; and a folder with the
-files that these name. A new command gets its inputs by itself."""
+"""What a hurried or hostile hand may type for each parameter of a command, by the parameter's type, name and
+metavar; and a folder with the files that these name. A new command gets its inputs by itself."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from healthcheck.store.file import opened
 HOSTILE = "gpu\x1b[31m\x1b]0;owned\x07\u202e<b>001"
 LONG = "x" * 50_000
 # Files of the folder that `fill` makes, and paths that lead nowhere.
-FILES = ("missing", "folder", "empty", "binary", "broken.yaml", "list.yaml", "number.yaml", "other.yaml", "latin1", "zeros", "empty/below", "loop",
+FILES = ("missing", "folder", "empty", "binary", "broken.yaml", "list.yaml", "number.yaml", "other.yaml",
+         "latin1", "zeros", "empty/below", "loop",
          f"hostile\x1b[31m{'n' * 20}", "n" * 300)
 STATES = ("empty", "empty/below", "loop", "future", "damaged", "cut", "foreign", "/proc/self/none", "n" * 300)
 NUMBERS = ("99999999999999999999999", "-1", "nan", "inf", "1e999", "", "three", "0x10", "1_000", HOSTILE)
 SPANS = (*NUMBERS, "99999999d", "1y", "-5m", "2026-13-45", "0001-01-01", "9999-12-31T23:59Z", "999999w")
-NODES = ("", "gpu[1-", "gpu[5-1]", "gpu[1-99999999999]", "@nosuch", "nosuch", ",", "!gpu001", "gpu001]", "-1", "*[", HOSTILE, LONG)
+NODES = ("", "gpu[1-", "gpu[5-1]", "gpu[1-99999999999]", "@nosuch", "nosuch", ",", "!gpu001", "gpu001]", "-1",
+         "*[", HOSTILE, LONG)
 TEXTS = ("", " ", "nosuch", "-1", "99999999999999999999999", "\udcff", HOSTILE, LONG, "a=b=c", "[", "nan")
 ENDLESS = ("loop", "watch")     # flags with which a command goes on
 # Such words stand in a parameter's name or metavar.
-_PATHS = ("file", "dir", "path", "evidence", "baseline", "result", "source", "keys", "known_hosts", "output", "logs")
+_PATHS = ("file", "dir", "path", "evidence", "baseline", "result", "source", "keys", "known_hosts",
+          "output", "logs")
 _SPAN = ("span", "date", "time")
 _NODES = ("nodes", "node", "nodeset", "which", "what")
 
@@ -75,8 +78,8 @@ def fill(home: Path) -> None:
 
 
 def sampled(found: Iterable[BadInput], seed: str) -> list[BadInput]:
-    """Of each parameter's inputs one, chosen by `seed`, so that commands with an option in common try different values of it; and all that
-    are of no parameter."""
+    """Of each parameter's inputs one, chosen by `seed`, so that commands with an option in common try
+    different values of it; and all that are of no parameter."""
     by_parameter: dict[str, list[BadInput]] = {}
     for one in found:
         by_parameter.setdefault(one.parameter, []).append(one)
@@ -84,19 +87,22 @@ def sampled(found: Iterable[BadInput], seed: str) -> list[BadInput]:
 
 
 def bad_inputs(command: click.Command) -> Iterator[BadInput]:
-    """For each parameter of the command each bad value of its kind, with sound words for what else it needs; each option twice; all flags."""
+    """For each parameter of the command each bad value of its kind, with sound words for what else it needs;
+    each option twice; all flags."""
     for parameter in command.params:
         rest = needed(command, but=parameter)
         if isinstance(parameter, click.Option) and parameter.is_flag:
             continue
         for value in _values(parameter):
             # What is mistreated comes first: a command line is read from left to right.
-            yield BadInput(str(parameter.name), (*_words(parameter, value), *rest) if isinstance(parameter, click.Option)
+            yield BadInput(str(parameter.name),
+                           (*_words(parameter, value), *rest) if isinstance(parameter, click.Option)
                            else _placed(command, parameter, value))
         if isinstance(parameter, click.Option):
             twice = (*_words(parameter, _sound(parameter)), *_words(parameter, "nosuch"))
             yield BadInput(f"{parameter.name} twice", (*twice, *rest))
-    flags = [one.opts[0] for one in command.params if isinstance(one, click.Option) and one.is_flag and one.name not in ENDLESS]
+    flags = [one.opts[0] for one in command.params if isinstance(one, click.Option) and one.is_flag
+             and one.name not in ENDLESS]
     rest = needed(command)
     if len(flags) > 1:
         yield BadInput("all flags", (*flags, *rest))
@@ -106,15 +112,19 @@ def bad_inputs(command: click.Command) -> Iterator[BadInput]:
 
 def needed(command: click.Command, but: click.Parameter | None = None) -> tuple[str, ...]:
     """Sound words for what the command requires, without those for one parameter."""
-    return tuple(word for one in command.params if one.required and one is not but for word in _words(one, _sound(one)))
+    return tuple(word for one in command.params if one.required and one is not but
+                 for word in _words(one, _sound(one)))
 
 
 def _placed(command: click.Command, meant: click.Parameter, value: str) -> tuple[str, ...]:
     """The arguments of the command up to and with this one, and its required options in front."""
-    options = [_words(one, _sound(one)) for one in command.params if isinstance(one, click.Option) and one.required]
-    arguments = [value if one is meant else _sound(one) for one in command.params if isinstance(one, click.Argument)]
+    options = [_words(one, _sound(one)) for one in command.params if isinstance(one, click.Option)
+               and one.required]
+    arguments = [value if one is meant else _sound(one)
+                 for one in command.params if isinstance(one, click.Argument)]
     places = [one for one in command.params if isinstance(one, click.Argument)]
-    upto = [word for word, one in zip(arguments, places, strict=True) if one.required or places.index(one) <= places.index(meant)]
+    upto = [word for word, one in zip(arguments, places, strict=True) if one.required
+            or places.index(one) <= places.index(meant)]
     return (*(word for words in options for word in words), "--", *upto)
 
 
@@ -124,19 +134,22 @@ def _words(parameter: click.Parameter, value: str) -> Sequence[str]:
     assert isinstance(parameter, click.Option)
     if parameter.is_flag:
         return (parameter.opts[0],)
-    return (parameter.opts[0], value) if not parameter.opts[0].startswith("--") else (f"{parameter.opts[0]}={value}",)
+    return (parameter.opts[0],
+            value) if not parameter.opts[0].startswith("--") else (f"{parameter.opts[0]}={value}",)
 
 
 def _kind(parameter: click.Parameter) -> str:
     """What it takes: path, state, number, span, nodes, choice or text."""
     if isinstance(parameter.type, click.Choice):
         return "choice"
-    if isinstance(parameter.type, (click.types.IntRange, click.types.FloatRange, click.types.IntParamType, click.types.FloatParamType)):
+    if isinstance(parameter.type, (click.types.IntRange, click.types.FloatRange, click.types.IntParamType,
+                                   click.types.FloatParamType)):
         return "number"
     name, metavar = str(parameter.name), str(getattr(parameter, "metavar", None) or "").lower()
     if name == "state" and metavar == "dir":
         return "state"
-    if isinstance(parameter.type, click.Path) or any(word in metavar for word in ("file", "dir", "path")) or name in _PATHS:
+    if isinstance(parameter.type, click.Path) or any(word in metavar
+                                                     for word in ("file", "dir", "path")) or name in _PATHS:
         return "path"
     if any(word in metavar for word in _SPAN):
         return "span"
@@ -144,7 +157,8 @@ def _kind(parameter: click.Parameter) -> str:
 
 
 def _values(parameter: click.Parameter) -> tuple[str, ...]:
-    return {"choice": ("", "nosuch", HOSTILE, LONG), "number": NUMBERS, "state": STATES, "path": FILES, "span": SPANS, "nodes": NODES,
+    return {"choice": ("", "nosuch", HOSTILE, LONG), "number": NUMBERS, "state": STATES, "path": FILES,
+            "span": SPANS, "nodes": NODES,
             "text": TEXTS}[_kind(parameter)]
 
 
@@ -153,5 +167,6 @@ def _sound(parameter: click.Parameter) -> str:
     if isinstance(parameter.type, click.Choice):
         return str(parameter.type.choices[0])
     least = getattr(parameter.type, "min", None)
-    return {"number": str(least if least is not None else 1), "state": "state", "path": "other.yaml", "span": "2d", "nodes": "gpu001"}.get(
-        _kind(parameter), "gpu-count" if parameter.name == "rule" else "x")
+    return {"number": str(least if least is not None else 1), "state": "state", "path": "other.yaml",
+            "span": "2d", "nodes": "gpu001"}.get(
+                _kind(parameter), "gpu-count" if parameter.name == "rule" else "x")

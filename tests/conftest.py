@@ -22,8 +22,8 @@ from tests.workers import pytest_addoption, pytest_runtestloop  # noqa: F401  (h
 settings.register_profile("muster", parent=settings(), max_examples=tries(75))
 settings.load_profile("muster")
 
-# Files that take longest, longest first; most of that is waiting. Begun early, none is left for one worker at the end, and with short ones
-# between them, the cores have work meanwhile.
+# Files that take longest, longest first; most of that is waiting. Begun early, none is left for one worker at
+# the end, and with short ones between them, the cores have work meanwhile.
 LONGEST = (
     "tests/healthcheck/help/test_commands_run.py",
     "tests/inventory/transport/test_slow_nodes.py",
@@ -93,12 +93,13 @@ _BETWEEN = 6
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # What is made while the tests are read stays until the end: it is not looked through for garbage then, nor, after that, again and again.
+    # What is made while the tests are read stays until the end: it is not looked through for garbage then,
+    # nor, after that, again and again.
     gc.disable()
     packagedrules.keep()
     os.environ.pop("SSH_AUTH_SOCK", None)   # no test uses the agent of whoever runs it
-    # What a shell sends to the background has SIGINT ignored, and under nohup SIGHUP; children inherit that, and tests send both to
-    # theirs. A handler of ours, even one that does nothing, is not inherited.
+    # What a shell sends to the background has SIGINT ignored, and under nohup SIGHUP; children inherit that,
+    # and tests send both to theirs. A handler of ours, even one that does nothing, is not inherited.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda number, frame: None)
@@ -122,7 +123,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
-    gc.set_threshold(50_000, 5, 5)      # a twelfth of the tests' CPU; what garbage holds open is closed within seconds still
+    # a twelfth of the tests' CPU; what garbage holds open is closed within seconds still
+    gc.set_threshold(50_000, 5, 5)
 
 
 @pytest.fixture(scope="session")

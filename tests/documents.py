@@ -25,7 +25,8 @@ def schema(name: str) -> dict[str, Any]:
 @cache
 def _validator(name: str) -> Any:
     whole = [schema(path.stem) for path in SCHEMAS.glob("*.json")]
-    named = Registry().with_resources((one["$id"], Resource.from_contents(one)) for one in whole if "$id" in one)
+    named = Registry().with_resources((one["$id"], Resource.from_contents(one))
+                                      for one in whole if "$id" in one)
     return jsonschema.Draft202012Validator(schema(name), registry=named)
 
 
@@ -42,9 +43,11 @@ def all_results(document: Mapping[str, Any]) -> dict[str, Any]:
         assert len(names) == rule["count"], rule
         for name in names:
             unlisted.setdefault(name, []).append({
-                "rule": rule["rule"], "check": rule["check"], "status": rule["status"], "severity": rule["severity"],
+                "rule": rule["rule"], "check": rule["check"], "status": rule["status"],
+                "severity": rule["severity"],
                 "findings": [], "reason": rule["reason"], "origin": None, "remedy": "", "owner": None})
-    nodes = [{**node, "results": sorted([*node["results"], *unlisted.pop(node["node"], ())], key=lambda result: str(result["rule"]))}
+    nodes = [{**node, "results": sorted([*node["results"], *unlisted.pop(node["node"], ())],
+                                        key=lambda result: str(result["rule"]))}
              for node in document["nodes"]]
     assert not unlisted, f"in rules, but not in nodes: {sorted(unlisted)}"
     return {**{name: value for name, value in document.items() if name != "node_sets"},

@@ -1,8 +1,9 @@
-"""Runs `muster` in a fork of a process that has imported all of it and read the packaged rules, which saves each command of a test a quarter
-of a second of imports and a tenth of reading; and one that installs an agent a third, of reading what it sends.
+"""Runs `muster` in a fork of a process that has imported all of it and read the packaged rules, which saves
+each command of a test a quarter of a second of imports and a tenth of reading; and one that installs an agent
+a third, of reading what it sends.
 
-All else is as when it is started: a process of its own, with its own environment, folder and descriptors, the `main` of the installed
-command, and its exit code.
+All else is as when it is started: a process of its own, with its own environment, folder and descriptors, the
+`main` of the installed command, and its exit code.
 """
 
 from __future__ import annotations
@@ -31,15 +32,18 @@ _MOST = 1 << 18         # bytes of a request
 _MOST_OPEN = 1024       # descriptors below it are closed in a command, as subprocess does with all
 _KILLED = -signal.SIGKILL
 # What commands import where they use it, and takes long.
-_LATE = ("rich.console", "rich.table", "rich.text", "rich.progress", "rich.live", "rich.markdown", "ClusterShell.NodeSet",
-         "cryptography.hazmat.primitives.asymmetric.ed25519", "cryptography.hazmat.primitives.serialization", "kubernetes.client",
+_LATE = ("rich.console", "rich.table", "rich.text", "rich.progress", "rich.live", "rich.markdown",
+         "ClusterShell.NodeSet",
+         "cryptography.hazmat.primitives.asymmetric.ed25519", "cryptography.hazmat.primitives.serialization",
+         "kubernetes.client",
          "kubernetes.config", "sushy", "urllib3")
 
 
 def run(
     argv: Sequence[str], *, cwd: Path, env: dict[str, str], timeout: float, merged: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """The finished command, with its output as text; `merged`: standard error stands in standard output, in the order of writing.
+    """The finished command, with its output as text; `merged`: standard error stands in standard output, in
+    the order of writing.
 
     Raises subprocess.TimeoutExpired, after the command has been killed.
     """
@@ -47,7 +51,8 @@ def run(
     (out, out_end), (err, err_end) = os.pipe(), os.pipe()
     request = {"argv": list(argv), "cwd": str(cwd), "env": env}
     with theirs, open(os.devnull, "rb") as nothing:
-        socket.send_fds(server(), [json.dumps(request).encode()], [nothing.fileno(), out_end, out_end if merged else err_end, theirs.fileno()])
+        socket.send_fds(server(), [json.dumps(request).encode()],
+                        [nothing.fileno(), out_end, out_end if merged else err_end, theirs.fileno()])
     os.close(out_end)
     os.close(err_end)
     read, code = {out: b"", err: b""}, _KILLED
@@ -73,12 +78,15 @@ def run(
 
 @functools.cache
 def server() -> socket.socket:
-    """What a server for this process and its forks reads its requests from; it leaves with the last of them, however they end."""
+    """What a server for this process and its forks reads its requests from; it leaves with the last of them,
+    however they end."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * _MOST)
     with theirs:
-        server = subprocess.Popen([sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()],
-                                  stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])})
+        server = subprocess.Popen([sys.executable, __file__, str(theirs.fileno())],
+                                  pass_fds=[theirs.fileno()],
+                                  stdin=subprocess.DEVNULL,
+                                  env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])})
     atexit.register(server.wait)
     atexit.register(ours.close)     # before that
     return ours
@@ -89,7 +97,8 @@ def import_all() -> None:
     main = importlib.import_module("healthcheck.cli.main")
     names = [place.partition(":")[0] for place, _ in main.COMMANDS.values()]
     for package in ("inventory", "healthcheck", "provisioning"):
-        names += [module.name for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
+        names += [module.name for module in pkgutil.walk_packages(importlib.import_module(package).__path__,
+                                                                  f"{package}.")
                   if ".onnode." not in module.name]
     for name in (*names, *_LATE):
         with contextlib.suppress(ImportError):      # what is optional and not installed

@@ -1,4 +1,5 @@
-"""The packaged rules, read once for all tests and commands of a process: each command reads them, which takes a tenth of a second."""
+"""The packaged rules, read once for all tests and commands of a process: each command reads them, which takes
+a tenth of a second."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ _documents: dict[tuple[str, str], Any] = {}
 
 
 def keep() -> None:
-    """From now on this process parses each packaged file once, for whatever folders of a site are laid over it, and loads the packaged rules
-    alone no more. Nobody changes a document that was read (tests/test_packagedrules.py)."""
+    """From now on this process parses each packaged file once, for whatever folders of a site are laid over
+    it, and loads the packaged rules alone no more. Nobody changes a document that was read
+    (tests/test_packagedrules.py)."""
     rulesetcache.load, located.parse_yaml = _known_or_loaded, _known_or_parsed
 
 

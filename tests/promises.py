@@ -21,9 +21,11 @@ _SAYS = (
 # To switch the power off and on is a reboot, and more, which a person does.
 _POWER = re.compile(r"\bpower[- ]cycle|\bpower .{0,20}off and on|\bpower off in between", re.I)
 # What is done only in another case, or if something else did not help, is no promise.
-_CASE = re.compile(r"\b(?:if|where|unless|when (?:the number|it comes|a job meets)|once (?:it|the)|lost again|back at once|else|"
-                   r"still|again|growing|instead|do not|does not|cannot|offline|none at all|there|same|"
-                   r"off or down|high|slow|without|after)\b", re.I)
+_CASE = re.compile(
+    r"\b(?:if|where|unless|when (?:the number|it comes|a job meets)|once (?:it|the)|lost again|back at "
+    r"once|else|"
+    r"still|again|growing|instead|do not|does not|cannot|offline|none at all|there|same|"
+    r"off or down|high|slow|without|after)\b", re.I)
 # What goes before the first action, and is none itself.
 _FIRST = re.compile(
     r"(?:drain(?:ed)?(?: the node| the NVLink domain)?\b|let (?:the |running )?jobs end\b|"

@@ -1,4 +1,5 @@
-"""The rules of healthcheck/help/architecture.md, read off the source: who may import whom, and what facts and checks must not touch."""
+"""The rules of healthcheck/help/architecture.md, read off the source: who may import whom, and what facts and
+checks must not touch."""
 
 from __future__ import annotations
 
@@ -20,28 +21,37 @@ MAY_IMPORT = {
 }
 # Facts and checks are pure: no network, process, user interface or clock.
 FORBIDDEN_IN_PURE = {
-    "socket", "ssl", "paramiko", "subprocess", "os", "sys", "signal", "time", "datetime", "threading", "asyncio", "click",
-    "rich", "logging", "pathlib", "shutil", "tempfile", "urllib", "http", "random", "pynvml", "ctypes", "yaml",
+    "socket", "ssl", "paramiko", "subprocess", "os", "sys", "signal", "time", "datetime", "threading",
+    "asyncio", "click",
+    "rich", "logging", "pathlib", "shutil", "tempfile", "urllib", "http", "random", "pynvml",
+    "ctypes", "yaml",
 }
-PURE = ("healthcheck/model", "healthcheck/facts", "healthcheck/checks", "healthcheck/judge", "healthcheck/scrub", "healthcheck/replay",
-        "healthcheck/accounting", "healthcheck/ruleset/rule.py", "healthcheck/ruleset/sku.py", "healthcheck/sweep/assess.py",
+PURE = ("healthcheck/model", "healthcheck/facts", "healthcheck/checks", "healthcheck/judge",
+        "healthcheck/scrub", "healthcheck/replay",
+        "healthcheck/accounting", "healthcheck/ruleset/rule.py", "healthcheck/ruleset/sku.py",
+        "healthcheck/sweep/assess.py",
         "healthcheck/sweep/judgednode.py", "healthcheck/sweep/together.py",
         "inventory/text.py")
 # What decides over time knows calendars; what time it is, and what any machine says, it is given.
 DECIDES = ("healthcheck/gate/decide.py",
-           *(f"provisioning/bringup/engine/{name}.py" for name in ("advance", "choose", "queues", "scheduler", "stop", "transitions")),
-           "provisioning/bringup/steps/identity.py", "provisioning/actions/ownership.py", "provisioning/triage/conditions.py")
+           *(f"provisioning/bringup/engine/{name}.py"
+             for name in ("advance", "choose", "queues", "scheduler", "stop", "transitions")),
+           "provisioning/bringup/steps/identity.py", "provisioning/actions/ownership.py",
+           "provisioning/triage/conditions.py")
 CALENDARS = {"datetime", "random"}      # seeds are given
 CLOCKS = {"now", "today", "utcnow"}
 # Burn-in's ends at the machine: what runs on a node, and the connection that both sides share.
 AT_THE_MACHINE = {"wire.py", "onnode"}
-# Packages that decide, whole. In them files are read and written only where it is said here, and at burn-in's ends at
-# the machine; each of these does so, and none says what a node is. Pages are drawn, with rich, by those of burn-in.
-DECIDING = ("model", "facts", "xid", "baseline", "checks", "ruleset", "judge", "scrub", "kernellog", "joblog", "blame",
+# Packages that decide, whole. In them files are read and written only where it is said here, and at burn-in's
+# ends at the machine; each of these does so, and none says what a node is. Pages are drawn, with rich, by
+# those of burn-in.
+DECIDING = ("model", "facts", "xid", "baseline", "checks", "ruleset", "judge", "scrub", "kernellog",
+            "joblog", "blame",
             "triage", "burnin", "certify")
 AT_FILES = {
     "xid/xidtableload.py", "baseline/cataloguecache.py", "baseline/catalogueload.py", "baseline/file.py",
-    "baseline/fileload.py", "ruleset/rulenames.py", "ruleset/rulesetcache.py", "ruleset/rulesetload.py", "kernellog/emitterload.py", "joblog/messageload.py",
+    "baseline/fileload.py", "ruleset/rulenames.py", "ruleset/rulesetcache.py", "ruleset/rulesetload.py",
+    "kernellog/emitterload.py", "joblog/messageload.py",
     "triage/policyload.py", "burnin/document.py", "burnin/fields.py", "burnin/floors.py", "burnin/metrics.py",
     "burnin/publishedload.py", "certify/keys.py", "certify/manifest.py", "certify/pair.py",
     "certify/serial.py", "scrub/vocabulary.py",
@@ -49,21 +59,27 @@ AT_FILES = {
 # Modules that read what lies beside them in the package, and nothing of the machine.
 LISTS = ("catalogue.py", "vocabulary.py")
 FILE_CALLS = {
-    "open", "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "mkdir", "rmdir", "rename", "touch", "chmod",
+    "open", "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "mkdir", "rmdir", "rename",
+    "touch", "chmod",
     "exists", "is_file", "is_dir", "glob", "rglob", "iterdir", "stat", "resolve", "expanduser", "cwd", "home",
 }
 PAGES = {"burnin/page.py", "burnin/matrix.py", "burnin/sharespage.py"}
-# Modules of a machine, a clock or a screen. Those of files are for whoever keeps files; signals have names, too.
+# Modules of a machine, a clock or a screen. Those of files are for whoever keeps files; signals have names,
+# too.
 MACHINE = {
-    "socket", "ssl", "paramiko", "subprocess", "signal", "time", "threading", "asyncio", "selectors", "sqlite3",
-    "multiprocessing", "click", "rich", "logging", "tempfile", "urllib", "http", "pynvml", "ctypes", "yaml", "pwd",
+    "socket", "ssl", "paramiko", "subprocess", "signal", "time", "threading", "asyncio",
+    "selectors", "sqlite3",
+    "multiprocessing", "click", "rich", "logging", "tempfile", "urllib", "http", "pynvml", "ctypes",
+    "yaml", "pwd",
     "getpass", "os", "shutil", "fcntl", "sys",
 }
 OF_FILES = {"os", "shutil", "fcntl"}
 SIGNAL_NAMES = {"blame/jobevidence.py", "burnin/watch.py", "joblog/kinds.py", "joblog/slurm.py"}
-# Lines of a baseline that no node has said for so many days are not known any more: the loader asks what day it is.
+# Lines of a baseline that no node has said for so many days are not known any more: the loader asks what day
+# it is.
 ASKS_THE_DAY = {"ruleset/rulesetload.py"}
-# Loading a package's compiled or heavy dependencies costs a command its start; these may only be imported inside functions.
+# Loading a package's compiled or heavy dependencies costs a command its start; these may only be imported
+# inside functions.
 LATE = {"paramiko", "rich", "ClusterShell", "yaml", "pynvml"}
 
 
@@ -108,7 +124,8 @@ def test_what_decides_touches_no_machine(part: str) -> None:
 @pytest.mark.parametrize("part", DECIDES)
 def test_what_decides_over_time_is_told_what_time_it_is(part: str) -> None:
     at = ROOT / part
-    paths = [path for path in (sorted(at.rglob("*.py")) if at.is_dir() else [at]) if AT_THE_MACHINE.isdisjoint(path.parts)]
+    paths = [path for path in (sorted(at.rglob("*.py")) if at.is_dir() else [at])
+             if AT_THE_MACHINE.isdisjoint(path.parts)]
     assert paths
     for path in paths:
         for name, _ in imports(path):
@@ -122,7 +139,8 @@ def test_what_decides_over_time_is_told_what_time_it_is(part: str) -> None:
 def calls(path: Path) -> set[str]:
     """The names of what is called."""
     called = (node.func for node in ast.walk(parsed(path)) if isinstance(node, ast.Call))
-    return {func.attr if isinstance(func, ast.Attribute) else func.id for func in called if isinstance(func, (ast.Attribute, ast.Name))}
+    return {func.attr if isinstance(func, ast.Attribute) else func.id
+            for func in called if isinstance(func, (ast.Attribute, ast.Name))}
 
 
 def deciding() -> Iterator[tuple[str, Path]]:
@@ -164,7 +182,8 @@ def test_every_module_opens_with_a_docstring() -> None:
 
 
 def test_a_fact_module_and_its_checks_share_a_stem() -> None:
-    ours = {path.stem for path in (ROOT / "healthcheck/checks").glob("*.py")} - {"__init__", "base", "catalogue", "growth"}
+    ours = {path.stem for path in (ROOT / "healthcheck/checks").glob("*.py")} - {"__init__", "base",
+                                                                                 "catalogue", "growth"}
     checks = {stem for stem in ours if not stem.startswith("fleet")}
     facts = {path.stem for path in (ROOT / "healthcheck/facts").glob("*.py")}
     # Many checks of one fact are parted by subject: gpu_power and gpu_pcie judge what gpu holds.
@@ -172,9 +191,11 @@ def test_a_fact_module_and_its_checks_share_a_stem() -> None:
 
 
 def test_the_top_level_holds_what_the_design_says_and_nothing_else() -> None:
-    allowed = {"inventory", "healthcheck", "provisioning", "rules", "scripts", "tests", "pyproject.toml", "README.md", "LICENSE",
+    allowed = {"inventory", "healthcheck", "provisioning", "rules", "scripts", "tests", "pyproject.toml",
+               "README.md", "LICENSE",
                "CHANGELOG.md"}
-    found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".") and path.name not in ("build", "dist")}
+    found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")
+             and path.name not in ("build", "dist")}
     assert found == allowed
 
 
@@ -191,8 +212,11 @@ def test_files_of_tests_that_are_begun_early_are_there() -> None:
 
 @pytest.mark.parametrize("part", ["healthcheck/facts", "healthcheck/subnet"])
 def test_no_pattern_takes_the_digits_of_another_script_for_a_number(part: str) -> None:
-    """What a node or a switch prints has ASCII digits: `\\d` would read others, and `int` would count them."""
-    found = [f"{path.relative_to(ROOT)}:{node.lineno}" for path in sorted((ROOT / part).rglob("*.py")) for node in ast.walk(parsed(path))
-             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "re"
+    """What a node or a switch prints has ASCII digits: `\\d` would read others, and `int` would count
+    them."""
+    found = [f"{path.relative_to(ROOT)}:{node.lineno}" for path in sorted((ROOT / part).rglob("*.py"))
+             for node in ast.walk(parsed(path))
+             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+             and ast.unparse(node.func.value) == "re"
              and r"\\d" in (text := ast.unparse(node)) and "re.ASCII" not in text]
     assert found == [], "write [0-9]"

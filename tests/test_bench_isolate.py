@@ -1,4 +1,5 @@
-"""The simulation of isolation: its worlds fail as they are told to, each method does what it is called, and ours reaches the notes."""
+"""The simulation of isolation: its worlds fail as they are told to, each method does what it is called, and
+ours reaches the notes."""
 
 from __future__ import annotations
 
@@ -26,8 +27,10 @@ def world(**wrong: object) -> World:
 
 def test_a_pair_fails_where_something_on_its_way_is_bad_and_nowhere_else() -> None:
     found = world(nodes=frozenset({5}), links=frozenset({(7, 40)}), uplinks={2: 32})
-    assert found.pair_fails(5, 6) and found.pair_fails(7, 40) and found.pair_fails(0, 33) and found.pair_fails(33, 60)
-    assert not (found.pair_fails(0, 1) or found.pair_fails(0, 17) or found.pair_fails(33, 34) or found.pair_fails(7, 20))
+    assert (found.pair_fails(5, 6) and found.pair_fails(7, 40) and found.pair_fails(0, 33)
+            and found.pair_fails(33, 60))
+    assert not (found.pair_fails(0, 1) or found.pair_fails(0, 17) or found.pair_fails(33, 34)
+                or found.pair_fails(7, 20))
     assert found.group_fails([0, 5, 9]) and not found.group_fails([0, 1, 2])
 
 
@@ -53,15 +56,17 @@ def test_a_round_takes_as_long_as_its_longest_test() -> None:
     assert tally.node_seconds == pytest.approx(2 * 80.2 + 2 * 200.2 + 100 * 90)
 
 
-@pytest.mark.parametrize("method", [ours, bisection, parallel_bisection, two_passes, fixed(2, 1), round_robin])
+@pytest.mark.parametrize("method",
+                         [ours, bisection, parallel_bisection, two_passes, fixed(2, 1), round_robin])
 def test_every_method_finds_a_node_that_fails_always(method: object) -> None:
     assert method(world(nodes=frozenset({5}))).nodes == {5}  # type: ignore[operator]
 
 
 def test_the_rounds_of_each_method_are_those_of_the_notes() -> None:
     bad = frozenset({5})
-    assert [method(world(nodes=bad)).rounds for method in (bisection, parallel_bisection, two_passes, fixed(2, 1), round_robin)] == [
-        8, 7, 2, 3, 63]
+    assert [method(world(nodes=bad)).rounds
+            for method in (bisection, parallel_bisection, two_passes, fixed(2, 1), round_robin)] == [
+                8, 7, 2, 3, 63]
     assert ours(world(nodes=bad), across=0).rounds == 3
 
 
@@ -75,14 +80,16 @@ def test_the_same_seed_draws_the_same_world() -> None:
     def facts(found: World) -> object:
         return found.nodes, found.links, found.uplinks
 
-    assert facts(drawn(4, 16, 1, nodes=3, links=2, uplinks=2)) == facts(drawn(4, 16, 1, nodes=3, links=2, uplinks=2))
+    assert facts(drawn(4, 16, 1, nodes=3, links=2,
+                       uplinks=2)) == facts(drawn(4, 16, 1, nodes=3, links=2, uplinks=2))
     assert facts(drawn(4, 16, 1, nodes=3)) != facts(drawn(4, 16, 2, nodes=3))
 
 
 @pytest.mark.slow
 def test_at_64_nodes_ours_names_all_that_is_bad_always_and_no_one_else() -> None:
     rows: dict[tuple[str, str], dict[str, float]] = {}
-    for only in ("1 bad node", "2 bad nodes", "of one leaf's nodes bad", "1 bad uplink", "2 bad uplinks", "nothing bad, false alarms .005"):
+    for only in ("1 bad node", "2 bad nodes", "of one leaf's nodes bad", "1 bad uplink", "2 bad uplinks",
+                 "nothing bad, false alarms .005"):
         words = [sys.executable, str(SCRIPT), "--quick", "--ours", "--json", "--only", only]
         done = subprocess.run(words, stdout=subprocess.PIPE, check=False, text=True, timeout=100)
         rows |= {(row["case"], row["method"]): row for row in json.loads(done.stdout)["rows"]}
@@ -110,23 +117,28 @@ def test_a_row_that_falls_short_of_the_notes_is_marked_and_fails() -> None:
     loader.exec_module(bench)
     means = {"rounds": 4.0, "nodes": 0.9, "leaves": None, "innocents": 0.5}
     assert bench.missed(Bound("", 3, 1.0, 0.0), means, 100) == ["rounds", "recall", "innocents"]
-    assert bench.missed(Bound("", 4, 0.9, 0.5), means, 100) == [] == bench.missed(Bound("as it is"), means, 100)
+    assert bench.missed(Bound("", 4, 0.9, 0.5), means,
+                        100) == [] == bench.missed(Bound("as it is"), means, 100)
     # Of 100 trials 0.94 may come out as 0.9 by chance, of 10,000 not.
-    assert bench.missed(Bound("", None, 0.94, 0.45), means, 100) == [] and bench.missed(Bound("", None, 0.94, 0.45), means, 10_000) == [
-        "recall", "innocents"]
+    assert bench.missed(Bound("", None, 0.94, 0.45), means,
+                        100) == [] and bench.missed(Bound("", None, 0.94, 0.45), means, 10_000) == [
+                            "recall", "innocents"]
 
 
 def test_the_table_names_n_and_seeds_and_sets_the_notes_beside() -> None:
-    words = [sys.executable, str(SCRIPT), "--leaves", "4", "--size", "8", "--trials", "2", "--only", "1 bad node"]
+    words = [sys.executable, str(SCRIPT), "--leaves", "4", "--size", "8", "--trials", "2",
+             "--only", "1 bad node"]
     done = subprocess.run(words, stdout=subprocess.PIPE, check=True, text=True, timeout=100)
     assert done.stdout.startswith("N=32 nodes, 4 leaves x 8, up to 2 trials, seeds 1 to 2")
     for word in ("round robin", "bisection", "two passes", "innocents", "3, 10 min, 1.00"):
         assert word in done.stdout
 
 
-@pytest.mark.parametrize("words", [["--leaves", "2"], ["--trials", "0"], ["--size", "1"], ["--leaves", "3", "--size", "3"]])
+@pytest.mark.parametrize("words", [["--leaves", "2"], ["--trials", "0"], ["--size", "1"],
+                                   ["--leaves", "3", "--size", "3"]])
 def test_a_cluster_that_is_none_is_a_usage_error(words: list[str]) -> None:
-    done = subprocess.run([sys.executable, str(SCRIPT), *words], stderr=subprocess.PIPE, check=False, text=True)
+    done = subprocess.run([sys.executable, str(SCRIPT), *words], stderr=subprocess.PIPE,
+                          check=False, text=True)
     assert done.returncode == 2 and "at least" in done.stderr
 
 

@@ -1,4 +1,5 @@
-"""Commands are grouped by what they are for, and one that does not exist, or has no such option, names the nearest."""
+"""Commands are grouped by what they are for, and one that does not exist, or has no such option, names the
+nearest."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def test_an_option_that_does_not_exist_names_the_nearest(words: str) -> None:
         assert (code, out, said.count("\n")) == (2, "", 1), (wrong, said)
         start, _, named = said.rstrip("?\n").partition("; did you mean ")
         assert start == f"muster: no such option: '{wrong}'" and named in options, said
-        assert named == option or SequenceMatcher(None, wrong, named).ratio() >= SequenceMatcher(None, wrong, option).ratio()
+        assert (named == option or SequenceMatcher(None, wrong, named).ratio()
+                >= SequenceMatcher(None, wrong, option).ratio())
 
 
 @pytest.mark.parametrize("words", groups(), ids=" ".join)
@@ -74,7 +76,8 @@ def test_a_group_names_the_nearest_command_and_where_an_option_goes(words: tuple
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (("bmc", "--state", "x", "show"), "no such option: '--state'; --state goes after the command, as in: muster bmc show --state"),
+    (("bmc", "--state", "x", "show"),
+     "no such option: '--state'; --state goes after the command, as in: muster bmc show --state"),
     (("check", "--zzyx"), "no such option: '--zzyx'; see: muster check --help"),
     (("help", "--json"), "no such option: '--json'; see: muster help --help"),
     (("report", "--why"), "no such option: '--why'; see: muster report --help"),

@@ -1,4 +1,5 @@
-"""The shell completes the names of nodes, groups, rules, SKUs and incidents: at once, with no error, and it makes nothing."""
+"""The shell completes the names of nodes, groups, rules, SKUs and incidents: at once, with no error, and it
+makes nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ nodes:
 
 def offered(line: str, home: Path, **more: str) -> list[str]:
     """What bash would offer for the last word; nothing may appear on stderr."""
-    words = {"_MUSTER_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+    words = {"_MUSTER_COMPLETE": "bash_complete", "COMP_WORDS": line,
+             "COMP_CWORD": str(len(line.split(" ")) - 1)}
     done = subprocess.run([str(MUSTER)], env={**os.environ, **environment(home), **words, **more}, cwd=home,
                           capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr == ""
@@ -39,7 +41,8 @@ def offered(line: str, home: Path, **more: str) -> list[str]:
 def inside(line: str) -> list[str]:
     """The same, in this process."""
     *before, last = line.split(" ")[1:]
-    return [item.value for item in BashComplete(root, {}, "muster", "_MUSTER_COMPLETE").get_completions(before, last)]
+    return [item.value
+            for item in BashComplete(root, {}, "muster", "_MUSTER_COMPLETE").get_completions(before, last)]
 
 
 @pytest.fixture
@@ -59,7 +62,8 @@ def test_bash_gets_nodes_and_groups_of_the_inventory_and_no_store_is_made(home: 
 
 
 NODES = [words for words, command in TREE.items()
-         if any(isinstance(one, click.Argument) and one.name in ("nodes", "nodeset", "node", "which") and "RUN" not in (one.metavar or "")
+         if any(isinstance(one, click.Argument) and one.name in ("nodes", "nodeset", "node", "which")
+                and "RUN" not in (one.metavar or "")
                 and not str(one.metavar).startswith("[NODES|FILE") for one in command.params)]
 
 
@@ -73,10 +77,14 @@ def test_the_commands_that_take_nodes_were_found() -> None:
 
 
 @pytest.mark.parametrize(("line", "word"), [
-    ("muster explain gpu-cou", "gpu-count"), ("muster rules show gpu-cou", "gpu-count"), ("muster check --only gpu-cou", "gpu-count"),
-    ("muster check --skip gpu-cou", "gpu-count"), ("muster silence gpu001 gpu-cou", "gpu-count"), ("muster check --sku hgx-h10", "hgx-h100"),
-    ("muster sku show hgx-h10", "hgx-h100"), ("muster burnin run gpu001 --sku hgx-h10", "hgx-h100"), ("muster check --profile ga", "gate"),
-    ("muster cordon gpu00", "gpu007"), ("muster unsilence gpu00", "gpu007"), ("muster blame 12 --nodes @tr", "@train"),
+    ("muster explain gpu-cou", "gpu-count"), ("muster rules show gpu-cou", "gpu-count"),
+    ("muster check --only gpu-cou", "gpu-count"),
+    ("muster check --skip gpu-cou", "gpu-count"), ("muster silence gpu001 gpu-cou", "gpu-count"),
+    ("muster check --sku hgx-h10", "hgx-h100"),
+    ("muster sku show hgx-h10", "hgx-h100"), ("muster burnin run gpu001 --sku hgx-h10", "hgx-h100"),
+    ("muster check --profile ga", "gate"),
+    ("muster cordon gpu00", "gpu007"), ("muster unsilence gpu00", "gpu007"),
+    ("muster blame 12 --nodes @tr", "@train"),
 ])
 def test_names_of_rules_skus_profiles_and_sets_are_completed(line: str, word: str, home: Path) -> None:
     assert word in inside(line)
@@ -85,9 +93,11 @@ def test_names_of_rules_skus_profiles_and_sets_are_completed(line: str, word: st
 def test_the_names_in_files_are_those_of_the_loaded_rules(home: Path) -> None:
     context = click.Context(root)
     ruleset = load_ruleset([packaged()])
-    names = {"rule": {rule.id for rule in ruleset.rules}, "sku": set(ruleset.skus), "profile": set(ruleset.profiles)}
+    names = {"rule": {rule.id for rule in ruleset.rules}, "sku": set(ruleset.skus),
+             "profile": set(ruleset.profiles)}
     for kind, known in names.items():
-        found = {name for start in {name[:3] for name in known} for name in getattr(completing, kind)(context, context.command, start)}
+        found = {name for start in {name[:3] for name in known}
+                 for name in getattr(completing, kind)(context, context.command, start)}
         assert found == known
 
 
@@ -104,8 +114,10 @@ def test_site_rules_are_completed_and_broken_ones_do_no_harm(home: Path) -> None
 def test_open_incidents_and_nodes_of_the_store_are_completed(home: Path) -> None:
     with opened(home / "state", make=True) as store, store.writing() as db:
         db.execute("INSERT INTO node (name) VALUES ('old001'), ('old002')")
-        db.executemany("INSERT INTO incident (id, kind, cause, nodes, why, owner, began, seen, ended) VALUES (?, 'leaf', ?, '[]', '', '', 1, 1, ?)",
-                       [(1, "a", 2.0), (2, "b", None), (13, "c", None)])
+        db.executemany(
+            "INSERT INTO incident (id, kind, cause, nodes, why, owner, began, seen, ended) VALUES (?, "
+            "'leaf', ?, '[]', '', '', 1, 1, ?)",
+            [(1, "a", 2.0), (2, "b", None), (13, "c", None)])
     assert inside(f"muster incident show --state {home}/state ") == ["13", "2"]
     assert inside(f"muster incident close --state {home}/state 1") == ["13"]
     (home / "muster.yaml").unlink()
@@ -122,10 +134,12 @@ def test_what_cannot_be_read_offers_nothing_and_says_nothing(spoil: str, home: P
         elif spoil == "pipe":
             os.mkfifo(path)
         elif spoil != "missing":
-            path.write_bytes({"text": b"nodes: [\n", "binary": b"\x00\xff" * 99, "empty": b"", "unreadable": b"x"}[spoil])
+            path.write_bytes({"text": b"nodes: [\n", "binary": b"\x00\xff" * 99, "empty": b"",
+                              "unreadable": b"x"}[spoil])
             path.chmod(0o000 if spoil == "unreadable" else 0o600)
     before = sorted(home.rglob("*"))
-    for line in ("muster check gpu", "muster rma open gpu", f"muster incident show --state {home}/state ", f"muster nodes --state {home}/state g"):
+    for line in ("muster check gpu", "muster rma open gpu", f"muster incident show --state {home}/state ",
+                 f"muster nodes --state {home}/state g"):
         assert inside(line) == []
     assert offered("muster bmc power gpu", home, MUSTER_STATE=f"{home}/state") == []
     assert sorted(home.rglob("*")) == before

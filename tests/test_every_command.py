@@ -1,5 +1,5 @@
-"""Every command takes bad input as a user's mistake: a documented exit code, one clear line, no traceback, no escape codes; and its help
-teaches with an example."""
+"""Every command takes bad input as a user's mistake: a documented exit code, one clear line, no traceback, no
+escape codes; and its help teaches with an example."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ EVERY = {**TREE, **{f"gate {word}": resolve_name(place) for word, (place, _) in 
          **{f"watch {word}": resolve_name(place) for word, (place, _) in WATCH.items()}}
 CODES = {0, 1, 2, 3, 4, 130}
 # What would go on until it is ended gets, behind all else, what ends it.
-ENDED_BY = {"demo": ("--nodes=0",), "exporter": ("--listen=nowhere",), "os serve": ("--listen=nowhere",), "watch": ("--replay",)}
+ENDED_BY = {"demo": ("--nodes=0",), "exporter": ("--listen=nowhere",), "os serve": ("--listen=nowhere",),
+            "watch": ("--replay",)}
 # What takes a lock for as long as its process lives is run in one of its own.
 ALONE = {"agent run"}
 # A control character, or one that turns the direction of writing, that came from the command line.
@@ -43,9 +44,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(home)
-    for name in [name for name in os.environ if name.startswith(("MUSTER_", "XDG_", "SLURM_", "KUBE", "SSH_"))]:
+    for name in [name
+                 for name in os.environ if name.startswith(("MUSTER_", "XDG_", "SLURM_", "KUBE", "SSH_"))]:
         monkeypatch.delenv(name)
-    for name, value in {"HOME": str(home), "MUSTER_STATE": str(home / "state"), "PATH": "/usr/bin:/bin", "TERM": "dumb"}.items():
+    for name, value in {"HOME": str(home), "MUSTER_STATE": str(home / "state"), "PATH": "/usr/bin:/bin",
+                        "TERM": "dumb"}.items():
         monkeypatch.setenv(name, value)
     yield home
 
@@ -104,7 +107,8 @@ def test_every_bad_input_is_a_users_mistake(command: str, at_home: Path) -> None
 @pytest.mark.parametrize("command", [words for words, names in OPTIONS.items() if "--format" in names])
 @pytest.mark.parametrize("form", ["json", "table"])
 def test_the_formats_of_a_command_parse(command: str, form: str, at_home: Path) -> None:
-    """With the words that it needs, and a store without a sweep: what it prints with another code than 2 is a document."""
+    """With the words that it needs, and a store without a sweep: what it prints with another code than 2 is a
+    document."""
     code, out, err = outcome_of((*command.split(), f"--format={form}", *needed(EVERY[command])))
     assert code in CODES and (code != 2 or "muster: " in err or "Error: " in err), (code, out, err)
     if form == "json" and code != 2:
@@ -120,4 +124,5 @@ def test_a_command_has_over_twenty_kinds_of_bad_input() -> None:
 
 @pytest.mark.parametrize("command", EVERY)
 def test_the_help_of_a_command_shows_an_example(command: str) -> None:
-    assert re.search(rf"^  +muster {command}\b", EVERY[command].help or "", re.MULTILINE) or f"muster {command}" in (EVERY[command].help or "")
+    assert re.search(rf"^  +muster {command}\b", EVERY[command].help or "",
+                     re.MULTILINE) or f"muster {command}" in (EVERY[command].help or "")

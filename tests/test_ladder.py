@@ -13,7 +13,8 @@ import pytest
 from tests.trees import parsed
 
 ROOT = Path(__file__).resolve().parent.parent
-# A module imports from lower rungs or from its own package, wherever in the file the import stands. By the package that has the ladder.
+# A module imports from lower rungs or from its own package, wherever in the file the import stands. By the
+# package that has the ladder.
 LADDERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "healthcheck": (
         ("model",),
@@ -62,7 +63,8 @@ def trees(package: str) -> Mapping[str, ast.Module]:
 
 def within(package: str) -> list[tuple[str, ast.Module]]:
     """The modules of one package of healthcheck."""
-    return [(module, tree) for module, tree in trees("healthcheck").items() if module.startswith(f"{package}.")]
+    return [(module, tree) for module,
+            tree in trees("healthcheck").items() if module.startswith(f"{package}.")]
 
 
 def imported(tree: ast.Module, modules: Mapping[str, ast.Module]) -> Iterator[str]:
@@ -76,14 +78,16 @@ def imported(tree: ast.Module, modules: Mapping[str, ast.Module]) -> Iterator[st
 
 
 def home(module: str, root: str) -> str:
-    """The package below this root that a module is in; "" for the root itself and for what is not below it."""
+    """The package below this root that a module is in; "" for the root itself and for what is not below
+    it."""
     return module.removeprefix(f"{root}.").partition(".")[0] if module.startswith(f"{root}.") else ""
 
 
 @pytest.mark.parametrize("root", LADDERS)
 def test_every_package_has_its_rung_and_no_module_lies_at_the_root(root: str) -> None:
     top, folder = root.partition(".")[0], ROOT / root.replace(".", "/")
-    assert {home(module, root) for module in trees(top)} - {""} <= {package for rung in LADDERS[root] for package in rung}
+    assert {home(module, root) for module in trees(top)} - {""} <= {package for rung in LADDERS[root]
+                                                                    for package in rung}
     assert [path.name for path in folder.glob("*.py")] == ["__init__.py"]
 
 
@@ -93,14 +97,16 @@ def test_a_module_imports_only_from_lower_rungs_or_its_own_package(root: str) ->
     rung = {package: number for number, packages in enumerate(LADDERS[root]) for package in packages}
     upward = {
         f"{module} -> {name}" for module, tree in modules.items() for name in imported(tree, modules)
-        if (own := home(module, root)) and (other := home(name, root)) and own != other and rung[other] >= rung[own]
+        if (own := home(module, root)) and (other := home(name, root)) and own != other
+        and rung[other] >= rung[own]
     }
     assert upward == set()
 
 
 def test_nothing_but_a_command_imports_commands() -> None:
     found = {
-        f"{module} -> {name}" for module, tree in trees("provisioning").items() for name in imported(tree, trees("provisioning"))
+        f"{module} -> {name}" for module, tree in trees("provisioning").items()
+        for name in imported(tree, trees("provisioning"))
         if name.startswith("healthcheck.cli") and home(module, "provisioning") != "cli"
     }
     assert found == set()
@@ -117,13 +123,15 @@ def test_a_public_class_name_stands_for_one_thing() -> None:
 
 
 def test_no_check_catches_what_a_fact_refuses() -> None:
-    found = {module for module, tree in within("healthcheck.checks") if any(isinstance(node, ast.Try) for node in ast.walk(tree))}
+    found = {module for module, tree in within("healthcheck.checks")
+             if any(isinstance(node, ast.Try) for node in ast.walk(tree))}
     assert found == set()
 
 
 def test_no_fact_field_has_a_default() -> None:
     found = {
-        f"{module}.{cls.name}.{field.target.id}" for module, tree in within("healthcheck.facts") for cls in tree.body
+        f"{module}.{cls.name}.{field.target.id}" for module, tree in within("healthcheck.facts")
+        for cls in tree.body
         if isinstance(cls, ast.ClassDef) and _is_fact(cls) for field in cls.body
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.value is not None
         and "ClassVar" not in ast.dump(field.annotation)

@@ -1,6 +1,8 @@
-"""Every command says things in one way: its options are walked in click's tree, and what does not fit yet is listed here.
+"""Every command says things in one way: its options are walked in click's tree, and what does not fit yet is
+listed here.
 
-Each list is exact, so that a command which comes to fit leaves its list, and a new one which does not fit fails.
+Each list is exact, so that a command which comes to fit leaves its list, and a new one which does not fit
+fails.
 """
 
 from __future__ import annotations
@@ -17,15 +19,21 @@ from healthcheck.cli.main import root
 from tests.documents import validate
 from tests.healthcheck.help.pages import PAGES, commands, spans
 
-# These change something, make a file for another program, or go on until they are ended: there is nothing to print as a document.
+# These change something, make a file for another program, or go on until they are ended: there is nothing to
+# print as a document.
 NO_DOCUMENT = {
-    "agent manifest", "agent run", "baseline approve", "baseline learn", "bmc boot", "bmc media", "bmc power", "bringup resume", "bringup retry",
-    "bringup run", "bringup skip", "burnin approve", "burnin learn", "certificate issue", "certificate key new", "certificate key retire",
-    "certificate key use", "certificate revoke", "demo", "evidence", "exporter", "fabric disable", "fabric enable",
+    "agent manifest", "agent run", "baseline approve", "baseline learn", "bmc boot", "bmc media", "bmc power",
+    "bringup resume", "bringup retry",
+    "bringup run", "bringup skip", "burnin approve", "burnin learn", "certificate issue",
+    "certificate key new", "certificate key retire",
+    "certificate key use", "certificate revoke", "demo", "evidence", "exporter", "fabric disable",
+    "fabric enable",
     "firmware update", "help", "incident close", "init",
-    "inventory import ansible", "inventory import csv", "inventory import slurm", "inventory rename", "lease release", "os disarm", "os release",
+    "inventory import ansible", "inventory import csv", "inventory import slurm", "inventory rename",
+    "lease release", "os disarm", "os release",
     "os render", "os serve", "privilege helper", "privilege kubernetes",
-    "privilege sudoers", "record", "repaired", "rma close", "rma exchange", "rma open", "rma return", "rma ship", "sku learn", "store backup",
+    "privilege sudoers", "record", "repaired", "rma close", "rma exchange", "rma open", "rma return",
+    "rma ship", "sku learn", "store backup",
     "store move", "store prune", "store reconcile", "store restore", "unsilence",
 }
 # These names of options are old.
@@ -33,7 +41,8 @@ OLD_NAMES = ("--why", "--json")
 # Here --json took a file.
 JSON_FILE = ("burnin run", "burnin show")
 
-def walk(command: click.Command, context: click.Context, words: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+def walk(command: click.Command, context: click.Context,
+         words: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
     if not isinstance(command, click.Group):
         yield " ".join(words), command
         return
@@ -56,7 +65,8 @@ OPTIONS = {words: shown(command) for words, command in TREE.items()}
 
 
 def test_the_tree_is_walked_to_its_leaves() -> None:
-    assert len(TREE) > 80 and {"check", "bmc power", "certificate key show", "inventory import slurm"} <= set(TREE)
+    assert len(TREE) > 80 and {"check", "bmc power", "certificate key show",
+                               "inventory import slurm"} <= set(TREE)
 
 
 def test_every_command_that_reads_prints_a_document_with_format() -> None:
@@ -64,10 +74,12 @@ def test_every_command_that_reads_prints_a_document_with_format() -> None:
 
 
 def test_every_format_has_a_table_which_is_the_default_and_none_is_called_text() -> None:
-    found = {words: option for words, command in TREE.items() for option in command.params if "--format" in option.opts}
+    found = {words: option for words,
+             command in TREE.items() for option in command.params if "--format" in option.opts}
     for words, option in found.items():
         assert isinstance(option.type, click.Choice), words
-        assert "table" in option.type.choices and "text" not in option.type.choices and option.default == "table", words
+        assert ("table" in option.type.choices and "text" not in option.type.choices
+                and option.default == "table"), words
 
 
 @pytest.mark.parametrize("old", OLD_NAMES)
@@ -96,15 +108,18 @@ def test_every_command_is_shown_on_a_page() -> None:
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (("--why", "x"), "muster: --why is now --reason\n"), (("--why", "x", "--reason", "y"), "give one of them"), ((), "Missing option '--reason'"),
+    (("--why", "x"), "muster: --why is now --reason\n"),
+    (("--why", "x", "--reason", "y"), "give one of them"), ((), "Missing option '--reason'"),
 ])
-def test_the_old_name_of_an_option_is_taken_and_says_so(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_the_old_name_of_an_option_is_taken_and_says_so(words: tuple[str, ...], said: str,
+                                                        tmp_path: Path) -> None:
     done = CliRunner().invoke(root, ["baseline", "approve", str(tmp_path / "none.yaml"), *words])
     assert said in done.stderr and (said == "muster: --why is now --reason\n" or done.exit_code == 2)
     assert "Missing" not in done.stderr or not words
 
 
-FORMATTED = [(words, option) for words, command in TREE.items() for option in command.params if option.name == "as_json" and words not in JSON_FILE]
+FORMATTED = [(words, option) for words, command in TREE.items()
+             for option in command.params if option.name == "as_json" and words not in JSON_FILE]
 
 
 def test_the_commands_with_the_shared_format_are_many() -> None:
@@ -136,7 +151,8 @@ def test_the_keys_are_a_document_without_private_parts(tmp_path: Path) -> None:
     for _ in range(2):
         done = CliRunner().invoke(root, ["certificate", "key", "new", "--state", str(tmp_path)])
         assert not done.exception or done.exit_code == 0, done.output
-    done = CliRunner().invoke(root, ["certificate", "key", "show", "--state", str(tmp_path), "--format", "json"])
+    done = CliRunner().invoke(root,
+                              ["certificate", "key", "show", "--state", str(tmp_path), "--format", "json"])
     document = json.loads(done.stdout)
     validate(document, "keys-1")
     assert [(one["key"], one["signs"], one["trusted"]) for one in document["keys"]] == [

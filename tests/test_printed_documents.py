@@ -80,9 +80,11 @@ def test_a_burnin_is_shown_as_its_document_and_written_beside_its_page(home: Pat
     write(home / "state", made.burnin(there, made.sound(there)))
     document = printed(home, "burnin", "show", code=3)
     done = muster("burnin", "show", "--output", "b.json", home=home)
-    assert done.returncode == 3 and json.loads((home / "b.json").read_text()) == document and document["run"] in done.stdout
+    assert (done.returncode == 3 and json.loads((home / "b.json").read_text()) == document
+            and document["run"] in done.stdout)
     old = muster("burnin", "show", "--json", "old.json", home=home)
-    assert old.stderr == "muster: --json is now --output\n" and (home / "old.json").read_bytes() == (home / "b.json").read_bytes()
+    assert (old.stderr == "muster: --json is now --output\n"
+            and (home / "old.json").read_bytes() == (home / "b.json").read_bytes())
     assert json.loads(muster("burnin", "show", "--json", "-", home=home).stdout) == document
     assert muster("burnin", "show", "--list", "--format", "json", home=home).returncode == 2
 
@@ -91,7 +93,8 @@ def test_a_manifest_that_verifies(home: Path) -> None:
     muster("certificate", "key", "new", home=home)
     found = printed(home, "certificate", "verify")
     assert found.pop("cluster").startswith("muster-")
-    assert found == {"schema": "muster.manifest-check/1", "valid": True, "serial": 0, "certificates": 0, "revoked": 0}
+    assert found == {"schema": "muster.manifest-check/1", "valid": True, "serial": 0,
+                     "certificates": 0, "revoked": 0}
 
 
 def test_a_store_that_is_whole_and_one_that_is_not(home: Path) -> None:
@@ -109,8 +112,9 @@ def test_a_store_that_is_whole_and_one_that_is_not(home: Path) -> None:
 
 def test_an_inventory_in_numbers(home: Path) -> None:
     found = printed(home, "inventory", "check")
-    assert (found["nodes"], found["groups"], found["lifecycle"], found["rack"], found["cordon"], found["overdue"]) == (
-        13, 1, {"bringup": 12, "service": 1}, {"r01": 8, "r02": 4, "": 1}, "hostfile", ["gpu013"])
+    assert (found["nodes"], found["groups"], found["lifecycle"], found["rack"], found["cordon"],
+            found["overdue"]) == (
+                13, 1, {"bringup": 12, "service": 1}, {"r01": 8, "r02": 4, "": 1}, "hostfile", ["gpu013"])
     assert found["skus_known"] and sum(found["ssh"].values()) == 13
 
 
@@ -120,14 +124,18 @@ def test_cordons_ours_and_others(home: Path) -> None:
     assert all(one["held"] for one in printed(home, "cordon", "gpu[001-002]", "--reason", "fan")["nodes"])
     with (home / "bad").open("a") as file:
         file.write("gpu005  # muster:dead#8: loud\n")
-    (home / "muster.yaml").write_text(INVENTORY.replace("gpu[001-008]", "gpu[002-008]").replace("  gpu001: {bmc: 192.0.2.1}\n", ""))
+    (home / "muster.yaml").write_text(
+        INVENTORY.replace("gpu[001-008]", "gpu[002-008]").replace("  gpu001: {bmc: 192.0.2.1}\n", ""))
     found = printed(home, "cordon")
     table = muster("cordon", home=home).stdout.splitlines()
     gone, ours, stray = found["cordons"]
-    assert (gone["node"], gone["notes"], gone["end"]) == ("gpu001", ["not in the inventory"], "muster uncordon gpu001")
+    assert (gone["node"], gone["notes"], gone["end"]) == ("gpu001", ["not in the inventory"],
+                                                          "muster uncordon gpu001")
     assert table[0].endswith("  fan  (not in the inventory: muster uncordon gpu001)")
-    assert (ours["kind"], ours["node"], ours["why"], ours["notes"], ours["end"]) == ("ours", "gpu002", "fan", [], None)
-    assert (stray["kind"], stray["mark"], stray["since"], stray["why"]) == ("stray", "muster:dead#8", None, "loud")
+    assert (ours["kind"], ours["node"], ours["why"], ours["notes"],
+            ours["end"]) == ("ours", "gpu002", "fan", [], None)
+    assert (stray["kind"], stray["mark"], stray["since"],
+            stray["why"]) == ("stray", "muster:dead#8", None, "loud")
     assert table[2].endswith(f"{stray['notes'][0]}: loud; to end it: {stray['end']}")
     given = printed(home, "uncordon", "gpu002")
     assert [(one["node"], one["held"], one["failed"]) for one in given["nodes"]] == [("gpu002", False, False)]
@@ -144,16 +152,20 @@ def test_a_plan_of_remediation(home: Path) -> None:
     assert printed(home, "remediate")["steps"] == []
     assert printed(home, "remediate", "--apply") == {"schema": "muster.outcomes/1", "nodes": []}
     policy = load_policy([packaged()], load_ruleset([packaged()]))
-    step = PlannedStep("gpu001", RemediationStep.RESTART_DOCKER, "containers", ("docker-answers",), "it hangs", "rack r01")
+    step = PlannedStep("gpu001", RemediationStep.RESTART_DOCKER, "containers", ("docker-answers",),
+                       "it hangs", "rack r01")
     with opened(home / "state") as store:
         found = _document([step], [ExcludedNode("gpu002", "no step for it")], store, policy)
     validate(found, "remediation-1")
-    assert found["steps"][0]["runs"] and found["steps"][0]["step"] == "restart-docker" and found["left"][0]["node"] == "gpu002"
+    assert (found["steps"][0]["runs"] and found["steps"][0]["step"] == "restart-docker"
+            and found["left"][0]["node"] == "gpu002")
 
 
-@pytest.mark.parametrize("words", [("store", "show"), ("sku", "list"), ("explain", "gpu-count"), ("bringup", "report")])
+@pytest.mark.parametrize("words", [("store", "show"), ("sku", "list"), ("explain", "gpu-count"),
+                                   ("bringup", "report")])
 def test_the_old_word_for_a_table_is_taken_and_says_so(words: tuple[str, ...], home: Path) -> None:
     small(home / "state")
     now, old = (muster(*words, "--format", one, home=home) for one in ("table", "text"))
-    assert (old.returncode, old.stderr) == (0, f"muster: --format text is now --format table\n{now.stderr}"), old
+    assert (old.returncode, old.stderr) == (0,
+                                            f"muster: --format text is now --format table\n{now.stderr}"), old
     assert old.stdout[:40] == now.stdout[:40]

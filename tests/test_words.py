@@ -16,23 +16,28 @@ import pytest
 from tests.trees import parsed
 
 ROOT = Path(__file__).parents[1]
-PRODUCT = sorted(path for package in ("inventory", "healthcheck", "provisioning") for path in (ROOT / package).rglob("*.py"))
+PRODUCT = sorted(path for package in ("inventory", "healthcheck", "provisioning")
+                 for path in (ROOT / package).rglob("*.py"))
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "healthcheck/help").glob("*.md")),
              *sorted((ROOT / "rules").rglob("*.yaml"))]
 
 # What is written in place of each.
 PLAIN = {
-    "told": "reported, message, output", "saying": "message", "sayings": "messages", "deed": "action", "deeds": "actions",
-    "doer": "executor", "doers": "executors", "dues": "due times", "wish": "desired state", "wishes": "desired states",
-    "settled": "cached, decided", "alike": "equal, fingerprint", "nobody": "no one", "plainly": "(leave it out)",
-    "thereof": "of it", "whereof": "of which", "wherein": "in which", "henceforth": "from then on", "whence": "from where",
+    "told": "reported, message, output", "saying": "message", "sayings": "messages", "deed": "action",
+    "deeds": "actions",
+    "doer": "executor", "doers": "executors", "dues": "due times", "wish": "desired state",
+    "wishes": "desired states",
+    "settled": "cached, decided", "alike": "equal, fingerprint", "nobody": "no one",
+    "plainly": "(leave it out)",
+    "thereof": "of it", "whereof": "of which", "wherein": "in which", "henceforth": "from then on",
+    "whence": "from where",
 }
 # Ids of rules and fields of stored documents, which keep their names.
 KEPT = re.compile(r"host-dimm-alike|dimm\.alike|host_dimm_alike|dimm_alike|kernel[-._]told|settled_hours"
-                  r"|bringup_deed|told INTEGER|COLUMN told"             # what steps of the store's schema had
-                  r"|\"nobody\""                                        # a holder in the protocol muster.action/1
-                  r"|guest nobody daemon"                               # users of every Linux
-                  r"|irq-nobody|nobody cared")                          # what the kernel says
+                  r"|bringup_deed|told INTEGER|COLUMN told"  # what steps of the store's schema had
+                  r"|\"nobody\""  # a holder in the protocol muster.action/1
+                  r"|guest nobody daemon"  # users of every Linux
+                  r"|irq-nobody|nobody cared")  # what the kernel says
 WORD = re.compile(r"[a-z]+")
 
 
@@ -80,40 +85,50 @@ def test_messages_and_comments_are_in_plain_words(package: str) -> None:
     assert found == []
 
 
-# Keys and file names of documents that are not used any more, and where one of them still stands: where a document of an
-# earlier version is read, and in outputs whose keys are others' interface.
+# Keys and file names of documents that are not used any more, and where one of them still stands: where a
+# document of an earlier version is read, and in outputs whose keys are others' interface.
 FORMER_KEYS = {"look", "looks", "look.json", "said", "told", "deed"}
-READ = {"healthcheck/agent/served.py": {"look"}, "healthcheck/sweep/saved.py": {"look"}, "healthcheck/sweep/snapshots.py": {"looks"},
+READ = {"healthcheck/agent/served.py": {"look"}, "healthcheck/sweep/saved.py": {"look"},
+        "healthcheck/sweep/snapshots.py": {"looks"},
         "healthcheck/sweep/fabricoutput.py": {"look.json"}, "healthcheck/baseline/filedocument.py": {"looks"},
-        "provisioning/bringup/policy/fields.py": {"looks"}, "provisioning/firmware/onnode/operations.py": {"said"},
+        "provisioning/bringup/policy/fields.py": {"looks"},
+        "provisioning/firmware/onnode/operations.py": {"said"},
         "provisioning/remediate/onnode/operations.py": {"said"}}
-SHOWN = {"healthcheck/blame/page.py": {"said"}, "provisioning/base/page.py": {"said"}, "provisioning/bringup/pages/progress.py": {"said"},
-         "provisioning/cli/agent.py": {"said"}, "provisioning/cli/agentupgrade.py": {"said"}, "provisioning/cli/bmcshow.py": {"said"},
+SHOWN = {"healthcheck/blame/page.py": {"said"}, "provisioning/base/page.py": {"said"},
+         "provisioning/bringup/pages/progress.py": {"said"},
+         "provisioning/cli/agent.py": {"said"}, "provisioning/cli/agentupgrade.py": {"said"},
+         "provisioning/cli/bmcshow.py": {"said"},
          "healthcheck/joblog/model.py": {"said"}}
 
 
-def test_documents_have_the_keys_of_today_but_where_an_earlier_one_is_read_or_an_output_keeps_its_own() -> None:
+def test_documents_have_the_keys_of_today_but_where_an_earlier_one_is_read_or_an_output_keeps_its_own(
+) -> None:
     found: dict[str, set[str]] = {}
     for path in PRODUCT:
-        if old := {node.value for node in ast.walk(parsed(path)) if isinstance(node, ast.Constant) and isinstance(node.value, str)} & FORMER_KEYS:
+        if old := {node.value for node in ast.walk(parsed(path)) if isinstance(node, ast.Constant)
+                   and isinstance(node.value, str)} & FORMER_KEYS:
             found[str(path.relative_to(ROOT))] = old
     assert found == READ | SHOWN
 
 
 def test_what_is_referred_to_is_in_the_repository() -> None:
-    """A section of a page that readers do not have explains nothing, and `invariant N` is one of those that architecture lists."""
+    """A section of a page that readers do not have explains nothing, and `invariant N` is one of those that
+    architecture lists."""
     page = (ROOT / "healthcheck/help/architecture.md").read_text()
-    listed = set(re.findall(r"^([1-9])\. \*\*", page.partition("## What always holds")[2].partition("\n## ")[0], re.MULTILINE))
+    listed = set(re.findall(r"^([1-9])\. \*\*",
+                            page.partition("## What always holds")[2].partition("\n## ")[0], re.MULTILINE))
     assert listed == set("12345678")
     elsewhere = re.compile(r"\bDESIGN\b")
     number = re.compile(r"invariant[ _](\d+)", re.IGNORECASE)
     tests = [path for path in sorted((ROOT / "tests").rglob("*.py")) if path != Path(__file__).resolve()]
     found = [f"{path.relative_to(ROOT)}: {text}" for path in (*PRODUCT, *DOCUMENTS, *tests)
-             for text in [*elsewhere.findall(path.read_text()), *set(number.findall(path.read_text())) - listed]]
+             for text in [*elsewhere.findall(path.read_text()),
+                          *set(number.findall(path.read_text())) - listed]]
     assert found == []
 
 
 def test_the_documentation_is_in_plain_words() -> None:
     found = [f"{path.relative_to(ROOT)}:{number} {', '.join(wrong(line))}"
-             for path in DOCUMENTS for number, line in enumerate(path.read_text().splitlines(), 1) if wrong(line)]
+             for path in DOCUMENTS for number,
+             line in enumerate(path.read_text().splitlines(), 1) if wrong(line)]
     assert found == []

@@ -1,4 +1,5 @@
-"""The syntax trees of our modules: the tests of the architecture, the ladder and the words ask for the same ones."""
+"""The syntax trees of our modules: the tests of the architecture, the ladder and the words ask for the same
+ones."""
 
 from __future__ import annotations
 

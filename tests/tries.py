@@ -1,4 +1,5 @@
-"""How many examples a property is tested with: a fifth in the fast tier, of which each run draws others, and all in the slow tier."""
+"""How many examples a property is tested with: a fifth in the fast tier, of which each run draws others, and
+all in the slow tier."""
 
 from __future__ import annotations
 

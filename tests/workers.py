@@ -1,7 +1,8 @@
 """Runs the tests in forks of the process that has read them: `--workers=N`.
 
-They are read once instead of once a worker, and no result is written out and read again as text. A file's tests stay together, since
-they share what their fixtures start; a free worker takes the next file. What ends a worker fails the test it was at, and another goes on.
+They are read once instead of once a worker, and no result is written out and read again as text. A file's
+tests stay together, since they share what their fixtures start; a free worker takes the next file. What ends
+a worker fails the test it was at, and another goes on.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--workers", type=int, default=0, metavar="N", help="run the tests of N files at a time, in forks of this process")
+    parser.addoption("--workers", type=int, default=0, metavar="N",
+                     help="run the tests of N files at a time, in forks of this process")
 
 
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
@@ -46,7 +48,8 @@ class _Worker:
 class _Loop:
     def __init__(self, session: pytest.Session) -> None:
         self.session, self.hook = session, session.config.hook
-        session.config._tmp_path_factory.getbasetemp()      # type: ignore[attr-defined]  # whoever asks first empties it
+        session.config._tmp_path_factory.getbasetemp(
+        )  # type: ignore[attr-defined]  # whoever asks first empties it
         numbers = range(len(session.items))
         files = groupby(numbers, key=lambda number: session.items[number].nodeid.partition("::")[0])
         self.files = deque(deque(file) for _, file in files)
@@ -64,7 +67,8 @@ class _Loop:
             for worker in self.workers:
                 worker.line.close()
                 os.waitpid(worker.pid, 0)
-        for stop, kind in ((self.session.shouldfail, self.session.Failed), (self.session.shouldstop, self.session.Interrupted)):
+        for stop, kind in ((self.session.shouldfail, self.session.Failed),
+                           (self.session.shouldstop, self.session.Interrupted)):
             if stop:
                 raise kind(stop)
 
@@ -94,7 +98,9 @@ class _Loop:
             self.ended(worker)
             return
         for one in said:
-            report = one if isinstance(one, pytest.TestReport) else self.hook.pytest_report_from_serializable(config=self.session.config, data=one)
+            report = one if isinstance(one,
+                                       pytest.TestReport) else self.hook.pytest_report_from_serializable(
+                                           config=self.session.config, data=one)
             self.hook.pytest_runtest_logreport(report=report)
         worker.items.popleft()
         self.hook.pytest_runtest_logfinish(nodeid=report.nodeid, location=report.location)
@@ -111,7 +117,8 @@ class _Loop:
             if self.files:
                 self.start()
         elif code:
-            self.fail(len(self.session.items) - 1, f"what belongs to a whole run was not cleared up: a worker ended with {code}")
+            self.fail(len(self.session.items) - 1,
+                      f"what belongs to a whole run was not cleared up: a worker ended with {code}")
 
     def fail(self, number: int, reason: str) -> None:
         item = self.session.items[number]
@@ -176,7 +183,9 @@ class _Sender:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         whole = report.longrepr is None     # else it holds what cannot be sent as it is
-        self.reports.append(report if whole else self.config.hook.pytest_report_to_serializable(config=self.config, report=report))
+        self.reports.append(report if whole
+                            else self.config.hook.pytest_report_to_serializable(config=self.config,
+                                                                                report=report))
         if report.when == "teardown":
             self.send(self.reports)
             self.reports = []

@@ -34,15 +34,20 @@ class Use(Enum):
 
 
 USES = {
-    "explain/*": Use.EXPLAINED, "blame/fr_*": Use.EXPLAINED, "blame/*.log": Use.EXPLAINED, "blame/openmpi-recorded/*.log": Use.EXPLAINED,
-    "blame/slurm-recorded/*.out": Use.EXPLAINED, "kernel/forms/*.txt": Use.EXPLAINED, "kernel/healthy/*.log": Use.EXPLAINED,
+    "explain/*": Use.EXPLAINED, "blame/fr_*": Use.EXPLAINED, "blame/*.log": Use.EXPLAINED,
+    "blame/openmpi-recorded/*.log": Use.EXPLAINED,
+    "blame/slurm-recorded/*.out": Use.EXPLAINED, "kernel/forms/*.txt": Use.EXPLAINED,
+    "kernel/healthy/*.log": Use.EXPLAINED,
     "kernel/vm/*.gz": Use.EXPLAINED, "nccltests/*": Use.EXPLAINED, "nvidia-smi/*": Use.EXPLAINED,
     "kernel/faults/*.yaml": Use.EVENTS, "kernel/novel/*": Use.LINES,
     "demo-sweep/**/*": Use.SWEPT, "rdma-rxe/recording.json": Use.SWEPT,
     "blame/slurm-recorded/*.sacct": Use.JOB, "blame/slurm-recorded/*.scontrol": Use.JOB,
-    # What was done to the machines whose logs lie beside; where real logs are published; formats of lines; inventories; tools.
-    "kernel/vm/*.yaml": Use.ELSEWHERE, "kernel/healthy/logs.yaml": Use.ELSEWHERE, "kernel/quoting/*": Use.ELSEWHERE, "slurm/*": Use.ELSEWHERE,
-    "nvml/*": Use.ELSEWHERE, "lldp/*": Use.ELSEWHERE, "firmware/*": Use.ELSEWHERE, "fabric-tables/*": Use.ELSEWHERE, "nccl-ras/*": Use.ELSEWHERE,
+    # What was done to the machines whose logs lie beside; where real logs are published; formats of lines;
+    # inventories; tools.
+    "kernel/vm/*.yaml": Use.ELSEWHERE, "kernel/healthy/logs.yaml": Use.ELSEWHERE,
+    "kernel/quoting/*": Use.ELSEWHERE, "slurm/*": Use.ELSEWHERE,
+    "nvml/*": Use.ELSEWHERE, "lldp/*": Use.ELSEWHERE, "firmware/*": Use.ELSEWHERE,
+    "fabric-tables/*": Use.ELSEWHERE, "nccl-ras/*": Use.ELSEWHERE,
 }
 
 

@@ -1,4 +1,5 @@
-"""Holds what was seen against what is kept in `expected/`; a difference is named by its place, with what to type where it is meant."""
+"""Holds what was seen against what is kept in `expected/`; a difference is named by its place, with what to
+type where it is meant."""
 
 from __future__ import annotations
 
@@ -10,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 EXPECTED = Path(__file__).resolve().parent / "expected"
-MEANT = ("Is a difference meant? Type MUSTER_GOLDEN=update .venv/bin/python -m pytest tests/corpus, read the diff of tests/corpus/expected, "
-         "and list each changed state, finding, owner and exit code with its reason in the commit.")
+MEANT = (
+    "Is a difference meant? Type MUSTER_GOLDEN=update .venv/bin/python -m pytest tests/corpus, read the diff "
+    "of tests/corpus/expected, "
+    "and list each changed state, finding, owner and exit code with its reason in the commit.")
 _MOST = 40          # differences of one file
 
 

@@ -1,6 +1,8 @@
-"""Records the fleets of the corpus again: `python -m tests.corpus.record [NAME...]`. Needed only where probes or the simulated hardware have changed.
+"""Records the fleets of the corpus again: `python -m tests.corpus.record [NAME...]`. Needed only where probes
+or the simulated hardware have changed.
 
-Every archive is a sweep as `muster check --save` writes it, with `planted.json` beside it: the faults of each node, none for a healthy one.
+Every archive is a sweep as `muster check --save` writes it, with `planted.json` beside it: the faults of each
+node, none for a healthy one.
 """
 
 from __future__ import annotations
@@ -44,17 +46,23 @@ def demo(seed: int, folder: Path) -> None:
         plan = sweep.SweepPlan(tuple(inventory), ruleset.select((), ()), None, "muster.yaml", ())
         looks = KeptSnapshots(fleet.folder / "state")
         for saver in (None, saved.Saver(folder)):
-            seen = sweep.live(plan, SshTransport(), sweep.limits(None, 16), progress(_NODES, f"seed {seed}"), snapshots=looks, saver=saver)
+            seen = sweep.live(plan, SshTransport(), sweep.limits(None, 16), progress(_NODES, f"seed {seed}"),
+                              snapshots=looks, saver=saver)
             fleet.advance()
-        whole = document(seen.assessed.reports, started=seen.started, finished=seen.finished, partial=seen.partial)
+        whole = document(seen.assessed.reports, started=seen.started, finished=seen.finished,
+                         partial=seen.partial)
         if wrong := compare(whole, fleet.planted, later=True):
-            raise SystemExit("\n".join([f"seed {seed} is not what was planted; is this machine busy?", *wrong]))
+            raise SystemExit("\n".join([f"seed {seed} is not what was planted; is this machine busy?",
+                                        *wrong]))
         _planted(folder, fleet.planted)
 
 
 def scenarios(folder: Path) -> None:
-    """A node for each fault of the scenarios, which has the fault's name, and healthy peers; all of one moment, with the snapshot before."""
-    planted: dict[str, Sequence[str]] = {node.name: [] for node in (scenario.NODE, *scenario.PEERS)} | {fault: [fault] for fault in sorted(PLANTS)}
+    """A node for each fault of the scenarios, which has the fault's name, and healthy peers; all of one
+    moment, with the snapshot before."""
+    planted: dict[str, Sequence[str]] = {node.name: []
+                                         for node in (scenario.NODE, *scenario.PEERS)} | {
+                                             fault: [fault] for fault in sorted(PLANTS)}
     saver = saved.Saver(folder)
     moment = time.time()
     with in_memory(512) as trees:
@@ -62,13 +70,15 @@ def scenarios(folder: Path) -> None:
             machine = scenario.machine(name)
             for fault in faults:
                 PLANTS[fault].before(machine)
-            before = scenario.kept(scenario.at(scenario.look(machine, Path(trees)), moment - scenario.BETWEEN_S), None)
+            before = scenario.kept(scenario.at(scenario.look(machine, Path(trees)),
+                                               moment - scenario.BETWEEN_S), None)
             for fault in faults:
                 PLANTS[fault].break_it(machine)
             saver.add(scenario.kept(scenario.at(scenario.look(machine, Path(trees)), moment), before), before)
     nodes = tuple(replace(scenario.NODE, name=name) for name in planted)
     saver.finish(saved.SweepManifest(
-        millisecond(moment), millisecond(moment + 60), False, "muster.yaml", nodes, None, (), (), scenario.rules().digest,
+        millisecond(moment), millisecond(moment + 60), False, "muster.yaml", nodes, None, (), (),
+        scenario.rules().digest,
         scenario.rules().probe_set(45.0).to_json()))
     _planted(folder, planted)
 

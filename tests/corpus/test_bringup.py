@@ -1,4 +1,5 @@
-"""What a bring-up reports of machines whose answers do not change: states by step, owners, parts, what was done to them, exit codes."""
+"""What a bring-up reports of machines whose answers do not change: states by step, owners, parts, what was
+done to them, exit codes."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def at(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tu
 
 
 @pytest.mark.parametrize("name", bringup.RACKS)
-def test_a_rack_is_brought_up_as_ever(name: str, nodes: Mapping[str, Recording], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rack_is_brought_up_as_ever(name: str, nodes: Mapping[str, Recording], tmp_path: Path,
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
     rack = bringup.RACKS[name]()
     transport = bringup.Recorded(rack.machines, nodes)
     monkeypatch.setattr("healthcheck.collector.reply.decode", transport.decode)
@@ -50,6 +52,8 @@ def test_a_rack_is_brought_up_as_ever(name: str, nodes: Mapping[str, Recording],
         report, table = typed("bringup", "report", "--format", "csv")
     same(f"bringup-{name}", {
         "run": {"exit": outcome.exit_code, "halted": sorted(outcome.halted), "left": list(outcome.left)},
-        "status": {"exit": status, **view.brought_up(json.loads(shown))}, "report": {"exit": report, "lines": view.punch_list(table)},
-        "done": {machine: ", ".join(planted.controller.operations) for machine, planted in rack.machines.items() if planted.controller.operations},
+        "status": {"exit": status, **view.brought_up(json.loads(shown))},
+        "report": {"exit": report, "lines": view.punch_list(table)},
+        "done": {machine: ", ".join(planted.controller.operations) for machine,
+                 planted in rack.machines.items() if planted.controller.operations},
     })

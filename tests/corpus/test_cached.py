@@ -1,4 +1,5 @@
-"""Facts that were met before change no report: every recorded snapshot and fleet is judged with the cache of facts as without it."""
+"""Facts that were met before change no report: every recorded snapshot and fleet is judged with the cache of
+facts as without it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from tests.packagedrules import RULES
 def assessed(folder: Path, *, cached: bool) -> Assessed:
     """The saved sweep, judged by the packaged rules."""
     manifest = saved.load_manifest(folder)
-    assessment = Assessment(manifest.nodes, RULES, manifest.default_sku, saved.sent_probes(manifest), manifest.profiles, cached=cached)
+    assessment = Assessment(manifest.nodes, RULES, manifest.default_sku, saved.sent_probes(manifest),
+                            manifest.profiles, cached=cached)
     for now, before in saved.recordings(folder, manifest):
         assessment.add(now, before)
     return assessment.finish(withheld=manifest.withheld)

@@ -1,4 +1,5 @@
-"""What muster makes of every recorded file stays as it is: causes, how sure they are, owners and exit codes."""
+"""What muster makes of every recorded file stays as it is: causes, how sure they are, owners and exit
+codes."""
 
 from __future__ import annotations
 
@@ -16,9 +17,12 @@ from tests.corpus.kept import same
 
 LOGS = {
     "torchrun-raise": ["torchrun-recorded-raise.log"], "torchrun-kill": ["torchrun-recorded-kill.log"],
-    "torchrun-hang": ["torchrun-recorded-hang.log"], "flight-recorder": ["fr_0", "fr_1", "fr_3"], "flight-recorder-json": ["fr_0.json"],
-    **{f"openmpi-{path.stem}": [f"openmpi-recorded/{path.name}"] for path in sorted((RECORDINGS / "blame/openmpi-recorded").iterdir())},
-    **{f"slurm-{path.stem}": [f"slurm-recorded/{path.name}"] for path in sorted((RECORDINGS / "blame/slurm-recorded").glob("*.out"))},
+    "torchrun-hang": ["torchrun-recorded-hang.log"], "flight-recorder": ["fr_0", "fr_1", "fr_3"],
+    "flight-recorder-json": ["fr_0.json"],
+    **{f"openmpi-{path.stem}": [f"openmpi-recorded/{path.name}"]
+       for path in sorted((RECORDINGS / "blame/openmpi-recorded").iterdir())},
+    **{f"slurm-{path.stem}": [f"slurm-recorded/{path.name}"]
+       for path in sorted((RECORDINGS / "blame/slurm-recorded").glob("*.out"))},
 }
 
 
@@ -29,8 +33,10 @@ def run(*words: str) -> tuple[int, Any]:
 
 
 def test_every_recorded_file_is_in_one_part_of_the_corpus() -> None:
-    wrong = [f"tests/recordings/{name} is in {len(found)} parts of the corpus: say in USES of tests/corpus/files.py what becomes of it"
-             for name, found in files.uses().items() if len(found) != 1]
+    wrong = [
+        f"tests/recordings/{name} is in {len(found)} parts of the corpus: say in USES of "
+        f"tests/corpus/files.py what becomes of it"
+        for name, found in files.uses().items() if len(found) != 1]
     assert not wrong, "\n".join(wrong)
 
 
@@ -45,7 +51,9 @@ def test_files_are_explained_as_ever() -> None:
 
 
 def test_events_of_kernel_logs_are_known_as_ever() -> None:
-    same("events", {name: files.events(name) for name in files.of(Use.EVENTS)} | {name: files.lines(name) for name in files.of(Use.LINES)})
+    same("events",
+         {name: files.events(name) for name in files.of(Use.EVENTS)} | {name: files.lines(name)
+                                                                        for name in files.of(Use.LINES)})
 
 
 def test_the_command_says_what_a_file_s_explanation_says() -> None:
@@ -54,12 +62,15 @@ def test_the_command_says_what_a_file_s_explanation_says() -> None:
         assert {"exit": code, **view.explained(document)} == files.explained(name)
 
 
-def test_jobs_are_blamed_on_those_on_whom_they_always_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_are_blamed_on_those_on_whom_they_always_were(tmp_path: Path,
+                                                           monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MUSTER_STATE", str(tmp_path))
     seen = {}
     for name, logs in LOGS.items():
-        code, document = run("blame", "--format", "json", "--nodes", "gpu[001-004]", "--since", "2026-11-20T00:00:00", "--until",
-                             "2026-11-23T00:00:00", *(word for log in logs for word in ("--log", str(RECORDINGS / "blame" / log))))
+        code, document = run("blame", "--format", "json", "--nodes", "gpu[001-004]", "--since",
+                             "2026-11-20T00:00:00", "--until",
+                             "2026-11-23T00:00:00",
+                             *(word for log in logs for word in ("--log", str(RECORDINGS / "blame" / log))))
         seen[name] = {"exit": code, **view.blamed(document)}
     same("blame", seen)
 
@@ -72,10 +83,12 @@ def test_jobs_that_slurm_recorded_are_blamed_as_ever(tmp_path: Path, monkeypatch
     for name in files.of(Use.JOB):
         path = RECORDINGS / name
         for tool in ("sacct", "scontrol"):
-            (tmp_path / tool).write_text(f"#!/bin/sh\nexec cat {path}\n" if path.suffix == f".{tool}" else "#!/bin/sh\nexit 1\n")
+            (tmp_path / tool).write_text(f"#!/bin/sh\nexec cat {path}\n" if path.suffix == f".{tool}"
+                                         else "#!/bin/sh\nexit 1\n")
             (tmp_path / tool).chmod(0o755)
         log = path.with_suffix(".out")
-        code, document = run("blame", _job(path), "--format", "json", *(("--log", str(log)) if log.exists() else ()))
+        code, document = run("blame", _job(path), "--format", "json",
+                             *(("--log", str(log)) if log.exists() else ()))
         seen[path.name] = {"exit": code, **view.blamed(document)}
     same("blame-jobs", seen)
 
@@ -83,4 +96,5 @@ def test_jobs_that_slurm_recorded_are_blamed_as_ever(tmp_path: Path, monkeypatch
 def _job(path: Path) -> str:
     """The number of the job that sacct or scontrol printed this of."""
     text = path.read_text()
-    return text.partition("JobId=")[2].split()[0] if path.suffix == ".scontrol" else text.splitlines()[1].partition("|")[0]
+    return (text.partition("JobId=")[2].split()[0] if path.suffix == ".scontrol"
+            else text.splitlines()[1].partition("|")[0])

@@ -1,4 +1,5 @@
-"""What of a command's document has to stay as it is: states, findings, owners, acts; no times, and no words, which may get better."""
+"""What of a command's document has to stay as it is: states, findings, owners, acts; no times, and no words,
+which may get better."""
 
 from __future__ import annotations
 
@@ -24,16 +25,20 @@ def sweep(document: Mapping[str, Any]) -> View:
             what = [result["status"]]
             if result["status"] in ("fail", "unknown"):
                 what += [result["severity"], result["origin"], result["owner"], *sorted(
-                    f"[{found['subject']}: {found['observed']}{_owner(found)}]" for found in result["findings"])]
+                    f"[{found['subject']}: {found['observed']}{_owner(found)}]"
+                    for found in result["findings"])]
             said[result["rule"]][_line(what)].append(node["node"])
     states = _folded((node["state"], node["node"]) for node in document["nodes"])
-    unreached = {node["node"]: node["reason"].partition(":")[0] for node in document["nodes"] if not node["results"]}
+    unreached = {node["node"]: node["reason"].partition(":")[0]
+                 for node in document["nodes"] if not node["results"]}
     reached = len(document["nodes"]) - len(unreached)
-    return {"states": states, "unreached": unreached, "rules": {rule: _of_rule(by, reached) for rule, by in sorted(said.items())}}
+    return {"states": states, "unreached": unreached,
+            "rules": {rule: _of_rule(by, reached) for rule, by in sorted(said.items())}}
 
 
 def _of_rule(by: Mapping[str, list[str]], reached: int) -> str | dict[str, str]:
-    """By what was said, of which nodes. What was said of most is said of the rest, where the rule has a result for each that was reached."""
+    """By what was said, of which nodes. What was said of most is said of the rest, where the rule has a
+    result for each that was reached."""
     most = max(by, key=lambda what: len(by[what]))
     rest = sum(map(len, by.values())) == reached and len(by[most]) > reached / 2
     if rest and len(by) == 1:
@@ -44,18 +49,22 @@ def _of_rule(by: Mapping[str, list[str]], reached: int) -> str | dict[str, str]:
 def explained(document: Mapping[str, Any]) -> View:
     """What a file shows: of whom, how sure, whose, by which rule, in which lines."""
     return {"kind": document["kind"], "wrong": document["wrong"], "causes": [
-        _line((cause["subject"], cause["sure"], cause["severity"], cause["owner"], cause["by"], cause["count"],
-               "symptom" if cause["symptom"] else "cause", "lines", *(line["line"] for line in cause["lines"])))
+        _line((cause["subject"], cause["sure"], cause["severity"], cause["owner"], cause["by"],
+               cause["count"],
+               "symptom" if cause["symptom"] else "cause", "lines",
+               *(line["line"] for line in cause["lines"])))
         for cause in document["causes"]]}
 
 
 def blamed(document: Mapping[str, Any]) -> View:
     """Who is suspected, how surely, and of what kind the evidence is."""
-    return {"found": document["found"], "nodes": fold(document["nodes"]) if document["nodes"] else "", "suspects": [
-        {"who": _line((suspect["node"] or suspect["shared"], suspect["certainty"], suspect["owner"])),
-         "evidence": [_line((one["node"], one["weight"], one["rank"], one["owner"], "sure" if one["sure"] else "unsure"))
-                      for one in suspect["evidence"]]}
-        for suspect in document["suspects"]]}
+    return {"found": document["found"],
+            "nodes": fold(document["nodes"]) if document["nodes"] else "", "suspects": [
+                {"who": _line((suspect["node"] or suspect["shared"], suspect["certainty"], suspect["owner"])),
+                 "evidence": [_line((one["node"], one["weight"], one["rank"], one["owner"],
+                                     "sure" if one["sure"] else "unsure"))
+                              for one in suspect["evidence"]]}
+                for suspect in document["suspects"]]}
 
 
 def triaged(document: Mapping[str, Any]) -> View:
@@ -64,15 +73,18 @@ def triaged(document: Mapping[str, Any]) -> View:
         "breaker": document["breaker"]["open"], "unmeasured": _fold(document["unmeasured"]),
         "incidents": [[one["kind"], one["owner"], _fold(one["nodes"])] for one in document["incidents"]],
         "steps": _folded((step["act"], step["node"]) for step in document["steps"]),
-        "withheld": _folded((_line((one["act"], one["fault"], one["by_breaker"])), one["node"]) for one in document["withheld"]),
+        "withheld": _folded((_line((one["act"], one["fault"], one["by_breaker"])), one["node"])
+                            for one in document["withheld"]),
         "verdicts": _folded((_line((one["isolation"], one["repair"], one["owner"], one["fault"], *(
-            f"[{proof['rule']} {proof['subject']} x{proof['sweeps']}]" for proof in one["evidence"]))), one["node"])
+            f"[{proof['rule']} {proof['subject']} x{proof['sweeps']}]" for proof in one["evidence"]))),
+                             one["node"])
             for one in document["verdicts"]),
     }
 
 
 def stands(document: Mapping[str, Any]) -> View:
-    return _folded((_line((one["state"], one["isolation"], one["repair"], one["owner"], one["fault"], len(one["incidents"]))), one["node"])
+    return _folded((_line((one["state"], one["isolation"], one["repair"], one["owner"], one["fault"],
+                           len(one["incidents"]))), one["node"])
                    for one in document["nodes"])
 
 
@@ -88,7 +100,8 @@ def brought_up(document: Mapping[str, Any]) -> View:
         "stands": document["machines_by_stand"],
         "through": {step["step"]: step["through"] for step in document["steps"]},
         "machines": {one["node"]: _line((one["step"], one["stand"], one["owner"], *(
-            f"[{trouble['step']} {trouble['owner']} {_line((trouble['part'], trouble['slot'], trouble['serial']))}]"
+            f"[{trouble['step']} {trouble['owner']} "
+            f"{_line((trouble['part'], trouble['slot'], trouble['serial']))}]"
             for trouble in one["troubles"]))) for one in document["machines"]},
     }
 
@@ -96,7 +109,8 @@ def brought_up(document: Mapping[str, Any]) -> View:
 def punch_list(text: str) -> View:
     """Who has to go where for which part, by the table of the punch list."""
     rows = csv.DictReader(io.StringIO(text))
-    return _folded((_line(row[name] for name in ("owner", "step", "part", "slot", "serial")), row["node"]) for row in rows)
+    return _folded((_line(row[name] for name in ("owner", "step", "part", "slot", "serial")), row["node"])
+                   for row in rows)
 
 
 def _owner(found: Mapping[str, Any]) -> str:

@@ -1,4 +1,5 @@
-"""What tests on a real GPU share: `scripts/test --gpu`, on a machine with an NVIDIA GPU, its driver, and a PyTorch with CUDA."""
+"""What tests on a real GPU share: `scripts/test --gpu`, on a machine with an NVIDIA GPU, its driver, and a
+PyTorch with CUDA."""
 
 from __future__ import annotations
 
@@ -16,9 +17,11 @@ from tests.testbed.require import require
 def cuda_python() -> str:
     """A Python whose PyTorch reaches a GPU."""
     python = os.environ.get("MUSTER_TEST_TORCH") or torches.python()
-    seen = subprocess.run([python, "-W", "ignore", "-c", "import torch; print(torch.cuda.device_count())"], capture_output=True, text=True,
+    seen = subprocess.run([python, "-W", "ignore", "-c", "import torch; print(torch.cuda.device_count())"],
+                          capture_output=True, text=True,
                           check=False, timeout=110)
-    require(seen.returncode == 0 and int(seen.stdout or 0), "needs a GPU that PyTorch reaches (MUSTER_TEST_TORCH names its Python)")
+    require(seen.returncode == 0 and int(seen.stdout or 0),
+            "needs a GPU that PyTorch reaches (MUSTER_TEST_TORCH names its Python)")
     return python
 
 

@@ -26,7 +26,8 @@ def breaks(tmp_path_factory: pytest.TempPathFactory, nvidia_smi: str) -> Callabl
     subprocess.run(["nvcc", "-o", str(program), str(BROKEN)], check=True, capture_output=True, timeout=110)
 
     def told() -> list[str]:
-        return subprocess.run(["dmesg"], capture_output=True, text=True, check=True, timeout=20).stdout.splitlines()
+        return subprocess.run(["dmesg"], capture_output=True, text=True, check=True,
+                              timeout=20).stdout.splitlines()
 
     def broken(way: str) -> list[str]:
         before = len(told())
@@ -35,12 +36,14 @@ def breaks(tmp_path_factory: pytest.TempPathFactory, nvidia_smi: str) -> Callabl
     return broken
 
 
-@pytest.mark.parametrize(("way", "xid"), [("unmapped", 31), ("misaligned", 13), ("traps", 43), ("beyond-shared", 13)])
+@pytest.mark.parametrize(("way", "xid"),
+                         [("unmapped", 31), ("misaligned", 13), ("traps", 43), ("beyond-shared", 13)])
 def test_a_program_s_own_error_is_an_xid_that_takes_no_gpu_from_jobs(
     tmp_path: Path, breaks: Callable[[str], list[str]], way: str, xid: int,
 ) -> None:
     lines = breaks(way)
     assert any(f"): {xid}, " in line for line in lines), lines
-    done = muster("check", "--local", "--sku", "single-gpu", "--only", "*xid*", "--format", "json", "--full", home=tmp_path)
+    done = muster("check", "--local", "--sku", "single-gpu", "--only", "*xid*", "--format", "json", "--full",
+                  home=tmp_path)
     (node,) = json.loads(done.stdout)["nodes"]
     assert node["state"] != "unhealthy", node

@@ -21,10 +21,13 @@ from tests import packagedrules
 HEADING = Heading("x", 1.0, False, 1)
 
 
-def assessed(*seen: Recording, rules: Ruleset = packagedrules.RULES, sku: str | None = "hgx-h100", nodes: Sequence[Node] | None = None,
+def assessed(*seen: Recording, rules: Ruleset = packagedrules.RULES, sku: str | None = "hgx-h100",
+             nodes: Sequence[Node] | None = None,
              before: Mapping[str, Recording | None] | None = None, **more: Any) -> Assessed:
-    """A sweep of these recordings, each of a node of this SKU if no nodes are given; `before` has earlier snapshots by node."""
-    assessment = Assessment([Node(one.node, sku=sku) for one in seen] if nodes is None else nodes, rules, **more)
+    """A sweep of these recordings, each of a node of this SKU if no nodes are given; `before` has earlier
+    snapshots by node."""
+    assessment = Assessment([Node(one.node, sku=sku) for one in seen] if nodes is None else nodes,
+                            rules, **more)
     for one in seen:
         assessment.add(one, (before or {}).get(one.node))
     return assessment.finish()
@@ -36,9 +39,11 @@ def by_rule(seen: Recording, before: Recording | None = None, **more: Any) -> di
     return {result.rule: result for result in report.results}
 
 
-def page_of(found: Assessed, rules: Iterable[Rule] = (), *, width: int = 200, heading: Heading = HEADING, **more: Any) -> str:
+def page_of(found: Assessed, rules: Iterable[Rule] = (), *, width: int = 200, heading: Heading = HEADING,
+            **more: Any) -> str:
     """The page of the sweep, without colours."""
     out = io.StringIO()
-    console = Console(file=out, width=width, soft_wrap=True, highlight=False, markup=False, emoji=False, color_system=None)
+    console = Console(file=out, width=width, soft_wrap=True, highlight=False, markup=False, emoji=False,
+                      color_system=None)
     render(console, found, {rule.id: rule for rule in rules}, heading, fold, **more)
     return out.getvalue()

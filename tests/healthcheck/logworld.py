@@ -1,4 +1,5 @@
-"""One node whose kernel log grows, rotates and loses records, swept by the code of `muster check --store` with files of its own."""
+"""One node whose kernel log grows, rotates and loses records, swept by the code of `muster check --store`
+with files of its own."""
 
 from __future__ import annotations
 
@@ -34,12 +35,17 @@ GPU = "0000:18:00"
 HOUR = 3600.0
 START = 1_800_000_000.0
 XID = "NVRM: Xid (PCI:{pci}): {number}, pid='<unknown>', name=<unknown>, {rest}"
-FALLEN = XID.format(pci=GPU, number=79, rest="GPU has fallen off the bus.")                                 # ends: boot
-ECC = XID.format(pci=GPU, number=48, rest="DBE (double bit error) ECC Error")                               # ends: reset
-POWER = XID.format(pci=GPU, number=54, rest="AUX power not connected")                                      # ends: repair
-TIMED_OUT = "nvme nvme0: I/O 12 QID 3 timeout, aborting"                                                    # ends: quiet 24h
+# ends: boot
+FALLEN = XID.format(pci=GPU, number=79, rest="GPU has fallen off the bus.")
+# ends: reset
+ECC = XID.format(pci=GPU, number=48, rest="DBE (double bit error) ECC Error")
+# ends: repair
+POWER = XID.format(pci=GPU, number=54, rest="AUX power not connected")
+# ends: quiet 24h
+TIMED_OUT = "nvme nvme0: I/O 12 QID 3 timeout, aborting"
 RESET = f"muster: GPU {GPU}.0 was reset"
-WANTS_RESET = XID.format(pci=GPU, number=154, rest="GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)")
+WANTS_RESET = XID.format(pci=GPU, number=154,
+                         rest="GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)")
 
 
 @cache
@@ -61,8 +67,9 @@ class _Local:
 
 @dataclass
 class LogWorld:
-    """The node's log is `records`: number, microseconds since boot, priority and text. `now` is the time since START in seconds; `shown` the boot
-    that the node names instead of its own, `note` what the collector adds to the log."""
+    """The node's log is `records`: number, microseconds since boot, priority and text. `now` is the time
+    since START in seconds; `shown` the boot that the node names instead of its own, `note` what the collector
+    adds to the log."""
 
     folder: Path
     patch: pytest.MonkeyPatch
@@ -113,9 +120,11 @@ class LogWorld:
         found = machine.recording(NAME, **changes)
         assert found.host is not None
         boot = self.boot if self.shown is None else self.shown
-        return replace(found, received=START + self.now, host=replace(found.host, boot_id=boot, time=START + self.now))
+        return replace(found, received=START + self.now,
+                       host=replace(found.host, boot_id=boot, time=START + self.now))
 
-    def sweep(self, minutes: float = 11, *, profiles: tuple[str, ...] = ("bringup",), only: tuple[str, ...] = ()) -> NodeReport:
+    def sweep(self, minutes: float = 11, *, profiles: tuple[str, ...] = ("bringup",),
+              only: tuple[str, ...] = ()) -> NodeReport:
         """`muster check --store`, so many minutes later."""
         self.now += minutes * 60
         look = self.recording()
@@ -124,11 +133,14 @@ class LogWorld:
         self.patch.setattr(sweep, "within", lambda recording, probes: recording)
         plan = sweep.SweepPlan([NODE], rules().select(only=only) if only else rules(), profiles=profiles)
         transport: Any = _Local([look])
-        outcome = sweep.live(plan, transport, sweep.limits(None, 1), progress(1, "x", quiet=True), snapshots=KeptSnapshots(self.folder),
-                             on_recording=lambda one: found.update({one.node: readings(one)}), repairs=repairs.words_in(self.folder))
+        outcome = sweep.live(plan, transport, sweep.limits(None, 1), progress(1, "x", quiet=True),
+                             snapshots=KeptSnapshots(self.folder),
+                             on_recording=lambda one: found.update({one.node: readings(one)}),
+                             repairs=repairs.words_in(self.folder))
         assert not outcome.troubles
         with self.store() as store:
-            known = record(store, SweepRecord(START + self.now, START + self.now, False, "test", "digest", profiles, bool(only)),
+            known = record(store, SweepRecord(START + self.now, START + self.now, False, "test", "digest",
+                                              profiles, bool(only)),
                            outcome.assessed.reports, found)
         return known[0]
 
@@ -164,6 +176,7 @@ class LogWorld:
 
 def failing(report: NodeReport) -> dict[str, Result]:
     """By rule what fails and is no information."""
-    return {one.rule: one for one in report.results if one.status.value == "fail" and one.severity.value != "info"}
+    return {one.rule: one for one in report.results if one.status.value == "fail"
+            and one.severity.value != "info"}
 
 

@@ -1,4 +1,5 @@
-"""A machine without GPUs on which nothing is wrong, as recorded: a rack server of which no one said what it is."""
+"""A machine without GPUs on which nothing is wrong, as recorded: a rack server of which no one said what it
+is."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ PRODUCT, MAKER = "PowerEdge R650", "Dell Inc."
 NONE = Capture(Outcome.MISSING, note="no NVIDIA device")
 # The captures that need an NVIDIA device, which is looked for before they start.
 WITHOUT_DEVICE = ("gpu.nvml", "gpu.smi", "service.nvidia", "container.toolkit", "fabric.journal")
-LOG = "6,0,0,-;Linux version 6.5.0-1019 (gcc) #20 SMP\n6,1,1000,-;Command line: BOOT_IMAGE=/vmlinuz root=UUID=1 ro\n"
+LOG = ("6,0,0,-;Linux version 6.5.0-1019 (gcc) #20 SMP\n6,1,1000,-;Command line: BOOT_IMAGE=/vmlinuz "
+       "root=UUID=1 ro\n")
 
 
 def bus(*devices: str) -> Capture:
@@ -27,13 +29,15 @@ def bus(*devices: str) -> Capture:
 
 def names(product: str | None = PRODUCT, maker: str = MAKER, **more: str) -> Capture:
     """What firmware calls the machine."""
-    texts = {"product_name": product, "sys_vendor": maker, "bios_version": "1.6.7", "bios_date": "04/10/2024", **more}
+    texts = {"product_name": product, "sys_vendor": maker, "bios_version": "1.6.7",
+             "bios_date": "04/10/2024", **more}
     return files({f"/sys/class/dmi/id/{name}": text for name, text in texts.items()}, *firmware.DMI.paths)
 
 
 def files(there: dict[str, str | None], *asked: str) -> Capture:
     """Of the files that were asked for these are there."""
-    held = {path: FileCapture(Outcome.DONE, text) if (text := there.get(path)) is not None else FileCapture(Outcome.MISSING)
+    held = {path: FileCapture(Outcome.DONE, text) if (text := there.get(path)) is not None
+            else FileCapture(Outcome.MISSING)
             for path in (*there, *asked)}
     return replace(machine.done(), files=held)
 
@@ -44,13 +48,18 @@ def recording(node: str = "login1", **changes: Capture | None) -> Recording:
     held.update(dict.fromkeys(WITHOUT_DEVICE, NONE))
     units = held["service.units"]
     held |= {
-        "container.cdi": machine.done(), "container.config": machine.container_config(), "container.slurm": machine.done(),
-        "service.units": replace(units, text="".join(line for line in units.text.splitlines(True) if "nvidia" not in line)),
+        "container.cdi": machine.done(), "container.config": machine.container_config(),
+        "container.slurm": machine.done(),
+        "service.units": replace(units, text="".join(line for line in units.text.splitlines(True)
+                                                     if "nvidia" not in line)),
         "host.versions": machine.done(**{driver.OSRELEASE: "6.5.0-1019\n"}),
         "gpu.pci": bus(), "module.loaded": machine.done(**{module.PATH: MODULES}), "host.firmware": names(),
-        "driver.module": files({driver.OSRELEASE: "6.5.0-1019\n"}, *driver.FILES.paths), gpusigns.INSTALLED.id: machine.done(),
-        "kernel.log": machine.done(**{kernel.KMSG: LOG}), "port.sysfs": machine.done(), "port.counters": machine.done(),
-        "hca.sysfs": machine.done(), "docker.info": Capture(Outcome.MISSING), "docker.ps": Capture(Outcome.MISSING),
+        "driver.module": files({driver.OSRELEASE: "6.5.0-1019\n"}, *driver.FILES.paths),
+        gpusigns.INSTALLED.id: machine.done(),
+        "kernel.log": machine.done(**{kernel.KMSG: LOG}), "port.sysfs": machine.done(),
+        "port.counters": machine.done(),
+        "hca.sysfs": machine.done(), "docker.info": Capture(Outcome.MISSING),
+        "docker.ps": Capture(Outcome.MISSING),
         "docker.images": Capture(Outcome.MISSING),
     }
     for name, capture in changes.items():

@@ -30,8 +30,10 @@ def thing(name: str, heat: Any, weight: Any = 1) -> Thing:
 
 
 def rule(
-    function: Callable[..., Any], *, severity: Severity = Severity.CRITICAL, unsupported: UnsupportedPolicy = UnsupportedPolicy.UNKNOWN,
-    fleet: bool = False, counts: bool = False, over: str = "", left_out: str = "", parameters: dict[str, Any] | None = None,
+    function: Callable[..., Any], *, severity: Severity = Severity.CRITICAL,
+    unsupported: UnsupportedPolicy = UnsupportedPolicy.UNKNOWN,
+    fleet: bool = False, counts: bool = False, over: str = "", left_out: str = "",
+    parameters: dict[str, Any] | None = None,
 ) -> Rule:
     """A rule of this check, which is registered as a check's author would do it, and forgotten again."""
     function.__doc__ = "A test's check."
@@ -39,5 +41,6 @@ def rule(
     checked = CHECKS.pop("thing.heat")
     given = {name: Parameter(name, int, True) for name in parameters or {}}
     checked = Check(**{**vars(checked), "parameters": given}) if given else checked
-    return Rule("thing-heat", checked, parameters or {}, severity, unsupported, Effect.PASSIVE, "Cool it.", "a test",
+    return Rule("thing-heat", checked, parameters or {}, severity, unsupported, Effect.PASSIVE,
+                "Cool it.", "a test",
                 Proven.DOCUMENTED, "here.yaml", left_out=left_out)

@@ -1,4 +1,5 @@
-"""The SKU of the servers that the hand-made machine is one of, as a site gives it: HGX H100, with what the board does not say."""
+"""The SKU of the servers that the hand-made machine is one of, as a site gives it: HGX H100, with what the
+board does not say."""
 
 from __future__ import annotations
 
@@ -14,4 +15,5 @@ OURS = {"memory_gib": 2048, "docker": True}
 def with_site(ruleset: Ruleset) -> Ruleset:
     """The ruleset, which knows that SKU too."""
     board = ruleset.skus[PARENT]
-    return replace(ruleset, skus={**ruleset.skus, SITE: replace(board, name=SITE, numbers={**board.numbers, **OURS})})
+    return replace(ruleset,
+                   skus={**ruleset.skus, SITE: replace(board, name=SITE, numbers={**board.numbers, **OURS})})

@@ -1,4 +1,5 @@
-"""Bonds of the real driver, with LACP between them over virtual Ethernet, in a virtual machine: this machine's kernel has no bonding."""
+"""Bonds of the real driver, with LACP between them over virtual Ethernet, in a virtual machine: this
+machine's kernel has no bonding."""
 
 from __future__ import annotations
 
@@ -34,12 +35,18 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 def bonded(up: Machine, ours: str, theirs: str) -> None:
-    """A bond of two ends of cables whose others are the switch's, each in that mode; what was there before is gone."""
-    up.run("for name in port0 port1; do ip link del $name 2>/dev/null; done; ip link del bond0 2>/dev/null; ip -n switch link del bond0 2>/dev/null; true")
-    up.run(f"ip link add bond0 type bond {ours} {_BOND}; ip -n switch link add bond0 type bond {theirs} {_BOND}")
+    """A bond of two ends of cables whose others are the switch's, each in that mode; what was there before is
+    gone."""
+    up.run(
+        "for name in port0 port1; do ip link del $name 2>/dev/null; done; ip link del bond0 2>/dev/null; ip "
+        "-n switch link del bond0 2>/dev/null; true")
+    up.run(
+        f"ip link add bond0 type bond {ours} {_BOND}; ip -n switch link add bond0 type bond {theirs} {_BOND}")
     for name in ("port0", "port1"):
-        up.run(f"ip link add {name} type veth peer name {name} netns switch; ip link set {name} master bond0; "
-               f"ip -n switch link set {name} master bond0; ip link set {name} up; ip -n switch link set {name} up")
+        up.run(
+            f"ip link add {name} type veth peer name {name} netns switch; ip link set {name} master bond0; "
+            f"ip -n switch link set {name} master bond0; ip link set {name} up; ip -n switch link set "
+            f"{name} up")
     up.run("ip link set bond0 up; ip -n switch link set bond0 up")
 
 
@@ -48,10 +55,14 @@ def judged(up: Machine, rule: str) -> Result:
     captures = {}
     for probe in (NETDEV, LACP):
         paths = [path for path in probe.paths if "bonding" in path]
-        loop = f"for file in {' '.join(paths)}; do [ -r \"$file\" ] && {{ echo \"{_FILE}$file\"; cat \"$file\"; }}; done; true"
-        found = {piece.partition("\n")[0]: FileCapture(Outcome.DONE, piece.partition("\n")[2]) for piece in up.run(loop).split(_FILE)[1:]}
-        kept = {path: file for path, file in machine.captures()[probe.id].files.items() if "bonding" not in path}
-        captures[probe.id.replace(".", "_")] = Capture(Outcome.DONE, seconds=0.1, bytes=1, files={**kept, **found})
+        loop = (f"for file in {' '.join(paths)}; do [ -r \"$file\" ] && {{ echo \"{_FILE}$file\"; cat "
+                f"\"$file\"; }}; done; true")
+        found = {piece.partition("\n")[0]: FileCapture(Outcome.DONE, piece.partition("\n")[2])
+                 for piece in up.run(loop).split(_FILE)[1:]}
+        kept = {path: file for path,
+                file in machine.captures()[probe.id].files.items() if "bonding" not in path}
+        captures[probe.id.replace(".", "_")] = Capture(Outcome.DONE, seconds=0.1, bytes=1,
+                                                       files={**kept, **found})
     return verdict(rule, machine.recording(**captures))
 
 
@@ -67,7 +78,8 @@ def until(up: Machine, rule: str, status: Status) -> str:
     return findings_of(results[0])
 
 
-def test_a_bond_whose_members_have_links_and_a_partner_is_sound_and_one_that_loses_a_cable_is_named(up: Machine) -> None:
+def test_a_bond_whose_members_have_links_and_a_partner_is_sound_and_one_that_loses_a_cable_is_named(
+        up: Machine) -> None:
     bonded(up, "mode 802.3ad lacp_rate fast", "mode 802.3ad lacp_rate fast")
     until(up, "bond-lacp", Status.PASS)
     until(up, "bond-members", Status.PASS)

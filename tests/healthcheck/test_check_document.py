@@ -1,4 +1,5 @@
-"""muster.check/2: small, streamed, whole or no JSON, by its schema; and nothing that was not measured is lost in it."""
+"""muster.check/2: small, streamed, whole or no JSON, by its schema; and nothing that was not measured is lost
+in it."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ from tests.healthcheck import machine
 from tests.healthcheck.assessing import assessed
 
 SWEEP = Path(__file__).resolve().parent.parent / "recordings/demo-sweep"
-WHEN: dict[str, Any] = {"started": "2026-01-01T00:00:00.000Z", "finished": "2026-01-01T00:00:03.250Z", "partial": False}
+WHEN: dict[str, Any] = {"started": "2026-01-01T00:00:00.000Z", "finished": "2026-01-01T00:00:03.250Z",
+                        "partial": False}
 A_NODE = 8 * 1024       # bytes of a healthy node
 
 
@@ -58,8 +60,10 @@ def test_a_healthy_node_takes_at_most_8_kb() -> None:
 @pytest.mark.parametrize("names", [
     [f"{rack:x}-{slot:03d}" for rack in range(20) for slot in range(10)],
     [f"{number * 7919 % 99991:x}host" for number in range(200)],        # names that cannot be folded
-    pytest.param([f"ip-10-{number // 50}-{number % 50}-7.eu-north-1.compute" for number in range(200)], marks=pytest.mark.slow),
-    pytest.param([f"{uuid5(NAMESPACE_DNS, str(number))}.train.example.com" for number in range(200)], marks=pytest.mark.slow)])
+    pytest.param([f"ip-10-{number // 50}-{number % 50}-7.eu-north-1.compute" for number in range(200)],
+                 marks=pytest.mark.slow),
+    pytest.param([f"{uuid5(NAMESPACE_DNS, str(number))}.train.example.com" for number in range(200)],
+                 marks=pytest.mark.slow)])
 def test_whatever_nodes_are_called_a_healthy_one_takes_at_most_8_kb(names: list[str]) -> None:
     (one,) = healthy(1)
     reports = [replace(one, node=name) for name in names]
@@ -95,7 +99,8 @@ def test_writing_holds_neither_the_document_nor_the_nodes(write: Any) -> None:
 
 # ---- random results: the summarised document and the full one say the same
 
-NAMES = st.lists(st.from_regex(r"[a-z]{1,3}[0-9]{0,3}(-[0-9]{1,2})?", fullmatch=True), unique=True, min_size=1, max_size=9)
+NAMES = st.lists(st.from_regex(r"[a-z]{1,3}[0-9]{0,3}(-[0-9]{1,2})?", fullmatch=True), unique=True,
+                 min_size=1, max_size=9)
 TEXT = st.text(max_size=8)
 FINDINGS = st.builds(Finding, st.integers() | TEXT, st.integers() | TEXT, TEXT)
 
@@ -111,7 +116,8 @@ def results(draw: st.DrawFn, rule: int) -> Result:
         return Result(name, check, status, severity, found, reason, None, "mend it", Owner.OPERATOR)
     if status is Status.UNKNOWN:
         return Result(name, check, status, severity, (), reason or "why not", draw(st.sampled_from(Origin)))
-    return Result(name, check, status, severity, (), reason if status is Status.PASS else reason or "left out")
+    return Result(name, check, status, severity, (),
+                  reason if status is Status.PASS else reason or "left out")
 
 
 @st.composite
@@ -121,7 +127,8 @@ def fleets(draw: st.DrawFn) -> list[NodeReport]:
         reached = draw(st.booleans()) or draw(st.booleans())
         found = tuple(draw(results(rule)) for rule in range(draw(st.integers(1, 6)))) if reached else ()
         state = state_of(found)
-        reports.append(NodeReport(name, state, "" if state is NodeState.HEALTHY else "a reason", found, draw(st.booleans()),
+        reports.append(NodeReport(name, state, "" if state is NodeState.HEALTHY else "a reason", found,
+                                  draw(st.booleans()),
                                   None if reached else "connect"))
     return reports
 
@@ -133,7 +140,8 @@ def counted(entries: Sequence[dict[str, Any]]) -> dict[str, int]:
 
 @given(fleets(), st.booleans())
 @settings(deadline=None)
-def test_the_summarised_document_says_what_the_full_one_says(reports: list[NodeReport], partial: bool) -> None:
+def test_the_summarised_document_says_what_the_full_one_says(reports: list[NodeReport],
+                                                             partial: bool) -> None:
     when = {**WHEN, "partial": partial}
     short, full = (json.loads("".join(as_json(reports, **when, full=whole))) for whole in (False, True))
     for whole, each in ((short, False), (full, True)):
@@ -155,7 +163,8 @@ def test_the_summarised_document_says_what_the_full_one_says(reports: list[NodeR
 
 @given(fleets(), st.data())
 @settings(deadline=None)
-def test_a_document_that_was_cut_off_is_no_json_and_lines_lack_the_last(reports: list[NodeReport], data: st.DataObject) -> None:
+def test_a_document_that_was_cut_off_is_no_json_and_lines_lack_the_last(reports: list[NodeReport],
+                                                                        data: st.DataObject) -> None:
     text = "".join(as_json(reports, **WHEN))
     with pytest.raises(ValueError):
         json.loads(text[:data.draw(st.integers(0, len(text.rstrip()) - 1))])
@@ -201,11 +210,15 @@ def test_what_check_local_and_baseline_check_print_is_by_its_schema(tmp_path: Pa
 
 
 WRONG = {
-    "an unknown without its reason": lambda told: told["nodes"][0]["results"][0].update(status="unknown", reason="", origin="node"),
-    "an unknown without its origin": lambda told: told["nodes"][0]["results"][0].update(status="unknown", origin=None),
-    "a failure without a finding": lambda told: told["nodes"][0]["results"][0].update(status="fail", origin=None, findings=[]),
+    "an unknown without its reason": lambda told: told["nodes"][0]["results"][0].update(
+        status="unknown", reason="", origin="node"),
+    "an unknown without its origin": lambda told: told["nodes"][0]["results"][0].update(status="unknown",
+                                                                                        origin=None),
+    "a failure without a finding": lambda told: told["nodes"][0]["results"][0].update(
+        status="fail", origin=None, findings=[]),
     "an unknown that is folded": lambda told: told["rules"][0].update(status="unknown"),
-    "a pass with a note that is folded": lambda told: told["rules"][0].update(status="pass", reason="half of it"),
+    "a pass with a note that is folded": lambda told: told["rules"][0].update(status="pass",
+                                                                              reason="half of it"),
     "folded results in a full one": lambda told: told.update(full=True),
     "no counts": lambda told: told["nodes"][0].pop("counts"),
     "the older schema": lambda told: told.update(schema="muster.check/1"),
@@ -231,15 +244,18 @@ def test_a_closed_output_is_quiet_and_the_exit_code_is_the_sweep_s(tmp_path: Pat
     for form in ("json", "jsonl"):
         assert unread("check", "--replay", str(SWEEP), "--format", form, home=tmp_path) == 1
     line = f"{MUSTER} check --replay {SWEEP} --full --format json | head -c 100"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", line], env=environment(tmp_path), capture_output=True, text=True, check=False)
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", line], env=environment(tmp_path),
+                          capture_output=True, text=True, check=False)
     assert (done.returncode, len(done.stdout), done.stderr) == (1, 100, read.stderr)
 
 
 def test_a_full_disk_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run([MUSTER, "check", "--replay", str(SWEEP), "--format", "json"], env=environment(tmp_path), stdout=full,
+        done = subprocess.run([MUSTER, "check", "--replay", str(SWEEP), "--format", "json"],
+                              env=environment(tmp_path), stdout=full,
                               stderr=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "muster: the output cannot be written: No space left on device"), done.stderr
+    assert ((done.returncode, done.stderr.splitlines()[-1])
+            == (2, "muster: the output cannot be written: No space left on device")), done.stderr
 
 
 def test_full_goes_with_a_document_only(tmp_path: Path) -> None:
@@ -260,14 +276,16 @@ def test_the_document_is_explained_as_the_older_one_was(words: tuple[str, ...], 
         (tmp_path / "check.json").write_text(text)
         explained.append(muster("explain", "check.json", home=tmp_path))
     new, old = explained
-    assert new.stdout == old.stdout and "gpu002: GPU 5: 35; expected at most 0" in new.stdout and new.returncode == old.returncode == 1
+    assert (new.stdout == old.stdout and "gpu002: GPU 5: 35; expected at most 0" in new.stdout
+            and new.returncode == old.returncode == 1)
 
 
 def test_the_examples_of_jq_on_the_page_about_results_find_something(tmp_path: Path) -> None:
     page = (Path(__file__).resolve().parents[2] / "healthcheck/help/results.md").read_text()
     lines = [line for line in page.splitlines() if line.startswith("jq ")]
     assert len(lines) == 5
-    (tmp_path / "check.json").write_text(muster("check", "--replay", str(SWEEP), "--format", "json", home=tmp_path).stdout)
+    (tmp_path / "check.json").write_text(muster("check", "--replay", str(SWEEP), "--format", "json",
+                                                home=tmp_path).stdout)
     for line in lines:
         done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0 and done.stdout.strip() and not done.stderr, (line, done.stderr)

@@ -130,7 +130,8 @@ def test_a_plug_in_brings_its_own_checks_and_a_broken_one_is_one_line(tmp_path: 
         "- id: site-memory-odd\n  check: site.memory_odd\n  with: {divisor: 1}\n  severity: warning\n  "
         "remedy: none known\n"
         "  source: our own\n  proven: documented\n")
-    words = ("check", "--local", "--only", "site-*", "--rules", str(tmp_path / "rules"), "--format", "json", "--full")
+    words = ("check", "--local", "--only", "site-*", "--rules", str(tmp_path / "rules"), "--format",
+             "json", "--full")
     done = muster(*words, home=tmp_path, PYTHONPATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert {r["rule"]: r["status"] for r in json.loads(done.stdout)["nodes"][0]["results"]}[

@@ -25,7 +25,8 @@ LISTS = {
     ("certificate", "due"): "nothing is due",
     ("bringup", "status"): "no machine was started: muster bringup run NODES",
     ("remediate", "--hostfile", "bad"): "nothing to do",
-    ("change", "list"): "no change was started: muster change start NAME", ("os", "status"): "no installations",
+    ("change", "list"): "no change was started: muster change start NAME",
+    ("os", "status"): "no installations",
 }
 # Lists of what is packaged, which are never empty.
 PACKAGED = {"rules list", "sku list"}
@@ -42,7 +43,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("words", LISTS, ids=" ".join)
-def test_a_list_without_a_store_says_so_in_one_line_and_makes_none(home: Path, words: tuple[str, ...]) -> None:
+def test_a_list_without_a_store_says_so_in_one_line_and_makes_none(home: Path,
+                                                                   words: tuple[str, ...]) -> None:
     done = muster(*words, home=home)
     said = (done.stdout + done.stderr).splitlines()
     assert len(said) == 1 and not (home / "state" / "muster.db").exists(), said
@@ -53,7 +55,8 @@ def test_a_list_without_a_store_says_so_in_one_line_and_makes_none(home: Path, w
 
 
 @pytest.mark.parametrize("words", LISTS, ids=" ".join)
-def test_a_list_of_an_empty_store_says_so_in_one_line(tmp_path: Path, home: Path, words: tuple[str, ...]) -> None:
+def test_a_list_of_an_empty_store_says_so_in_one_line(tmp_path: Path, home: Path,
+                                                      words: tuple[str, ...]) -> None:
     with opened(tmp_path, make=True):
         pass
     (tmp_path / "keys").symlink_to(home / "state" / "keys")

@@ -65,16 +65,19 @@ def statuses(node: Mapping[str, Any]) -> dict[str, str]:
 
 # ---- dead nodes and the deadline
 
-WAYS = ("refused", "silent", "host-key-changed", "host-key-unknown", "login-hangs", "python-missing", "docker-hangs")
+WAYS = ("refused", "silent", "host-key-changed", "host-key-unknown", "login-hangs", "python-missing",
+        "docker-hangs")
 PATIENCE_S = 2.0
 
 
 def in_time(folder: Path, nodes: int, each: int, timeout: float) -> None:
-    """A fleet with `each` nodes dead in every way, and one more that stops while our program is at work, ends in time and right."""
+    """A fleet with `each` nodes dead in every way, and one more that stops while our program is at work, ends
+    in time and right."""
     require_fleet()
     names = [f"gpu{number:03d}" for number in range(1, nodes + 1)]
     planted = dict(zip(names, [(way,) for way in WAYS for _ in range(each)], strict=False))
-    with DemoFleet(base=base_in_memory(folder), planted={name: planted.get(name, ()) for name in names}) as fleet:
+    with DemoFleet(base=base_in_memory(folder),
+                   planted={name: planted.get(name, ()) for name in names}) as fleet:
         stopped = names[-1]
         python = fleet.nodes[stopped].tree / "usr/bin/python3"
         python.unlink()
@@ -82,7 +85,8 @@ def in_time(folder: Path, nodes: int, each: int, timeout: float) -> None:
         python.chmod(0o755)
         plan = sweep.SweepPlan(tuple(load_inventory(fleet.inventory, RULES.skus)), RULES)
         began = time.monotonic()
-        outcome = sweep.live(plan, SshTransport(SshConfig.parse("")), sweep.limits(timeout, 24), progress(0, "", quiet=True),
+        outcome = sweep.live(plan, SshTransport(SshConfig.parse("")), sweep.limits(timeout, 24),
+                             progress(0, "", quiet=True),
                              snapshots=KeptSnapshots(folder / "state"))
         seconds = time.monotonic() - began
     assert timeout <= seconds < timeout + PATIENCE_S
@@ -104,7 +108,8 @@ def test_a_sweep_with_nodes_dead_in_each_way_ends_within_its_deadline(tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_sweep_with_5_per_cent_of_40_nodes_dead_in_each_way_ends_within_its_deadline(tmp_path: Path) -> None:
+def test_a_sweep_with_5_per_cent_of_40_nodes_dead_in_each_way_ends_within_its_deadline(
+        tmp_path: Path) -> None:
     in_time(tmp_path, 40, 2, 30)
 
 
@@ -112,11 +117,13 @@ def test_a_sweep_with_5_per_cent_of_40_nodes_dead_in_each_way_ends_within_its_de
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
-    return {str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+    return {str(path.relative_to(folder)): (path.stat().st_mtime_ns,
+                                            path.read_bytes() if path.is_file() else b"")
             for path in (folder, *sorted(folder.rglob("*")))}
 
 
-def test_replay_gives_what_the_live_sweep_gave_byte_for_byte_and_writes_nothing(fleet: DemoFleet, tmp_path: Path) -> None:
+def test_replay_gives_what_the_live_sweep_gave_byte_for_byte_and_writes_nothing(fleet: DemoFleet,
+                                                                                tmp_path: Path) -> None:
     words = ("check", "-i", str(fleet.inventory), "gpu[001,007-008]", "--format", "json", "--full")
     muster(*words, home=tmp_path)
     fleet.advance()
@@ -141,7 +148,8 @@ def on_node(tree: Path) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            if entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0") and alive(int(entry.name)):
+            if (entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0")
+                and alive(int(entry.name))):
                 found.append(int(entry.name))
     return found
 
@@ -159,7 +167,8 @@ def hung_tools(fleet: DemoFleet, name: str) -> list[int]:
 @contextlib.contextmanager
 def sweeping(*words: str, home: Path) -> Iterator[subprocess.Popen[str]]:
     """A sweep under way."""
-    with subprocess.Popen([str(MUSTER), "check", *words], cwd=home, env=environment(home), stdin=subprocess.DEVNULL, text=True,
+    with subprocess.Popen([str(MUSTER), "check", *words], cwd=home, env=environment(home),
+                          stdin=subprocess.DEVNULL, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             yield process
@@ -168,10 +177,13 @@ def sweeping(*words: str, home: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
-def test_interrupted_a_sweep_says_what_it_has_and_leaves_nothing_running(fleet: DemoFleet, tmp_path: Path, number: signal.Signals) -> None:
-    with sweeping("-i", str(fleet.inventory), "gpu[001-002,006-007]", "--format", "json", "--full", "--save", "saved", home=tmp_path) as process:
+def test_interrupted_a_sweep_says_what_it_has_and_leaves_nothing_running(fleet: DemoFleet, tmp_path: Path,
+                                                                         number: signal.Signals) -> None:
+    with sweeping("-i", str(fleet.inventory), "gpu[001-002,006-007]", "--format", "json", "--full", "--save",
+                  "saved", home=tmp_path) as process:
         looks = tmp_path / "state" / "snapshots"
-        wait_until(lambda: len(list(looks.glob("*.json"))) == 2 and hung_tools(fleet, "gpu006"), 30, "two answers and a hung tool")
+        wait_until(lambda: len(list(looks.glob("*.json"))) == 2 and hung_tools(fleet, "gpu006"), 30,
+                   "two answers and a hung tool")
         process.send_signal(number)
         out, err = process.communicate(timeout=10)
     assert process.returncode == 130 and "Traceback" not in err, err
@@ -180,24 +192,29 @@ def test_interrupted_a_sweep_says_what_it_has_and_leaves_nothing_running(fleet: 
     for name in ("gpu001", "gpu002"):
         assert set(statuses(nodes[name])) == {rule.id for rule in RULES.rules}
     assert nodes["gpu001"]["state"] == "healthy" and nodes["gpu002"]["state"] == "unhealthy"
-    assert nodes["gpu006"] == {"node": "gpu006", "state": "unknown", "reason": "interrupted before this node had answered",
+    assert nodes["gpu006"] == {"node": "gpu006", "state": "unknown",
+                               "reason": "interrupted before this node had answered",
                                "origin": "muster", "service": True, "sku": None, "probes": None,
                                "counts": {"pass": 0, "fail": 0, "unknown": 0, "skipped": 0}, "results": []}
     for name in ("gpu001", "gpu006"):
-        wait_until(lambda: not on_node(fleet.nodes[name].tree), 10, "the end of all that ran on the node")  # noqa: B023
+        wait_until(lambda: not on_node(fleet.nodes[name].tree), 10,  # noqa: B023
+                   "the end of all that ran on the node")
     again = muster("check", "--replay", "saved", "--format", "json", "--full", home=tmp_path)
     assert again.stdout == out and again.returncode == 1
 
 
 def test_the_page_of_an_interrupted_sweep_says_that_it_is_partial(fleet: DemoFleet, tmp_path: Path) -> None:
     with sweeping("-i", str(fleet.inventory), "gpu[001,006]", home=tmp_path) as process:
-        wait_until(lambda: (tmp_path / "state/snapshots/gpu001.json").exists() and hung_tools(fleet, "gpu006"), 30, "a hung tool")
+        wait_until(lambda: (tmp_path / "state/snapshots/gpu001.json").exists()
+                   and hung_tools(fleet, "gpu006"), 30, "a hung tool")
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=10)
-    assert process.returncode == 130 and "PARTIAL" in out.splitlines()[0] and "interrupted before this node had answered" in out
+    assert (process.returncode == 130 and "PARTIAL" in out.splitlines()[0]
+            and "interrupted before this node had answered" in out)
 
 
-def test_killed_a_sweep_leaves_nothing_running_on_a_node_with_a_hung_tool(fleet: DemoFleet, tmp_path: Path) -> None:
+def test_killed_a_sweep_leaves_nothing_running_on_a_node_with_a_hung_tool(fleet: DemoFleet,
+                                                                          tmp_path: Path) -> None:
     with sweeping("-i", str(fleet.inventory), "gpu006", home=tmp_path) as process:
         wait_until(lambda: hung_tools(fleet, "gpu006"), 30, "a hung tool")
         process.kill()
@@ -205,7 +222,8 @@ def test_killed_a_sweep_leaves_nothing_running_on_a_node_with_a_hung_tool(fleet:
     wait_until(lambda: not on_node(fleet.nodes["gpu006"].tree), 10, "the end of all that ran on the node")
 
 
-HANGS = "#!/bin/sh\ntrap '' TERM HUP INT\nid -u > {note}.uid\nsleep 3600 &\necho $$ $! > {note}.new\nmv {note}.new {note}\nwait\nwait\n"
+HANGS = ("#!/bin/sh\ntrap '' TERM HUP INT\nid -u > {note}.uid\nsleep 3600 &\necho $$ $! > {note}.new\nmv "
+         "{note}.new {note}\nwait\nwait\n")
 
 
 @pytest.mark.root
@@ -220,11 +238,14 @@ def test_killed_a_sweep_leaves_nothing_running_behind_sudo(tmp_path: Path) -> No
         tool.parent.mkdir()
         tool.write_text(HANGS.format(note=note))
         tool.chmod(0o755)
-        allow_sudo(user, f'Defaults:{{}} secure_path="{tool.parent}:/usr/bin:/bin"', "{} ALL=(root) NOPASSWD: ALL")
+        allow_sudo(user, f'Defaults:{{}} secure_path="{tool.parent}:/usr/bin:/bin"',
+                   "{} ALL=(root) NOPASSWD: ALL")
         with sshd(folder / "sshd", user=user) as server:
             (tmp_path / "muster.yaml").write_text(
-                f"version: 1\nnodes: {{n1: {{address: 127.0.0.1, port: {server.port}, user: {user}, become: true, "
-                f"identity_file: {server.user_key}, known_hosts_file: {server.known_hosts}, sku: hgx-h100}}}}\n")
+                f"version: 1\nnodes: {{n1: {{address: 127.0.0.1, port: {server.port}, user: {user}, "
+                f"become: true, "
+                f"identity_file: {server.user_key}, known_hosts_file: {server.known_hosts}, sku: "
+                f"hgx-h100}}}}\n")
             with sweeping("--only", "docker-answers", home=tmp_path) as process:
                 wait_until(lambda: note.exists() or process.poll() is not None, 30, "a hung tool")
                 assert process.poll() is None, process.communicate()
@@ -246,8 +267,10 @@ def home(fleet: DemoFleet, tmp_path: Path) -> Path:
     (tmp_path / ".ssh").mkdir(mode=0o700)
     user = load_inventory(fleet.inventory, RULES.skus).nodes["gpu001"].user
     (tmp_path / ".ssh" / "config").write_text("".join(
-        f"Host {name}\n  HostName 127.0.0.1\n  Port {fleet.nodes[name].port}\n" for name in sorted(PLANTED)[:4]
-    ) + f"Host gpu*\n  User {user}\n  IdentityFile {fleet.folder}/id_ed25519\n  UserKnownHostsFile {fleet.folder}/known_hosts\n")
+        f"Host {name}\n  HostName 127.0.0.1\n  Port {fleet.nodes[name].port}\n"
+        for name in sorted(PLANTED)[:4]
+    ) + f"Host gpu*\n  User {user}\n  IdentityFile {fleet.folder}/id_ed25519\n  UserKnownHostsFile "
+        f"{fleet.folder}/known_hosts\n")
     return tmp_path
 
 
@@ -257,7 +280,8 @@ def test_with_nothing_but_names_the_page_names_the_node_that_differs_from_the_ot
     lines = done.stdout.splitlines()
     assert lines[0].startswith("4 nodes (names on the command line), ")
     assert "No SKU was named" in lines[1] and "gpu_count 8" in lines[1]
-    at = next(number for number, line in enumerate(lines) if re.fullmatch(r".*differ.* from the other 3, in this:", line))
+    at = next(number for number,
+              line in enumerate(lines) if re.fullmatch(r".*differ.* from the other 3, in this:", line))
     assert lines[at + 1] == "  gpu002: gpu-count, numa-rails"
     assert "unhealthy      1  gpu002" in lines and "healthy        3  gpu[001,003-004]" in lines
 
@@ -279,7 +303,8 @@ def test_from_slurm_asks_sinfo_for_the_nodes(home: Path) -> None:
     sinfo.chmod(0o755)
     done = muster("check", "--from-slurm", home=home, PATH=f"{home}/bin:{os.environ['PATH']}")
     assert done.returncode == 1, done.stderr
-    assert done.stdout.startswith("3 nodes (nodes of Slurm), ") and "unhealthy      1  gpu002" in done.stdout.splitlines()
+    assert (done.stdout.startswith("3 nodes (nodes of Slurm), ")
+            and "unhealthy      1  gpu002" in done.stdout.splitlines())
     assert (home / "asked").read_text() == "-h -N -o %N %T\n"
 
 
@@ -294,9 +319,11 @@ def test_names_that_nothing_knows_are_unknown_with_the_stage(home: Path) -> None
 @pytest.mark.parametrize(("words", "code"), [
     (("gpu[001,003]",), 0), (("gpu[002,007]",), 1), (("gpu009",), 2), (("gpu008", "--only", "port-*"), 0),
     (("gpu006", "--only", "docker-answers"), 3),
-    pytest.param(("gpu[001-003]",), 1, marks=pytest.mark.slow), pytest.param(("gpu[001,007]",), 3, marks=pytest.mark.slow),
+    pytest.param(("gpu[001-003]",), 1, marks=pytest.mark.slow),
+    pytest.param(("gpu[001,007]",), 3, marks=pytest.mark.slow),
 ])
-def test_the_exit_code_says_what_was_found(fleet: DemoFleet, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+def test_the_exit_code_says_what_was_found(fleet: DemoFleet, tmp_path: Path, words: tuple[str, ...],
+                                           code: int) -> None:
     done = muster("check", "-i", str(fleet.inventory), *words, home=tmp_path)
     assert done.returncode == code, done.stdout + done.stderr
 
@@ -305,7 +332,8 @@ def test_a_node_that_is_not_in_service_is_shown_and_does_not_count(fleet: DemoFl
     text = fleet.inventory.read_text()
     port = fleet.nodes["gpu002"].port
     away = fleet.folder / "away.yaml"
-    away.write_text(text.replace(f"{{port: {port}, ", f"{{port: {port}, lifecycle: {{state: rma, owner: vendor}}, "))
+    away.write_text(text.replace(f"{{port: {port}, ",
+                                 f"{{port: {port}, lifecycle: {{state: rma, owner: vendor}}, "))
     done = muster("check", "-i", str(away), "gpu[001-002]", "--format", "json", home=tmp_path)
     node = by_name(done.stdout)["gpu002"]
     assert (done.returncode, node["state"], node["service"]) == (0, "unhealthy", False)
@@ -316,15 +344,18 @@ def test_json_lines_hold_one_node_each_and_the_summary_last(fleet: DemoFleet, tm
     done = muster("check", "-i", str(fleet.inventory), "gpu[001-002]", "--format", "jsonl", home=tmp_path)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["node"] for line in lines[:-1]] == ["gpu001", "gpu002"]
-    assert lines[-1]["schema"] == "muster.check/2" and lines[-1]["summary"] == {"healthy": 1, "degraded": 0, "unhealthy": 1, "unknown": 0}, done.stdout
+    assert (lines[-1]["schema"] == "muster.check/2" and lines[-1]["summary"]
+            == {"healthy": 1, "degraded": 0, "unhealthy": 1, "unknown": 0}), done.stdout
     assert done.stderr == ""
 
 
 def terminal(*words: str, home: Path, stdout_too: bool = True, **more: str) -> tuple[str, str]:
-    """Standard output and standard error of a run, each a terminal of its own (standard output only if asked)."""
+    """Standard output and standard error of a run, each a terminal of its own (standard output only if
+    asked)."""
     errors, error_end = pty.openpty()
     output, output_end = pty.openpty() if stdout_too else os.pipe()
-    with subprocess.Popen([str(MUSTER), *words], stdin=subprocess.DEVNULL, stdout=output_end, stderr=error_end, cwd=home,
+    with subprocess.Popen([str(MUSTER), *words], stdin=subprocess.DEVNULL, stdout=output_end,
+                          stderr=error_end, cwd=home,
                           env=environment(home, TERM="xterm", COLUMNS="150", **more)):
         os.close(error_end)
         os.close(output_end)
@@ -342,7 +373,8 @@ def terminal(*words: str, home: Path, stdout_too: bool = True, **more: str) -> t
     return said[output].decode(), said[errors].decode()
 
 
-def test_on_a_terminal_there_are_colours_and_a_bar_on_standard_error(fleet: DemoFleet, tmp_path: Path) -> None:
+def test_on_a_terminal_there_are_colours_and_a_bar_on_standard_error(fleet: DemoFleet,
+                                                                     tmp_path: Path) -> None:
     out, err = terminal("check", "-i", str(fleet.inventory), "gpu[001-002]", home=tmp_path)
     assert re.search(r"\x1b\[[0-9;]*31m", out) and "unhealthy" in out, out + err
     assert "2/2" in err and "not reached" in err and "not reached" not in out
@@ -354,7 +386,8 @@ def test_with_no_color_a_terminal_gets_no_colour(fleet: DemoFleet, tmp_path: Pat
     assert "unhealthy" in out and not re.search(r"\x1b\[[0-9;]*3[0-9]m", out), out + err
 
 
-def test_a_pipe_gets_no_escape_codes_even_where_standard_error_is_a_terminal(fleet: DemoFleet, tmp_path: Path) -> None:
+def test_a_pipe_gets_no_escape_codes_even_where_standard_error_is_a_terminal(fleet: DemoFleet,
+                                                                             tmp_path: Path) -> None:
     out, err = terminal("check", "-i", str(fleet.inventory), "gpu[001-002]", home=tmp_path, stdout_too=False)
     assert "unhealthy" in out and ESCAPE not in out and "2/2" in err, out + err
     shutil.rmtree(tmp_path / "state")     # the same first look again

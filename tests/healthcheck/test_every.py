@@ -176,7 +176,8 @@ def test_a_page_differs_when_the_same_rule_fails_on_something_else_and_when_a_no
         result = Result("gpu-ecc-uncorrected", "gpu.ecc_uncorrected", Status.FAIL, Severity.CRITICAL,
                         (Finding(2, 0, subject),))
         report = NodeReport("gpu001", NodeState.UNHEALTHY, "", (result,), in_service=in_service)
-        return _visible(SimpleNamespace(assessed=SimpleNamespace(reports=(report,))))  # type: ignore[arg-type]
+        return _visible(
+            SimpleNamespace(assessed=SimpleNamespace(reports=(report,))))  # type: ignore[arg-type]
 
     assert page("gpu 0") == page("gpu 0")
     assert page("gpu 0") != page("gpu 5")

@@ -38,7 +38,7 @@ incidents:
    rail: {owner: network, isolates: true}, power: {owner: datacentre, isolates: true}, driver: {owner: operator, isolates: false},
    kernel: {owner: operator, isolates: false}, firmware: {owner: vendor, isolates: false}, moment: {owner: operator, isolates: false}}
 breaker: {number: 8, percent: 3, least: 2, hours: 1, domains: {rack: 4, leaf: 4}, reserve: 2, close_hours: null}
-"""
+"""  # noqa: E501
 SITE = """
 faults:
 - {id: cable, why: ours to look at, rules: [port-link-layer], isolation: none}
@@ -84,7 +84,8 @@ def document(tmp_path: Path, *words: str) -> dict[str, Any]:
 def test_a_fault_a_rule_and_what_is_called_like_both_are_explained(tmp_path: Path) -> None:
     assert "covers     4: gpu-ecc-uncorrected, kernel-sxid, kernel-xid, kernel-xid-nvlink" in explained(
         tmp_path, "gpu-error")
-    assert "isolation  evict: no new jobs start; running ones should end: muster ends none," in explained(tmp_path, "gpu-lost")
+    assert "isolation  evict: no new jobs start; running ones should end: muster ends none," in explained(
+        tmp_path, "gpu-lost")
     rule = explained(tmp_path, "gpu-count")
     assert (rule.startswith("gpu-count  (critical)")
             and "fails      gpu-lost: isolation evict, repair reboot, after 1 sweep\n" in rule)

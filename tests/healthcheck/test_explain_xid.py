@@ -82,7 +82,8 @@ def test_without_a_number_all_are_listed_as_text_and_as_json(tmp_path: Path) -> 
 @pytest.mark.parametrize(("words", "said"), [
     (["xid", "777"], "xid 777 is not in the table of 2026-03-05; muster treats it as a case for support; the "
                      "nearest is 176"),
-    (["sxid", "20039"], "a case for support, and watches it where the driver calls it non-fatal; the nearest is "
+    (["sxid", "20039"],
+     "a case for support, and watches it where the driver calls it non-fatal; the nearest is "
                         "20038"),
     (["xid", "many"], "xid: expected a number such as 1, got 'many'"),
     (["gpu-count", "79"], "a number goes after xid or sxid only"), (["xyd"], "no such rule"),

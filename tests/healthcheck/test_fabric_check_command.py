@@ -30,7 +30,8 @@ def plan() -> CablingPlan:
     return replace(made, cables=tuple(replace(cable, speed="NDR") for cable in made.cables))
 
 
-def saved(folder: Path, plan: CablingPlan, time: float, errors: dict[tuple[PlannedEnd, str], int] | None = None) -> Path:
+def saved(folder: Path, plan: CablingPlan, time: float,
+          errors: dict[tuple[PlannedEnd, str], int] | None = None) -> Path:
     fabricoutputs.write(plan, folder, errors)
     (folder / "snapshot.json").write_text(json.dumps({"schema": "muster.fabric.snapshot/1", "time": time}))
     return folder
@@ -59,9 +60,13 @@ def test_what_is_wrong_is_by_its_schema_and_as_it_was(tmp_path: Path, plan: Cabl
     host, other = plan.cables[-1], plan.cables[-2]
     there = replace(plan, cables=(*plan.cables[:-3], replace(plan.cables[-3], speed="HDR"), other))
     first = saved(tmp_path / "a", plan, 1000)
-    second = saved(tmp_path / "b", there, 4600, {(other.b, "SymbolErrorCounter"): 900, (other.a, "LinkDownedCounter"): 2})
-    (second / "ibdiagnet2.db_csv").write_text("START_NODES\nNodeGUID,NodeType,NodeDesc\n0xa088c20300000000,1,gpu001 mlx5_0\nEND_NODES\nSTART_CABLE_INFO\n"
-                                              "NodeGuid,PortNum,Temperature\n0xa088c20300000000,1,76C\nEND_CABLE_INFO\n")
+    second = saved(tmp_path / "b", there, 4600,
+                   {(other.b, "SymbolErrorCounter"): 900, (other.a, "LinkDownedCounter"): 2})
+    (second
+     / "ibdiagnet2.db_csv").write_text(
+         "START_NODES\nNodeGUID,NodeType,NodeDesc\n0xa088c20300000000,1,gpu001 mlx5_0\nEND_NODES\n"
+         "START_CABLE_INFO\n"
+         "NodeGuid,PortNum,Temperature\n0xa088c20300000000,1,76C\nEND_CABLE_INFO\n")
     words = ("--from", second, "--since", first, "--plan", tmp_path / "plan.csv")
     result = run(tmp_path, *words, "--format", "json")
     document = json.loads(result.stdout)
@@ -80,17 +85,20 @@ def test_links_of_one_lot_by_the_delivery_list_are_a_finding_of_the_vendor(tmp_p
     bad = {(cable.b, "LinkDownedCounter"): 2 for cable in hosts[:24:4]}
     first, second = saved(tmp_path / "a", plan, 1000), saved(tmp_path / "b", plan, 4600, bad)
     (adapters,) = (output.subnet().devices.values() for output in fabricoutput.saved(second))
-    rows = [f"0x{one.guid},MCX75310,{'W12' if int(one.description[3:6]) % 4 == 1 else 'W20'}\n" for one in adapters if one.description.startswith("gpu")]
+    rows = [f"0x{one.guid},MCX75310,{'W12' if int(one.description[3:6]) % 4 == 1 else 'W20'}\n"
+            for one in adapters if one.description.startswith("gpu")]
     (tmp_path / "parts.csv").write_text("guid,part,lot\n" + "".join(rows))
     words = ("--from", second, "--since", first, "--plan", tmp_path / "plan.csv")
     done = run(tmp_path, *words, "--delivery", tmp_path / "parts.csv", "--format", "json")
     document = json.loads(done.stdout)
     validate(document, "fabric-check-1")
-    assert [(one["place"]["name"], one["owner"]) for one in document["findings"] if one["rule"] == "lot"] == [("adapter MCX75310 of W12", "vendor")]
+    assert [(one["place"]["name"], one["owner"]) for one in document["findings"]
+            if one["rule"] == "lot"] == [("adapter MCX75310 of W12", "vendor")]
     assert "lot" not in run(tmp_path, *words).stdout
     (tmp_path / "parts.csv").write_text("guid\n")
     wrong = run(tmp_path, *words, "--delivery", tmp_path / "parts.csv")
-    assert wrong.returncode == 2 and "parts.csv:1:1: no column is part" in wrong.stderr and len(wrong.stderr.splitlines()) == 1
+    assert (wrong.returncode == 2 and "parts.csv:1:1: no column is part" in wrong.stderr
+            and len(wrong.stderr.splitlines()) == 1)
 
 
 def test_planes_are_the_folders_in_the_folder(tmp_path: Path) -> None:
@@ -102,8 +110,11 @@ def test_planes_are_the_folders_in_the_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    ((), "give NODE, --ufm URL, --lldp NODES, or --from FOLDER"), (("gpu001", "--from", "x"), "give NODE, --ufm URL, --lldp NODES, or --from FOLDER"), (("--from", "nowhere"), "is no folder"),
-    (("--from", "."), "no file in it is called"), (("gpu001", "--via", "a b"), "no name of a device"), (("gpu001", "--since", "x"), "--since goes with")])
+    ((), "give NODE, --ufm URL, --lldp NODES, or --from FOLDER"),
+    (("gpu001", "--from", "x"), "give NODE, --ufm URL, --lldp NODES, or --from FOLDER"),
+    (("--from", "nowhere"), "is no folder"),
+    (("--from", "."), "no file in it is called"), (("gpu001", "--via", "a b"), "no name of a device"),
+    (("gpu001", "--since", "x"), "--since goes with")])
 def test_wrong_words_are_one_line_and_exit_2(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
     result = run(tmp_path, *words)
     assert result.returncode == 2 and message in result.stderr and len(result.stderr.splitlines()) <= 3
@@ -111,14 +122,18 @@ def test_wrong_words_are_one_line_and_exit_2(words: tuple[str, ...], message: st
 
 
 def test_what_the_tools_of_a_node_print_is_taken_as_the_collector_sends_it(tmp_path: Path) -> None:
-    """The probes run in the collector, with programs in the tools' places; one of them is missing, and one ends with status 1."""
+    """The probes run in the collector, with programs in the tools' places; one of them is missing, and one
+    ends with status 1."""
     outputs = fabricoutputs.write(two_tiers(4, 2, 1), tmp_path / "outputs")
     tools = tmp_path / "bin"
     tools.mkdir()
-    for tool, text in {"iblinkinfo": "iblinkinfo", "ibnetdiscover": "ibnetdiscover", "ibqueryerrors": "ibqueryerrors", "saquery": "saquery-smir"}.items():
+    for tool, text in {"iblinkinfo": "iblinkinfo", "ibnetdiscover": "ibnetdiscover",
+                       "ibqueryerrors": "ibqueryerrors", "saquery": "saquery-smir"}.items():
         path = tools / tool
-        path.write_text(f"#!/bin/sh\ncase \"$1\" in -p) cat {outputs}/{text}-p.txt;; -s) echo IsSM ports;; *) cat {outputs}/{text}.txt;; esac\n"
-                        + ("exit 1\n" if tool == "ibqueryerrors" else ""))
+        path.write_text(
+            f"#!/bin/sh\ncase \"$1\" in -p) cat {outputs}/{text}-p.txt;; -s) echo IsSM ports;; *) cat "
+            f"{outputs}/{text}.txt;; esac\n"
+            + ("exit 1\n" if tool == "ibqueryerrors" else ""))
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
     recording = collect(list(fabricoutput.probes().values()), env={"PATH": f"{tools}:/bin"}, nvml=False)
 
@@ -126,17 +141,20 @@ def test_what_the_tools_of_a_node_print_is_taken_as_the_collector_sends_it(tmp_p
     subnet = output.subnet()
     assert (len(subnet.devices), len(subnet.links), subnet.partial) == (7, 6, False)
     assert subnet.counters is not None and subnet.counters.zeros
-    assert len(subnet.unread) == 1 and subnet.unread[0].startswith("sminfo ")     # not there, or there and without any fabric
+    # not there, or there and without any fabric
+    assert len(subnet.unread) == 1 and subnet.unread[0].startswith("sminfo ")
     fabricoutput.save([output], tmp_path / "kept")
     (again,) = fabricoutput.saved(tmp_path / "kept")
     assert again.time == output.time and again.subnet().links == subnet.links
     assert json.loads((tmp_path / "kept/snapshot.json").read_bytes())["schema"] == "muster.fabric.snapshot/1"
 
 
-def test_a_fabric_that_an_earlier_version_saved_has_its_time_and_what_is_missing(tmp_path: Path, plan: CablingPlan) -> None:
+def test_a_fabric_that_an_earlier_version_saved_has_its_time_and_what_is_missing(tmp_path: Path,
+                                                                                 plan: CablingPlan) -> None:
     def kept(folder: Path, name: str, schema: str) -> fabricoutput.FabricOutput:
         fabricoutputs.write(plan, folder)
-        (folder / name).write_text(json.dumps({"schema": schema, "time": 1000.0, "missing": ["sminfo: not installed"]}))
+        (folder / name).write_text(json.dumps({"schema": schema, "time": 1000.0,
+                                               "missing": ["sminfo: not installed"]}))
         (found,) = fabricoutput.saved(folder)
         return found
 

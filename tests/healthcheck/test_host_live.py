@@ -34,7 +34,8 @@ from tests.healthcheck.checks.verdicts import RULES, cohort, findings_of, verdic
 from tests.testbed.collector import collect
 from tests.testbed.require import require
 
-pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to break a machine")]
+pytestmark = [pytest.mark.root,
+              pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to break a machine")]
 
 PAGES = Path("/proc/sys/vm/nr_hugepages")
 ONE = 2 << 20
@@ -60,7 +61,8 @@ def huge_pages(folder: Path, number: int) -> Iterator[Path]:
     before = int(PAGES.read_text())
     PAGES.write_text(f"{before + number}\n")
     try:
-        require(int(PAGES.read_text()) >= before + number, "this machine has no memory left in pieces of 2 MiB")
+        require(int(PAGES.read_text()) >= before + number,
+                "this machine has no memory left in pieces of 2 MiB")
         mounted = subprocess.run(["mount", "-t", "hugetlbfs", "none", str(folder)], check=False)
         require(mounted.returncode == 0, "no hugetlbfs can be mounted on this machine")
         yield folder
@@ -69,7 +71,8 @@ def huge_pages(folder: Path, number: int) -> Iterator[Path]:
         PAGES.write_text(f"{before}\n")
 
 
-def test_huge_pages_of_a_file_that_no_process_has_mapped_are_leaked_until_it_is_removed(tmp_path: Path) -> None:
+def test_huge_pages_of_a_file_that_no_process_has_mapped_are_leaked_until_it_is_removed(
+        tmp_path: Path) -> None:
     def leaked() -> Result:
         return judged("memory-hugepages-leaked", look(MEMORY, OWNERS), allow_mib=4)
 
@@ -82,7 +85,8 @@ def test_huge_pages_of_a_file_that_no_process_has_mapped_are_leaked_until_it_is_
                 mapped[::ONE] = b"xxxx"
                 assert leaked().status is Status.PASS      # this process has them
         result = leaked()
-        assert (result.status, findings_of(result).endswith("mapped by no process, expected at most 4 MiB")) == (Status.FAIL, True)
+        assert ((result.status, findings_of(result).endswith("mapped by no process, expected at most 4 MiB"))
+                == (Status.FAIL, True))
         file.unlink()
         assert leaked().status is Status.PASS
         # Reserved by a mapping that is gone, and never used.
@@ -133,7 +137,8 @@ def test_a_group_that_its_quota_stops_is_named_and_one_that_rests_is_not() -> No
             (path / "cpu.cfs_period_us").write_text("10000")
             (path / "cpu.cfs_quota_us").write_text("1000")
         else:
-            require((path / "cpu.max").exists(), "the CPU controller is not enabled at the top of the control groups")
+            require((path / "cpu.max").exists(),
+                    "the CPU controller is not enabled at the top of the control groups")
             (path / "cpu.max").write_text("1000 10000")
         before = look(QUOTA)
         with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
@@ -144,7 +149,8 @@ def test_a_group_that_its_quota_stops_is_named_and_one_that_rests_is_not() -> No
             busy.kill()
         now = look(QUOTA)
         result = judged("cpu-quota", now, before, least_periods=15)
-        assert result.status is Status.FAIL and "control group muster-quota: stopped by its quota in" in findings_of(result)
+        assert (result.status is Status.FAIL
+                and "control group muster-quota: stopped by its quota in" in findings_of(result))
         later = judged("cpu-quota", look(QUOTA), now, least_periods=15)
         assert "muster-quota" not in findings_of(later)
 
@@ -179,12 +185,15 @@ def test_a_users_process_is_its_jobs_until_the_step_has_ended_and_is_then_left_b
         assert left() == ""
         step.kill()
         step.wait()
-        assert left().startswith(f"1 left: sleep ({child}); the oldest runs for 0.0 h, of Slurm job 77, which has ended")
+        assert left().startswith(
+            f"1 left: sleep ({child}); the oldest runs for 0.0 h, of Slurm job 77, which has ended")
         os.kill(child, signal.SIGKILL)
 
 
 def test_the_clock_source_of_this_machine_is_read_and_the_odd_node_named() -> None:
-    current, available = Path(SOURCE, "current_clocksource"), Path(SOURCE, "available_clocksource").read_text().split()
+    current, available = (Path(SOURCE,
+                               "current_clocksource"), Path(SOURCE,
+                                                            "available_clocksource").read_text().split())
     before = current.read_text().strip()
     others = [name for name in available if name != before]
     same = look(CLOCK_SOURCE)
@@ -196,4 +205,5 @@ def test_the_clock_source_of_this_machine_is_read_and_the_odd_node_named() -> No
     finally:
         current.write_text(before)
     said = cohort("fleet-clock-source", same, same, same, odd)
-    assert said[3][1].startswith(f"clock source: {others[0]}, expected {before}, as on 3 of 4 nodes") or said[3][0] is Status.SKIPPED
+    assert (said[3][1].startswith(f"clock source: {others[0]}, expected {before}, as on 3 of 4 nodes")
+            or said[3][0] is Status.SKIPPED)

@@ -1,4 +1,5 @@
-"""`muster init` as a newcomer types it, against real sshd: from nothing to the name of the fault, and on after whatever ends it."""
+"""`muster init` as a newcomer types it, against real sshd: from nothing to the name of the fault, and on
+after whatever ends it."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ Done = subprocess.CompletedProcess[str]
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     """Two machines on which nothing is wrong, and one with a fault."""
     require(SSHD, "no sshd on this machine: apt-get install -y openssh-server")
-    with machines(tmp_path_factory.mktemp("machines"), {**dict.fromkeys(NAMES, plain), SICK: read_only_root}) as running:
+    with machines(tmp_path_factory.mktemp("machines"),
+                  {**dict.fromkeys(NAMES, plain), SICK: read_only_root}) as running:
         yield running
 
 
@@ -62,7 +64,8 @@ class Home:
         ours, theirs = pty.openpty()
         try:
             os.write(ours, answers.encode())
-            done = subprocess.run([str(MUSTER), "init", *words], cwd=self.folder, env=environment(self.folder), stdin=theirs,
+            done = subprocess.run([str(MUSTER), "init", *words], cwd=self.folder,
+                                  env=environment(self.folder), stdin=theirs,
                                   stderr=theirs, stdout=subprocess.PIPE, text=True, timeout=60, check=False)
             os.set_blocking(ours, False)
             said = b""
@@ -76,7 +79,8 @@ class Home:
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([str(MUSTER), "init", *words], cwd=self.folder, env=environment(self.folder),
-                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL)
 
     def skus(self) -> dict[str, str | None]:
         return {node.name: node.sku for node in load_inventory(self.file)}
@@ -131,7 +135,8 @@ def test_a_second_run_says_what_is_there_and_asks_no_machine(home: Home) -> None
     before = home.file.read_bytes(), home.pins.read_bytes()
     done = home.init()
     assert done.returncode == 0, done.stderr
-    assert "muster.yaml is there, with 3 nodes, web[1-3]" in done.stdout and "Sweep: done before" in done.stdout
+    assert ("muster.yaml is there, with 3 nodes, web[1-3]" in done.stdout
+            and "Sweep: done before" in done.stdout)
     assert "unhealthy        1  web3" in done.stdout and "muster check --store" in done.stdout
     assert (home.file.read_bytes(), home.pins.read_bytes()) == before
 
@@ -139,7 +144,8 @@ def test_a_second_run_says_what_is_there_and_asks_no_machine(home: Home) -> None
 def test_other_nodes_than_those_of_the_file_are_refused_and_the_file_stays(home: Home) -> None:
     home.file.write_text("version: 1\nnodes:\n  web1: {rack: r7}\n")
     done = home.init("web[1-2]", "--accept-keys")
-    assert done.returncode == 2 and "muster.yaml does not have web2" in done.stderr and "--anew" in done.stderr
+    assert (done.returncode == 2 and "muster.yaml does not have web2" in done.stderr
+            and "--anew" in done.stderr)
     assert "rack: r7" in home.file.read_text()
 
 
@@ -149,7 +155,8 @@ def test_anew_writes_the_file_anew_and_keeps_the_old_one(home: Home) -> None:
     assert "web2" in home.file.read_text() and "r7" in (home.folder / "muster.yaml.old").read_text()
 
 
-def test_a_machine_that_is_not_reached_is_named_with_its_cause_and_the_others_go_on(tmp_path: Path, fleet: Machines) -> None:
+def test_a_machine_that_is_not_reached_is_named_with_its_cause_and_the_others_go_on(tmp_path: Path,
+                                                                                    fleet: Machines) -> None:
     home = Home(tmp_path, fleet, f"Host gone1\n HostName 127.0.0.1\n Port {free_port()}\n")
     done = home.init("web1,gone1", "--accept-keys", "--accept-skus")
     assert done.returncode == 3, done.stderr
@@ -177,7 +184,8 @@ def ends() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("point", "end"), list(ends()))
-def test_an_end_at_any_point_leaves_nothing_half_written_and_the_next_run_goes_on(home: Home, point: str, end: signal.Signals) -> None:
+def test_an_end_at_any_point_leaves_nothing_half_written_and_the_next_run_goes_on(
+        home: Home, point: str, end: signal.Signals) -> None:
     words = ("web[1-2]", "--accept-keys", "--accept-skus")
     process = home.start(*words)
     wait_until(lambda: POINTS[point](home), what=point)
@@ -191,7 +199,10 @@ def test_an_end_at_any_point_leaves_nothing_half_written_and_the_next_run_goes_o
 
 
 def test_a_list_and_an_ssh_config_name_the_nodes_alike(tmp_path: Path, fleet: Machines) -> None:
-    home = Home(tmp_path, fleet, "Host jump\n HostName jump.invalid\nHost far1\n ProxyJump jump\nHost github.com\n User git\nHost *\n Port 22\n")
+    home = Home(tmp_path,
+                fleet,
+                "Host jump\n HostName jump.invalid\nHost far1\n ProxyJump jump\nHost github.com\n User git\n"
+                "Host *\n Port 22\n")
     (home.folder / "nodes.txt").write_text("# ours\nweb[1-2] web3\n\nfar1   # behind a jump host\n")
     done = home.init("--from-file", "nodes.txt", "-o", "a.yaml")
     assert set(load_inventory(home.folder / "a.yaml").nodes) == {"web1", "web2", "web3", "far1"}, done.stderr
@@ -204,13 +215,15 @@ def test_a_list_and_an_ssh_config_name_the_nodes_alike(tmp_path: Path, fleet: Ma
 def test_a_bad_line_of_a_list_is_one_line_with_its_place(home: Home) -> None:
     (home.folder / "nodes.txt").write_text("web1\nweb[1-\n")
     done = home.init("--from-file", "nodes.txt")
-    assert done.returncode == 2 and done.stderr.startswith("muster: nodes.txt:2:1: ") and done.stderr.count("\n") == 1
+    assert (done.returncode == 2 and done.stderr.startswith("muster: nodes.txt:2:1: ")
+            and done.stderr.count("\n") == 1)
     assert not home.file.exists()
 
 
 def test_machines_are_sorted_by_what_they_show_and_lost_gpus_make_no_plain_machine(tmp_path: Path) -> None:
     require(SSHD, "no sshd on this machine: apt-get install -y openssh-server")
-    with machines(tmp_path / "machines", {"gpu1": with_gpus, "gpu2": with_gpus, "gpu3": lost_gpus, "login1": plain}) as fleet:
+    with machines(tmp_path / "machines",
+                  {"gpu1": with_gpus, "gpu2": with_gpus, "gpu3": lost_gpus, "login1": plain}) as fleet:
         home = Home(tmp_path, fleet)
         done = home.init("--from-ssh-config", "--accept-keys", "--accept-skus")
     assert done.returncode == 1, done.stderr
@@ -223,7 +236,10 @@ def test_machines_are_sorted_by_what_they_show_and_lost_gpus_make_no_plain_machi
 def test_nodes_of_slurm_are_kept_from_jobs_by_slurm(home: Home) -> None:
     tools = home.folder / "bin"
     tools.mkdir()
-    (tools / "scontrol").write_text("#!/bin/sh\necho 'NodeName=web1 State=IDLE Partitions=train'\necho\necho 'NodeName=web2 State=IDLE'\n")
+    (tools
+     / "scontrol").write_text(
+         "#!/bin/sh\necho 'NodeName=web1 State=IDLE Partitions=train'\necho\necho 'NodeName=web2 "
+         "State=IDLE'\n")
     (tools / "scontrol").chmod(0o755)
     done = muster("init", "--from-slurm", "@train", home=home.folder, PATH=f"{tools}:{os.environ['PATH']}")
     assert "cordon: slurm" in done.stdout, done.stderr
@@ -240,5 +256,6 @@ def test_a_kind_that_no_sku_fits_gets_one_of_its_own_in_the_folder_of_rules(tmp_
         assert home.skus() == {"gpu1": None, "gpu2": None} and list((tmp_path / "site").iterdir()) == []
         assert "memory_gib: 1008, there 2048" in refused.stdout, refused.stdout + refused.stderr
         done = home.init("--accept-skus", "--rules", "site")
-    assert [path.name for path in (tmp_path / "site" / "sku").iterdir()] == ["dgx-h100-site.yaml"], done.stderr
+    assert [path.name
+            for path in (tmp_path / "site" / "sku").iterdir()] == ["dgx-h100-site.yaml"], done.stderr
     assert "sku: dgx-h100-site" in home.file.read_text()

@@ -44,7 +44,8 @@ from tests.testbed.require import require_fleet
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = {
-    "gpu001": (), "gpu002": (), "gpu003": ("hostile-bytes",), "gpu004": ("ecc-uncorrectable", "disk-full"), "gpu005": ("link-flapping",),
+    "gpu001": (), "gpu002": (), "gpu003": ("hostile-bytes",), "gpu004": ("ecc-uncorrectable", "disk-full"),
+    "gpu005": ("link-flapping",),
 }
 
 
@@ -55,11 +56,13 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
         yield running
 
 
-def swept(nodes: Iterable[Node], transport: Transport, *, rules: Ruleset = RULES, timeout: float = 90, snapshots: KeptSnapshots | None = None,
+def swept(nodes: Iterable[Node], transport: Transport, *, rules: Ruleset = RULES, timeout: float = 90,
+          snapshots: KeptSnapshots | None = None,
           saver: Saver | None = None) -> sweep.SweepResult:
     """One sweep; progress is silent."""
     plan = sweep.SweepPlan(tuple(nodes), rules)
-    return sweep.live(plan, transport, sweep.limits(timeout, 16), progress(0, "", quiet=True), snapshots=snapshots, saver=saver)
+    return sweep.live(plan, transport, sweep.limits(timeout, 16), progress(0, "", quiet=True),
+                      snapshots=snapshots, saver=saver)
 
 
 def over_ssh() -> SshTransport:
@@ -72,7 +75,8 @@ def nodes_of(fleet: DemoFleet) -> tuple[Node, ...]:
 
 def as_json(outcome: sweep.SweepResult) -> str:
     """All that a sweep says, without its times."""
-    return json.dumps(document(outcome.assessed.reports, started="", finished="", partial=outcome.partial, full=True), indent=1)
+    return json.dumps(document(outcome.assessed.reports, started="", finished="", partial=outcome.partial,
+                               full=True), indent=1)
 
 
 # ---- 2: one exec per node per sweep
@@ -91,7 +95,8 @@ def test_invariant_2_one_exec_per_node_per_sweep(fleet: DemoFleet) -> None:
     assert all(len(report.results) == len(RULES.rules) for report in outcome.assessed.reports)
     for name in (node.name for node in nodes):
         log = (fleet.folder / name / "sshd.log").read_text()
-        seen = [len(re.findall(words, log)) for words in ("Connection from", "Accepted publickey", "Starting session")]
+        seen = [len(re.findall(words, log))
+                for words in ("Connection from", "Accepted publickey", "Starting session")]
         assert seen == [1, 1, 1], f"{name}: {seen}\n{log}"
         commands = (fleet.folder / name / "commands").read_text().splitlines()
         assert len(commands) == 1 and commands[0].count("exec python3 ") == 1, commands
@@ -103,22 +108,26 @@ def test_invariant_2_one_exec_per_node_per_sweep(fleet: DemoFleet) -> None:
 def nearby(fleet: DemoFleet, node: Node) -> Node:
     """The same node without SSH: its Python is started in the environment that its login makes."""
     name = node.name
-    exports = [line for line in (fleet.folder / name / "login").read_text().splitlines() if line.startswith(("#!", "export ", "cd "))]
+    exports = [line for line in (fleet.folder / name / "login").read_text().splitlines()
+               if line.startswith(("#!", "export ", "cd "))]
     python = fleet.folder / name / "python"
     python.write_text("\n".join([*exports, 'exec python3 "$@"', ""]))
     python.chmod(0o755)
     return replace(node, python=str(python))
 
 
-def test_invariant_3_ssh_local_and_replay_give_the_same_results_byte_for_byte(fleet: DemoFleet, tmp_path: Path) -> None:
+def test_invariant_3_ssh_local_and_replay_give_the_same_results_byte_for_byte(fleet: DemoFleet,
+                                                                              tmp_path: Path) -> None:
     nodes = nodes_of(fleet)
     swept(nodes, over_ssh(), snapshots=KeptSnapshots(tmp_path / "ssh"))
     shutil.copytree(tmp_path / "ssh", tmp_path / "local")
     fleet.advance()
-    near = swept([nearby(fleet, node) for node in nodes], LocalTransport(), snapshots=KeptSnapshots(tmp_path / "local"))
+    near = swept([nearby(fleet, node) for node in nodes], LocalTransport(),
+                 snapshots=KeptSnapshots(tmp_path / "local"))
     far = swept(nodes, over_ssh(), snapshots=KeptSnapshots(tmp_path / "ssh"), saver=Saver(tmp_path / "saved"))
     assert {report.node: report.state.value for report in far.assessed.reports} == {
-        "gpu001": "healthy", "gpu002": "healthy", "gpu003": "unhealthy", "gpu004": "unhealthy", "gpu005": "degraded",
+        "gpu001": "healthy", "gpu002": "healthy", "gpu003": "unhealthy", "gpu004": "unhealthy",
+        "gpu005": "degraded",
     }, as_json(far)
     assert as_json(near) == as_json(far)
     _, again = sweep.replay(tmp_path / "saved", RULES, (), (), None)
@@ -134,9 +143,11 @@ def with_other_thresholds(folder: Path) -> Ruleset:
     for rule in RULES.rules:
         other = {key: not value if isinstance(value, bool) else value * 2 + 1
                  for key, value in rule.parameters.items() if isinstance(value, (bool, int, float))}
-        kinds = {key: rule.checked.parameters[key].hint for key, value in rule.parameters.items() if isinstance(value, Number)}
+        kinds = {key: rule.checked.parameters[key].hint for key,
+                 value in rule.parameters.items() if isinstance(value, Number)}
         numbers = {key: {bool: False, str: "other"}.get(kind, 1) for key, kind in kinds.items()}
-        changed.append({"id": rule.id, "severity": "info", **({"with": {**other, **numbers}} if other or numbers else {})})
+        changed.append({"id": rule.id, "severity": "info",
+                        **({"with": {**other, **numbers}} if other or numbers else {})})
     (folder / "site.yaml").write_text(yaml.safe_dump(changed))
     return load_ruleset([packaged(), folder])
 
@@ -150,7 +161,8 @@ def test_invariant_4_thresholds_do_not_change_what_is_collected(tmp_path: Path) 
 
 
 def tree(root: Path) -> dict[str, tuple[object, ...]]:
-    """Everything below a folder but what is ours to write: kind, mode, size, and for files time and content."""
+    """Everything below a folder but what is ours to write: kind, mode, size, and for files time and
+    content."""
     found: dict[str, tuple[object, ...]] = {}
     for at, folders, files in os.walk(root):
         if Path(at) == root / "run" and "muster" in folders:
@@ -169,7 +181,8 @@ def tree(root: Path) -> dict[str, tuple[object, ...]]:
     return found
 
 
-def test_invariant_4_a_sweep_writes_nothing_on_a_node_but_under_run_muster(fleet: DemoFleet, tmp_path: Path) -> None:
+def test_invariant_4_a_sweep_writes_nothing_on_a_node_but_under_run_muster(fleet: DemoFleet,
+                                                                           tmp_path: Path) -> None:
     nodes = {name: fleet.nodes[name] for name in ("gpu001", "gpu003", "gpu005")}
     before = {name: tree(node.tree) for name, node in nodes.items()}
     assert all(len(entries) > 100 for entries in before.values())
@@ -185,9 +198,12 @@ def attacks(canary: Path) -> tuple[str, ...]:
     """Texts that run something where anybody evaluates, formats, expands or unpacks them."""
     touch = f"touch {canary}"
     return (
-        f"$({touch})", f"`{touch}`", f"; {touch} #", f"| {touch}", f"{{{{ ''.__class__.__mro__[1].__subclasses__() }}}} $({touch})",
-        f"{{% import os %}}{{{{ os.system('{touch}') }}}}", f"__import__('os').system('{touch}')", f"lambda: __import__('os').system('{touch}')",
-        "{0.__class__.__init__.__globals__}", "{rule.__class__}", "%(x)s %n", f"!!python/object/apply:os.system ['{touch}']",
+        f"$({touch})", f"`{touch}`", f"; {touch} #", f"| {touch}",
+        f"{{{{ ''.__class__.__mro__[1].__subclasses__() }}}} $({touch})",
+        f"{{% import os %}}{{{{ os.system('{touch}') }}}}", f"__import__('os').system('{touch}')",
+        f"lambda: __import__('os').system('{touch}')",
+        "{0.__class__.__init__.__globals__}", "{rule.__class__}", "%(x)s %n",
+        f"!!python/object/apply:os.system ['{touch}']",
         f"${{IFS}}{touch}", "[link=http://example.invalid][bold]x",
     )
 
@@ -212,22 +228,27 @@ OF_NUMBERS = {"exempt_uids"}    # lists that are empty as they come, and hold no
 
 
 def hostile_rules(site: Path, text: str, *, device: bool = True) -> Path:
-    """Site rules in which every text that can be set is this one; without `device` nodes are still of their SKU."""
+    """Site rules in which every text that can be set is this one; without `device` nodes are still of their
+    SKU."""
     (site / "sku").mkdir(parents=True)
     (site / "sku" / "dgx-h100.yaml").write_text(yaml.safe_dump({
-        "sku": "dgx-h100", "title": text, "numbers": {**({"gpu_device": text} if device else {}), "memory_gib": 4096}, "source": text}))
+        "sku": "dgx-h100", "title": text,
+        "numbers": {**({"gpu_device": text} if device else {}), "memory_gib": 4096}, "source": text}))
     changed: list[dict[str, Any]] = []
     for rule in RULES.rules:
         lists = {key: [text, f"/nowhere/{text}*"] for key, value in rule.parameters.items()
-                 if isinstance(value, tuple) and key not in OF_NUMBERS and all(isinstance(item, str) for item in value)}
+                 if isinstance(value, tuple) and key not in OF_NUMBERS
+                 and all(isinstance(item, str) for item in value)}
         changed.append({"id": rule.id, "remedy": text, "source": text, **({"with": lists} if lists else {})})
-    (site / "site.yaml").write_text(json.dumps(changed))     # which is YAML, too, and takes a tenth of the time to write
+    # which is YAML, too, and takes a tenth of the time to write
+    (site / "site.yaml").write_text(json.dumps(changed))
     return site
 
 
 def page(outcome: sweep.SweepResult, rules: Ruleset, *, terminal: bool = False) -> str:
     """The table as printed."""
-    console = Console(file=StringIO(), width=200, soft_wrap=True, highlight=False, markup=False, emoji=False, force_terminal=terminal)
+    console = Console(file=StringIO(), width=200, soft_wrap=True, highlight=False, markup=False, emoji=False,
+                      force_terminal=terminal)
     heading = Heading("the test", outcome.seconds, outcome.partial, len(rules.rules))
     render(console, outcome.assessed, {rule.id: rule for rule in rules.rules}, heading, fold)
     assert isinstance(console.file, StringIO)
@@ -236,14 +257,17 @@ def page(outcome: sweep.SweepResult, rules: Ruleset, *, terminal: bool = False) 
 
 def controls(text: str) -> set[str]:
     """Characters that a terminal acts on, but for the end of a line."""
-    return {character for character in text if character != "\n" and (ord(character) < 32 or 127 <= ord(character) < 160)}
+    return {character for character in text if character != "\n"
+            and (ord(character) < 32 or 127 <= ord(character) < 160)}
 
 
-# One for each that might run it: a shell, a template, Python, its formats, a loader of YAML, the terminal. All are in the one text of the next tests.
+# One for each that might run it: a shell, a template, Python, its formats, a loader of YAML, the terminal.
+# All are in the one text of the next tests.
 FAST = {0, 4, 6, 8, 11, 13}
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow]) for kind in range(len(attacks(Path("x"))))])
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow])
+                                  for kind in range(len(attacks(Path("x"))))])
 def test_invariant_5_no_text_of_a_rule_has_an_effect(saved_pair: Path, tmp_path: Path, kind: int) -> None:
     canary = tmp_path / "canary"
     text = attacks(canary)[kind]
@@ -256,7 +280,8 @@ def test_invariant_5_no_text_of_a_rule_has_an_effect(saved_pair: Path, tmp_path:
     assert not canary.exists()
 
 
-def test_invariant_5_no_text_of_a_sku_that_the_nodes_contradict_has_an_effect(saved_pair: Path, tmp_path: Path) -> None:
+def test_invariant_5_no_text_of_a_sku_that_the_nodes_contradict_has_an_effect(saved_pair: Path,
+                                                                              tmp_path: Path) -> None:
     """All of them in one text: loading the rules costs more than all else here."""
     canary = tmp_path / "canary"
     rules = load_ruleset([packaged(), hostile_rules(tmp_path / "site", " ".join(attacks(canary)))])
@@ -270,7 +295,8 @@ def test_invariant_5_no_text_of_a_sku_that_the_nodes_contradict_has_an_effect(sa
 def test_invariant_5_no_text_of_a_rule_has_an_effect_on_any_command(saved_pair: Path, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     site = hostile_rules(tmp_path / "site", " ".join(attacks(canary)))
-    for words in (("check", "--replay", str(saved_pair)), ("check", "--replay", str(saved_pair), "--format", "json"), ("explain", "host-memory"),
+    for words in (("check", "--replay", str(saved_pair)),
+                  ("check", "--replay", str(saved_pair), "--format", "json"), ("explain", "host-memory"),
                   ("explain",), ("check", "--local", "--sku", "cpu-only")):
         done = muster(*words, "--rules", str(site), home=tmp_path)
         assert done.returncode in (0, 1, 3) and "Traceback" not in done.stderr, done.stderr
@@ -286,28 +312,34 @@ def test_invariant_5_a_rule_cannot_send_escape_codes_to_the_terminal(tmp_path: P
 
 
 @pytest.mark.parametrize("tag", [
-    "!!python/object/apply:os.system", "!!python/object/new:os.system", "!!python/name:os.system", "!!python/module:os", "!eval", "!include",
+    "!!python/object/apply:os.system", "!!python/object/new:os.system", "!!python/name:os.system",
+    "!!python/module:os", "!eval", "!include",
 ])
 @pytest.mark.parametrize("rest", ["['touch {canary}']", "'touch {canary}'"])
-def test_invariant_5_a_tag_of_yaml_makes_nothing_and_is_refused_with_its_place(tmp_path: Path, tag: str, rest: str) -> None:
+def test_invariant_5_a_tag_of_yaml_makes_nothing_and_is_refused_with_its_place(tmp_path: Path, tag: str,
+                                                                               rest: str) -> None:
     canary = tmp_path / "canary"
     (tmp_path / "site.yaml").write_text(f"- id: host-swap\n  remedy: {tag} {rest.format(canary=canary)}\n")
     done = muster("explain", "host-swap", "--rules", str(tmp_path), home=tmp_path)
-    assert done.returncode == 2 and "site.yaml:2:11" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert (done.returncode == 2 and "site.yaml:2:11" in done.stderr
+            and done.stderr.count("\n") == 1), done.stderr
     assert not canary.exists()
 
 
-RUNS = {"eval", "exec", "compile", "__import__", "globals", "setattr", "system", "popen", "format_map", "Template", "Environment", "import_module"}
+RUNS = {"eval", "exec", "compile", "__import__", "globals", "setattr", "system", "popen", "format_map",
+        "Template", "Environment", "import_module"}
 LOADS = {"subprocess", "importlib", "runpy", "pickle", "marshal", "code", "jinja2", "string", "shlex", "pty"}
 
 
 @pytest.mark.parametrize("module", [
-    "ruleset/ruleset", "ruleset/rulesetload", "ruleset/rule", "ruleset/sku", "judge/judge", "judge/nodefacts", "sweep/assess", "config/rulesfolder",
+    "ruleset/ruleset", "ruleset/rulesetload", "ruleset/rule", "ruleset/sku", "judge/judge", "judge/nodefacts",
+    "sweep/assess", "config/rulesfolder",
     "checks/base"])
 def test_invariant_5_nothing_that_handles_rules_can_run_their_text(module: str) -> None:
     for part in ast.walk(ast.parse((ROOT / "healthcheck" / f"{module}.py").read_text())):
         names = {getattr(part, "id", None), getattr(part, "attr", None)} & RUNS
-        if names == {"compile"} and isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "re":
+        if (names == {"compile"} and isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name)
+            and part.value.id == "re"):
             continue
         assert not names, f"{module}.py:{getattr(part, 'lineno', 0)}: {names}"
         if isinstance(part, ast.Import):
@@ -336,14 +368,20 @@ say("login"); say("python 3.11")
 LIES: Mapping[str, tuple[str, str, str]] = {   # what it does, then the stage and words of its reason
     "hangs": ("time.sleep(3600)", "deadline", "no answer after"),
     "floods": ("while True: OUT.write(b'A' * 65536)", "reply", "over 1 MiB of output before our answer"),
-    "huge": ("say('frame 99999999999 ' + '0' * 64); time.sleep(3600)", "reply", "announces 99999999999 bytes, over the limit"),
-    "bomb": ("z = zlib.compressobj(9); mib = lambda: z.compress(bytes(1 << 20)) + z.flush(zlib.Z_FULL_FLUSH); answer(mib() + mib() * 1023)",
-             "reply", "grows past 32 MiB"),
-    "escapes": ("OUT.write(ESCAPES + b'\\n'); OUT.flush(); os.write(2, ESCAPES); sys.exit(3)", "reply", "over 1 MiB of output"),
-    "whispers": ("os.write(2, ESCAPES + b'\\n' + ESCAPES[:100]); sys.exit(3)", "reply", "ended without an answer"),
+    "huge": ("say('frame 99999999999 ' + '0' * 64); time.sleep(3600)", "reply",
+             "announces 99999999999 bytes, over the limit"),
+    "bomb": (
+        "z = zlib.compressobj(9); mib = lambda: z.compress(bytes(1 << 20)) + z.flush(zlib.Z_FULL_FLUSH); "
+        "answer(mib() + mib() * 1023)",
+        "reply", "grows past 32 MiB"),
+    "escapes": ("OUT.write(ESCAPES + b'\\n'); OUT.flush(); os.write(2, ESCAPES); sys.exit(3)", "reply",
+                "over 1 MiB of output"),
+    "whispers": ("os.write(2, ESCAPES + b'\\n' + ESCAPES[:100]); sys.exit(3)", "reply",
+                 "ended without an answer"),
     "imitates": ("say('frame 4 ' + '0' * 64); OUT.write(b'null')", "reply", "checksum does not hold"),
     "babbles": ("say('\\x1b[31mframe x'); time.sleep(3600)", "reply", "unknown protocol line"),
-    "older": ("answer(zlib.compress(json.dumps({'schema': 'muster.reply/\\x1b[31m0'}).encode()))", "reply", "of another version"),
+    "older": ("answer(zlib.compress(json.dumps({'schema': 'muster.reply/\\x1b[31m0'}).encode()))", "reply",
+              "of another version"),
     "cut": ("say('frame 4000 ' + '0' * 64); OUT.write(b'null')", "reply", "cut: 4 of 4000 bytes"),
 }
 
@@ -352,7 +390,8 @@ LIES: Mapping[str, tuple[str, str, str]] = {   # what it does, then the stage an
 def liars(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
     """A fleet in which some nodes lie, each in its way, and gpu001 is healthy."""
     require_fleet()
-    with DemoFleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=dict.fromkeys(("gpu001", *LIES), ())) as running:
+    with DemoFleet(base=base_in_memory(tmp_path_factory.mktemp("base")),
+                   planted=dict.fromkeys(("gpu001", *LIES), ())) as running:
         for name, (source, _, _) in LIES.items():
             at = running.folder / name
             (at / "liar.py").write_text(LIAR + source + "\n")
@@ -368,13 +407,15 @@ def test_invariant_6_a_sick_node_cannot_hurt_the_sweep(liars: DemoFleet) -> None
     for name, (_, stage, words) in LIES.items():
         report = reports.pop(name)
         assert report.state.value == "unknown" and report.results == ()
-        assert report.stage == stage and report.reason.startswith(f"{stage}: ") and words in report.reason, f"{name}: {report.reason}"
+        assert (report.stage == stage and report.reason.startswith(f"{stage}: ")
+                and words in report.reason), f"{name}: {report.reason}"
     assert [(name, report.state.value) for name, report in reports.items()] == [("gpu001", "healthy")]
     assert all(len(report.results) == len(RULES.rules) for report in reports.values())
     assert not controls(page(outcome, RULES))
 
 
-def test_invariant_6_what_hostile_nodes_say_is_printed_without_a_control_byte(liars: DemoFleet, saved: Path, tmp_path: Path) -> None:
+def test_invariant_6_what_hostile_nodes_say_is_printed_without_a_control_byte(liars: DemoFleet, saved: Path,
+                                                                              tmp_path: Path) -> None:
     for words in (("check", "-i", str(liars.inventory), "--timeout", "8"), ("check", "--replay", str(saved)),
                   ("check", "--replay", str(saved), "--format", "jsonl")):
         done = muster(*words, home=tmp_path)
@@ -388,4 +429,5 @@ def test_invariant_6_on_a_terminal_the_only_escape_codes_are_our_colours(saved: 
     text = page(outcome, RULES, terminal=True)
     assert "\x1b[" in text and "owned" in text
     assert not controls(re.sub(r"\x1b\[[0-9;]*m", "", text))
-    assert not set(re.findall(r"\x1b\[([0-9;]*)m", text)) - {"0", "1", "2", "31", "32", "33", "35", "36", "1;31", "1;37;41"}
+    assert not set(re.findall(r"\x1b\[([0-9;]*)m", text)) - {"0", "1", "2", "31", "32", "33", "35", "36",
+                                                             "1;31", "1;37;41"}

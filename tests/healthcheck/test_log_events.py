@@ -1,4 +1,5 @@
-"""What a kernel log reported ends as its entry says and by proof alone: at home, in the store, after a restore, and by a person's word."""
+"""What a kernel log reported ends as its entry says and by proof alone: at home, in the store, after a
+restore, and by a person's word."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ from tests.healthcheck.logworld import (
 from tests.tries import tries
 
 LINES = {EndKind.BOOT: FALLEN, EndKind.RESET: ECC, EndKind.REPAIR: POWER, EndKind.QUIET: TIMED_OUT}
-RULES = {EndKind.BOOT: "kernel-xid", EndKind.RESET: "kernel-xid", EndKind.REPAIR: "kernel-xid", EndKind.QUIET: "disk-log-nvme-resets"}
+RULES = {EndKind.BOOT: "kernel-xid", EndKind.RESET: "kernel-xid", EndKind.REPAIR: "kernel-xid",
+         EndKind.QUIET: "disk-log-nvme-resets"}
 
 
 @pytest.fixture
@@ -58,7 +60,8 @@ _REPORTED: dict[EndKind, LogWorld] = {}
 
 
 def reported(world: LogWorld, ends: EndKind) -> None:
-    """A sweep has seen the report. It is swept once for all tests; this new world becomes a copy of that one."""
+    """A sweep has seen the report. It is swept once for all tests; this new world becomes a copy of that
+    one."""
     if ends not in _REPORTED:
         world.chatter()
         world.sweep()
@@ -163,8 +166,10 @@ def word_of_another(world: LogWorld) -> None:
 
 
 PROVES: dict[Callable[[LogWorld], None], set[EndKind]] = {
-    nothing: set(), another_boot: {EndKind.BOOT, EndKind.RESET, EndKind.QUIET}, unread_other_boot: set(), root_line: {EndKind.RESET},
-    root_line_of_another: set(), users_line: set(), root_line_that_did_not_help: set(), driver: {EndKind.RESET}, hours: {EndKind.QUIET},
+    nothing: set(), another_boot: {EndKind.BOOT, EndKind.RESET, EndKind.QUIET}, unread_other_boot: set(),
+    root_line: {EndKind.RESET},
+    root_line_of_another: set(), users_line: set(), root_line_that_did_not_help: set(),
+    driver: {EndKind.RESET}, hours: {EndKind.QUIET},
     few_hours: set(), word: set(EndKind), word_of_another: set(),
 }
 
@@ -202,7 +207,8 @@ def test_a_fault_ends_by_the_proof_that_its_entry_accepts_and_by_nothing_else(
 
 
 @pytest.mark.parametrize("ends", EndKind)
-def test_while_looks_are_kept_the_check_itself_goes_on_failing_however_often_the_log_rotates(world: LogWorld, ends: EndKind) -> None:
+def test_while_looks_are_kept_the_check_itself_goes_on_failing_however_often_the_log_rotates(
+        world: LogWorld, ends: EndKind) -> None:
     reported(world, ends)
     for _ in range(3):
         world.rotate()
@@ -224,7 +230,8 @@ def test_quiet_hours_begin_anew_where_records_were_lost(world: LogWorld) -> None
     assert world.alive() == set()
 
 
-def test_records_that_were_overwritten_while_they_were_read_begin_the_quiet_hours_anew(world: LogWorld) -> None:
+def test_records_that_were_overwritten_while_they_were_read_begin_the_quiet_hours_anew(
+        world: LogWorld) -> None:
     reported(world, EndKind.QUIET)
     world.now += 23 * HOUR
     world.chatter()
@@ -261,7 +268,8 @@ def test_no_baseline_knows_of_what_earlier_snapshots_hand_on(world: LogWorld) ->
     before = {one.rule: one.status for one in world.sweep().results}
     world.rotate()
     after = {one.rule: one.status for one in world.sweep().results}
-    unusual = {"kernel-novel", "kernel-missing", "kernel-order", "kernel-rate", "kernel-suspect", "kernel-baseline"}
+    unusual = {"kernel-novel", "kernel-missing", "kernel-order", "kernel-rate", "kernel-suspect",
+               "kernel-baseline"}
     assert {rule: status for rule, status in after.items() if rule in unusual} == {
         rule: status for rule, status in before.items() if rule in unusual}
 
@@ -289,7 +297,8 @@ def test_of_many_gpus_each_fault_is_handed_on(world: LogWorld) -> None:
 
 
 @pytest.mark.parametrize("ends", EndKind)
-def test_where_the_looks_are_gone_a_sweep_says_what_the_store_knows_and_never_pass(world: LogWorld, ends: EndKind) -> None:
+def test_where_the_looks_are_gone_a_sweep_says_what_the_store_knows_and_never_pass(world: LogWorld,
+                                                                                   ends: EndKind) -> None:
     reported(world, ends)
     world.rotate()
     world.forget()
@@ -297,11 +306,13 @@ def test_where_the_looks_are_gone_a_sweep_says_what_the_store_knows_and_never_pa
     (result,) = failing(report).values()
     assert (result.rule, report.state.value, exit_code([report])) == (RULES[ends], world.state(), 1)
     (found,) = result.findings
-    assert found.observed == "reported before" and str(found.expected).startswith(f"a proof that it has ended (by {ends.value}")
+    assert (found.observed == "reported before"
+            and str(found.expected).startswith(f"a proof that it has ended (by {ends.value}"))
 
 
 @pytest.mark.parametrize("ends", EndKind)
-def test_what_was_reported_while_no_boot_was_read_is_not_over_when_one_is(world: LogWorld, ends: EndKind) -> None:
+def test_what_was_reported_while_no_boot_was_read_is_not_over_when_one_is(world: LogWorld,
+                                                                          ends: EndKind) -> None:
     world.chatter()
     world.sweep()
     world.say(LINES[ends])
@@ -321,13 +332,16 @@ def test_a_gpu_that_was_reset_is_over_and_the_other_one_is_not(world: LogWorld) 
     found = failing(world.sweep())["kernel-xid"].findings
     assert [one.subject for one in found] == ["GPU at PCI 0000:19:00, Xid 48"]
     with world.store() as store:
-        assert [row[0] for row in store.rows("SELECT subject FROM problem WHERE ended IS NULL AND rule = 'kernel-xid'")] == [
-            "GPU at PCI 0000:19:00, Xid 48"]
+        assert [row[0]
+                for row in store.rows(
+                    "SELECT subject FROM problem WHERE ended IS NULL AND rule = 'kernel-xid'")] == [
+                        "GPU at PCI 0000:19:00, Xid 48"]
 
 
 def test_a_report_of_many_lines_is_handed_on_whole(world: LogWorld) -> None:
     world.chatter()
-    world.say("mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: fe00000000800400", "mce: [Hardware Error]: TSC 0 ADDR 3f2a000 MISC 1",
+    world.say("mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: fe00000000800400",
+              "mce: [Hardware Error]: TSC 0 ADDR 3f2a000 MISC 1",
               "mce: [Hardware Error]: PROCESSOR 0:606a6 TIME 1732000000 SOCKET 0 APIC 6 microcode d0003a5")
     before = failing(world.sweep())
     assert before
@@ -340,7 +354,8 @@ def test_a_report_of_many_lines_is_handed_on_whole(world: LogWorld) -> None:
 # ---- a person's word
 
 @pytest.mark.parametrize("ends", EndKind)
-def test_a_line_from_before_a_persons_word_accuses_no_more_in_the_same_boot_and_a_newer_one_does(world: LogWorld, ends: EndKind) -> None:
+def test_a_line_from_before_a_persons_word_accuses_no_more_in_the_same_boot_and_a_newer_one_does(
+        world: LogWorld, ends: EndKind) -> None:
     reported(world, ends)
     assert world.repaired() == 1
     for change in (there, gone, looks_deleted):
@@ -357,24 +372,28 @@ def test_beside_a_pass_the_result_says_that_it_passes_by_a_persons_word(world: L
     reported(world, EndKind.BOOT)
     world.repaired(GPU)
     result = next(one for one in world.sweep().results if one.rule == "kernel-xid")
-    assert result.status is Status.PASS and "by a person's word" in result.reason and "Xid 79" in result.reason
+    assert (result.status is Status.PASS and "by a person's word" in result.reason
+            and "Xid 79" in result.reason)
 
 
-def test_a_report_that_came_before_the_word_and_that_no_sweep_had_seen_is_not_covered(world: LogWorld) -> None:
+def test_a_report_that_came_before_the_word_and_that_no_sweep_had_seen_is_not_covered(
+        world: LogWorld) -> None:
     reported(world, EndKind.BOOT)
     world.say(FALLEN)
     world.repaired()
     assert set(failing(world.sweep())) == {"kernel-xid"}
 
 
-@pytest.mark.parametrize("component", ["0000:18:00", "0000:18:00.0", "18:00.0", "00000000:18:00.0", "0000:18:00.0 ", "ALL", "GPU 0", "gpu 0",
+@pytest.mark.parametrize("component", ["0000:18:00", "0000:18:00.0", "18:00.0", "00000000:18:00.0",
+                                       "0000:18:00.0 ", "ALL", "GPU 0", "gpu 0",
                                        "GPU at PCI 0000:18:00, Xid 79", "GPU at PCI 0000:18:00"])
 def test_a_component_may_be_named_as_any_page_of_muster_names_it(world: LogWorld, component: str) -> None:
     reported(world, EndKind.BOOT)
     assert world.repaired(component) == 1
 
 
-@pytest.mark.parametrize("component", ["0000:19:00", "0001:18:00", "18:00.1x", "GPU 1", "GPU 99", "nvme0", "", "Xid 79", "0000:18:0"])
+@pytest.mark.parametrize("component", ["0000:19:00", "0001:18:00", "18:00.1x", "GPU 1", "GPU 99", "nvme0", "",
+                                       "Xid 79", "0000:18:0"])
 def test_a_word_of_something_else_ends_nothing(world: LogWorld, component: str) -> None:
     reported(world, EndKind.BOOT)
     assert world.repaired(component) == 0 and world.alive() == {"kernel-xid"}
@@ -388,13 +407,17 @@ def test_a_node_cordoned_for_an_xid_is_not_returned_by_a_log_that_forgot_it(worl
 
     def held() -> tuple[bool, str]:
         with world.store() as store:
-            return requalified(gather(store, [NODE], policy, START + world.now).nodes[0], policy, START + world.now)
+            return requalified(gather(store, [NODE], policy, START + world.now).nodes[0], policy,
+                               START + world.now)
 
     reported(world, EndKind.BOOT)
     with world.store() as store:
         with store.writing() as db:
-            db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) SELECT id, 'gpu-lost', "
-                       "'no-new-jobs', 'reboot', 'operator', 'Xid 79', '[]', ?, ? FROM node", (START + world.now, START + world.now))
+            db.execute(
+                "INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) "
+                "SELECT id, 'gpu-lost', "
+                "'no-new-jobs', 'reboot', 'operator', 'Xid 79', '[]', ?, ? FROM node",
+                (START + world.now, START + world.now))
         cordon = mean(store, NAME, "slurm", "Xid 79", "triage", START + world.now, verdict=1)
         settle(store, cordon, CordonState.HELD, "done", START + world.now)
     for change in (gone, gone, looks_deleted, gone):
@@ -411,17 +434,22 @@ def test_a_node_cordoned_for_an_xid_is_not_returned_by_a_log_that_forgot_it(worl
     assert held()[0], held()[1]
 
 
-OPS = ("boot", "reset", "repair", "quiet", "rotate", "lose", "forget", "reset line", "reboot", "word", "hours", "unread", "few hours")
+OPS = ("boot", "reset", "repair", "quiet", "rotate", "lose", "forget", "reset line", "reboot", "word",
+       "hours", "unread", "few hours")
 
 
 class Story:
-    """What must hold of each kind of fault: since when it is reported, and whether anything has proven its end since."""
+    """What must hold of each kind of fault: since when it is reported, and whether anything has proven its
+    end since."""
 
     def __init__(self, world: LogWorld) -> None:
         self.world = world
-        self.open: dict[EndKind, tuple[float, str]] = {}       # by how it ends: when it was last reported, and in which boot, as was read
-        self.whole = 0.0                                    # since when no record was lost, as far as the looks tell
-        self.repaired: set[EndKind] = set()                    # what a person called repaired, and a sweep that read no boot reported again
+        # by how it ends: when it was last reported, and in which boot, as was read
+        self.open: dict[EndKind, tuple[float, str]] = {}
+        # since when no record was lost, as far as the looks tell
+        self.whole = 0.0
+        # what a person called repaired, and a sweep that read no boot reported again
+        self.repaired: set[EndKind] = set()
 
     def step(self, op: str) -> None:
         world = self.world
@@ -460,26 +488,32 @@ class Story:
             if ends not in self.open or ends.value == op:
                 continue
             rebooted = boot != world.boot
-            may = ends in proven | self.repaired or (ends is EndKind.QUIET
-                                                     and world.now - last > 24 * HOUR) or (rebooted and ends is not EndKind.REPAIR)
+            may = (ends in proven | self.repaired or (ends is EndKind.QUIET
+                                                      and world.now - last > 24 * HOUR)
+                   or (rebooted and ends is not EndKind.REPAIR))
             must = ends in proven or (rebooted and op != "unread" and ends is not EndKind.REPAIR) or (
                 ends is EndKind.QUIET and world.now - max(last, self.whole) > 24.5 * HOUR and op != "unread")
             assert ends in alive or may, f"{ends} ended without proof by {op}"
             assert ends not in alive or not must, f"{ends} did not end by {op}"
             if ends not in alive:
                 del self.open[ends]
-        if op == "unread":      # a person's word is of one boot: where none is read, the line from before it accuses again
+        # a person's word is of one boot: where none is read, the line from before it accuses again
+        if op == "unread":
             self.repaired = alive - set(self.open)
             self.open |= dict.fromkeys(self.repaired, (world.now, world.boot))
         assert alive == set(self.open), op
 
     def _alive(self, ends: EndKind) -> bool:
-        number = {EndKind.BOOT: "Xid 79", EndKind.RESET: "Xid 48", EndKind.REPAIR: "Xid 54", EndKind.QUIET: "nvme0"}[ends]
+        number = {EndKind.BOOT: "Xid 79", EndKind.RESET: "Xid 48", EndKind.REPAIR: "Xid 54",
+                  EndKind.QUIET: "nvme0"}[ends]
         with self.world.store() as store:
-            return bool(store.rows("SELECT 1 FROM problem WHERE ended IS NULL AND status = 'fail' AND subject LIKE ?", f"%{number}"))
+            return bool(
+                store.rows("SELECT 1 FROM problem WHERE ended IS NULL AND status = 'fail' AND subject LIKE ?",
+                           f"%{number}"))
 
 
-@settings(deadline=None, max_examples=tries(15), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(deadline=None, max_examples=tries(15),
+          suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(OPS), min_size=2, max_size=8))
 def test_whatever_becomes_of_the_log_nothing_ends_without_proof_and_everything_ends_with_it(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, ops: list[str],
@@ -507,10 +541,12 @@ def test_a_persons_word_holds_though_the_sweep_before_it_could_not_read_the_boot
     assert world.alive() == set() and world.state() == "healthy"
 
 
-def test_a_part_that_is_back_from_the_vendor_is_repaired_by_the_word_of_who_takes_it_back(world: LogWorld) -> None:
+def test_a_part_that_is_back_from_the_vendor_is_repaired_by_the_word_of_who_takes_it_back(
+        world: LogWorld) -> None:
     reported(world, EndKind.REPAIR)
     with world.store() as store:
-        rma, line = rmas.begin(store, NAME, f"{GPU}.0", "gpu", "S1", "AUX power", "ada", "", "", START + world.now)
+        rma, line = rmas.begin(store, NAME, f"{GPU}.0", "gpu", "S1", "AUX power", "ada", "", "",
+                               START + world.now)
         rmas.settle(store, line, "open", START + world.now)
         returning(store, rma, "same", "ada", lambda: START + world.now, lambda: "")
     assert world.alive() == set()

@@ -1,4 +1,5 @@
-"""A server of files that stops answering, and teams of interfaces, in a virtual machine whose kernel has both; the real collector reads them there."""
+"""A server of files that stops answering, and teams of interfaces, in a virtual machine whose kernel has
+both; the real collector reads them there."""
 
 from __future__ import annotations
 
@@ -47,35 +48,48 @@ def look(up: Machine, *probes: Probe) -> Recording:
 @pytest.fixture(scope="module")
 def exported(up: Machine) -> Machine:
     """A file system of a server that is this machine itself, mounted hard, as homes and data sets are."""
-    up.run("mkdir -p /srv/data /data; mount -t tmpfs none /srv/data; touch /srv/data/file; systemctl unmask rpcbind.service rpcbind.socket rpc-statd.service >/dev/null; "
-           "ip link set lo up; modprobe nfsd; modprobe nfs; mount -t nfsd none /proc/fs/nfsd 2>/dev/null || true; mkdir -p /var/lib/nfs/v4recovery")
-    up.run("rpcbind -w || rpcbind; rpc.mountd --no-nfs-version 3 --nfs-version 4; rpc.nfsd --no-nfs-version 3 --nfs-version 4 4; "
-           "exportfs -o rw,no_root_squash,fsid=0,insecure 127.0.0.1:/srv/data; exportfs -v")
+    up.run(
+        "mkdir -p /srv/data /data; mount -t tmpfs none /srv/data; touch /srv/data/file; systemctl unmask "
+        "rpcbind.service rpcbind.socket rpc-statd.service >/dev/null; "
+        "ip link set lo up; modprobe nfsd; modprobe nfs; mount -t nfsd none /proc/fs/nfsd 2>/dev/null || "
+        "true; mkdir -p /var/lib/nfs/v4recovery")
+    up.run(
+        "rpcbind -w || rpcbind; rpc.mountd --no-nfs-version 3 --nfs-version 4; rpc.nfsd --no-nfs-version 3 "
+        "--nfs-version 4 4; "
+        "exportfs -o rw,no_root_squash,fsid=0,insecure 127.0.0.1:/srv/data; exportfs -v")
     up.run("mount -t nfs4 -o hard,proto=tcp,timeo=20 127.0.0.1:/ /data; ls /data/file")
     return up
 
 
-def test_a_file_server_that_stops_answering_is_named_beside_what_does_and_the_look_ends(exported: Machine) -> None:
+def test_a_file_server_that_stops_answering_is_named_beside_what_does_and_the_look_ends(
+        exported: Machine) -> None:
     up = exported
     sound = look(up, MOUNTS)
     assert verdict("filesystem-answers", sound).status is Status.PASS
     # Its packets are lost rather than refused: a switch that died, or a server that is too busy.
     up.run("modprobe sch_netem; tc qdisc add dev lo root netem loss 100%")
-    first, second = look(up, MOUNTS, NETDEV), look(up, MOUNTS, NETDEV)     # the second meets the reader that the first had to leave
+    # the second meets the reader that the first had to leave
+    first, second = look(up, MOUNTS, NETDEV), look(up, MOUNTS, NETDEV)
     once, twice = verdict("filesystem-answers", first), verdict("filesystem-hung", second, first)
-    assert once.status is Status.UNKNOWN and "/data (nfs4 of 127.0.0.1:/) did not return in time" in once.reason, once
+    assert (once.status is Status.UNKNOWN
+            and "/data (nfs4 of 127.0.0.1:/) did not return in time" in once.reason), once
     assert twice.status is Status.FAIL, twice
     assert findings_of(twice).startswith("/data:") and ";" not in findings_of(twice)
-    assert verdict("filesystem-space", second).status is not Status.FAIL       # the other mounts are read all the same
+    # the other mounts are read all the same
+    assert verdict("filesystem-space", second).status is not Status.FAIL
     assert second.captures[NETDEV.id].outcome is Outcome.DONE
     up.run("tc qdisc del dev lo root")
-    wait_until(lambda: verdict("filesystem-hung", look(up, MOUNTS), first).status is Status.PASS, 120, "the mount that answers again")
+    wait_until(lambda: verdict("filesystem-hung", look(up, MOUNTS), first).status is Status.PASS, 120,
+               "the mount that answers again")
 
 
 def teamed(up: Machine, ours: dict[str, object], theirs: dict[str, object]) -> None:
-    """A team of two ends of cables whose others are the switch's, each as its runner is set up; what was there before is gone."""
-    up.run("pkill teamd; while pgrep teamd; do sleep 0.1; done; ip link del team0 2>/dev/null; ip -n switch link del team9 2>/dev/null; for name in port0 port1; do ip link del $name 2>/dev/null; done; "
-           "ip netns add switch 2>/dev/null; modprobe veth; mkdir -p /run/teamd; true")
+    """A team of two ends of cables whose others are the switch's, each as its runner is set up; what was
+    there before is gone."""
+    up.run(
+        "pkill teamd; while pgrep teamd; do sleep 0.1; done; ip link del team0 2>/dev/null; ip -n switch "
+        "link del team9 2>/dev/null; for name in port0 port1; do ip link del $name 2>/dev/null; done; "
+        "ip netns add switch 2>/dev/null; modprobe veth; mkdir -p /run/teamd; true")
     for name in ("port0", "port1"):
         up.run(f"ip link add {name} type veth peer name {name} netns switch")
     ports: dict[str, object] = {"port0": {}, "port1": {}}

@@ -1,5 +1,5 @@
-"""`muster check` of nodes that are slow to log in to, against a real sshd: limits as settings, the second try,
-and sweep after sweep beside a login that hangs."""
+"""`muster check` of nodes that are slow to log in to, against a real sshd: limits as settings, the second
+try, and sweep after sweep beside a login that hangs."""
 
 from __future__ import annotations
 

@@ -70,7 +70,8 @@ def test_a_live_node_with_any_planted_fault_is_judged_the_same_after_scrubbing(
                               SshTransport(SshConfig.parse("")))
     for name in ("first", "second"):
         saver = saved.Saver(tmp_path / name)
-        sweep.live(plan, transport, replace(sweep.limits(60, 32), twice=False), progress(0, "", quiet=True), snapshots=looks,
+        sweep.live(plan, transport, replace(sweep.limits(60, 32), twice=False), progress(0, "", quiet=True),
+                   snapshots=looks,
                    saver=saver)
         fleet.advance()
     manifest = saved.load_manifest(tmp_path / "second")
@@ -106,7 +107,8 @@ def test_a_recording_of_a_node_is_private_names_no_one_and_replays_as_the_live_l
             == (live.returncode, told(nodes_of(live.stdout)[0])) and live.returncode == 1)
     page = muster("check", "--replay", "out.json", "--only", "gpu-ecc-un*d", "--only", "gpu-count",
                   home=tmp_path)
-    assert page.stdout.startswith("1 node (muster.yaml), 2 rules") and "unhealthy      1  node1" in page.stdout
+    assert (page.stdout.startswith("1 node (muster.yaml), 2 rules")
+            and "unhealthy      1  node1" in page.stdout)
     assert muster("check", "--replay", "out.json", "--sku", "cpu-only", "--only", "gpu-count",
                   home=tmp_path).returncode == 1
 

@@ -107,21 +107,25 @@ def test_sixty_four_mistyped_names_are_a_few_lines() -> None:
 def screen(of: Assessed, width: int, *, every: bool = False, colour: bool = False) -> str:
     """The page on a terminal of so many columns."""
     out = io.StringIO()
-    console = Console(file=out, width=width, force_terminal=True, soft_wrap=True, highlight=False, markup=False, emoji=False,
+    console = Console(file=out, width=width, force_terminal=True, soft_wrap=True, highlight=False,
+                      markup=False, emoji=False,
                       color_system="standard" if colour else None)
-    render(console, of, {r.id: r for r in RULES.rules}, Heading("muster.yaml", 3.25, False, 18, ENDED), fold, every=every)
+    render(console, of, {r.id: r for r in RULES.rules}, Heading("muster.yaml", 3.25, False, 18, ENDED),
+           fold, every=every)
     return out.getvalue()
 
 
 def fleet(number: int) -> Assessed:
-    """So many nodes, of which one in 64 has lost a GPU and one in 100 has swap; each hundred of these shows another value."""
+    """So many nodes, of which one in 64 has lost a GPU and one in 100 has swap; each hundred of these shows
+    another value."""
     once = {report.node: report for report in assessed().reports}
     swap, lost, well = once["gpu011"], once["gpu013"], once["gpu001"]
     reports = []
     for at in range(number):
         like = replace(lost, in_service=True) if at % 64 == 5 else swap if at % 100 == 7 else well
         results = tuple(
-            replace(one, findings=tuple(replace(each, observed=f"{8 + at // 100 % 20}.0 GiB on /swap.img") for each in one.findings))
+            replace(one, findings=tuple(replace(each, observed=f"{8 + at // 100 % 20}.0 GiB on /swap.img")
+                                        for each in one.findings))
             if one.rule == "host-swap" else one for one in like.results)
         reports.append(replace(like, node=f"gpu{at + 1:04d}", results=results))
     return Assessed(tuple(reports))
@@ -132,7 +136,8 @@ def test_no_line_is_wider_than_the_terminal_and_no_word_that_fits_is_broken(widt
     text = screen(assessed(), width)
     golden(f"screen-{width}.txt", text)
     assert max(map(len, text.splitlines())) <= width
-    wide = [line for line in screen(assessed(), 1000).splitlines() if not line.startswith("healthy")]     # which is clipped
+    # which is clipped
+    wide = [line for line in screen(assessed(), 1000).splitlines() if not line.startswith("healthy")]
     whole = {word for word in " ".join(wide).replace(",", ", ").split() if len(word) <= width - 16}
     assert not whole - set(text.replace(",", ", ").split())
 
@@ -141,7 +146,8 @@ def test_with_all_nothing_is_left_out() -> None:
     text = screen(assessed(), 80, every=True)
     golden("screen-all.txt", text)
     assert "Not shown" not in text
-    assert all(one.rule in text for report in assessed().reports for one in report.results if one.status is not Status.PASS)
+    assert all(one.rule in text for report in assessed().reports
+               for one in report.results if one.status is not Status.PASS)
 
 
 @pytest.mark.parametrize("number", [1, 512, 4096])
@@ -160,43 +166,56 @@ def test_states_and_severities_have_colours_and_no_meaning_hangs_on_them() -> No
 def test_no_color_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     out = io.StringIO()
-    render(Console(file=out, width=80, force_terminal=True, soft_wrap=True), assessed(), {}, Heading("x", 1.0, False, 1), fold)
+    render(Console(file=out, width=80, force_terminal=True, soft_wrap=True), assessed(), {},
+           Heading("x", 1.0, False, 1), fold)
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", out.getvalue())
 
 
 @pytest.mark.parametrize(("width", "name"), [(None, "plain"), (40, "40")])
 def test_brief_is_one_line_a_node(width: int | None, name: str) -> None:
     out = io.StringIO()
-    brief(Console(file=out, width=width or 80, force_terminal=width is not None, soft_wrap=True, color_system=None), assessed())
+    brief(Console(file=out, width=width or 80, force_terminal=width is not None, soft_wrap=True,
+                  color_system=None), assessed())
     golden(f"screen-brief-{name}.txt", out.getvalue())
-    assert [line.split()[0] for line in out.getvalue().splitlines()] == [report.node for report in assessed().reports]
+    assert [line.split()[0] for line in out.getvalue().splitlines()] == [report.node
+                                                                         for report in assessed().reports]
 
 
 def test_where_no_sku_says_what_a_node_should_have_it_is_one_line_that_says_what_to_type() -> None:
     reasons = ("gpus: there are no gpus, and no SKU says whether there should be",
-               "there are no NVLink error counters, and no SKU says whether there should be; there are no ports, and no SKU says whether there should be",
+               "there are no NVLink error counters, and no SKU says whether there should be; there are no "
+               "ports, and no SKU says whether there should be",
                "no SKU is named for this node, and too few nodes were measured to learn what to expect")
-    results = tuple(Result(f"rule-{n}", "c", Status.UNKNOWN, Severity.CRITICAL, (), reason, Origin.MUSTER) for n, reason in enumerate(reasons))
-    compared = tuple(Result(f"fleet-{n}", "c", Status.UNKNOWN, Severity.WARNING, (), f"{what}: there are no {what} to compare", Origin.NODE)
+    results = tuple(Result(f"rule-{n}", "c", Status.UNKNOWN, Severity.CRITICAL, (), reason, Origin.MUSTER)
+                    for n, reason in enumerate(reasons))
+    compared = tuple(Result(f"fleet-{n}", "c", Status.UNKNOWN, Severity.WARNING, (),
+                            f"{what}: there are no {what} to compare", Origin.NODE)
                      for n, what in enumerate(("gpus", "hcas")))
     text = page(Assessed((NodeReport("n1", NodeState.UNKNOWN, "", (*results, *compared)),)))
-    assert "UNKNOWN  3 rules\n    n1  no SKU says what this node should have: name one (`sku:` in the inventory, or --sku)" in text
-    assert "cpu-only (muster)\n        rule-0, rule-1, rule-2\n" in text and "   next: muster sku list\n" in text
+    assert ("UNKNOWN  3 rules\n    n1  no SKU says what this node should have: name one (`sku:` in the "
+            "inventory, or --sku)") in text
+    assert ("cpu-only (muster)\n        rule-0, rule-1, rule-2\n" in text
+            and "   next: muster sku list\n" in text)
     assert "UNKNOWN  2 rules\n    n1  it shows none of what these rules compare (node)\n" in text
     assert "nvlink_errors" not in text and "NVLink error counters" not in text
 
 
 def test_of_a_machine_that_no_one_declared_and_that_shows_no_gpu_one_line_names_cpu_only() -> None:
     """As judged, and not as a message was written: a reason that reads otherwise would not be folded."""
-    text = page(sweep_of(machine.recording("login1", gpu_pci=machine.pci(0), gpu_nvml=machine.nvml(0)), sku=None))
-    assert "no SKU says whether there should be" not in text and "too few nodes were measured to learn" not in text
-    assert text.count("for a machine that is to have neither GPUs nor RDMA ports it is cpu-only (muster)") == 1
+    text = page(sweep_of(machine.recording("login1", gpu_pci=machine.pci(0), gpu_nvml=machine.nvml(0)),
+                         sku=None))
+    assert ("no SKU says whether there should be" not in text
+            and "too few nodes were measured to learn" not in text)
+    assert (text.count("for a machine that is to have neither GPUs nor RDMA ports it is cpu-only (muster)")
+            == 1)
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (("--brief", "--format", "json"), "--all and --brief are for the table"), (("--all", "--format", "jsonl"), "--all and --brief are for the table"),
+    (("--brief", "--format", "json"), "--all and --brief are for the table"),
+    (("--all", "--format", "jsonl"), "--all and --brief are for the table"),
     (("--all", "--brief"), "give one of them")])
-def test_what_shapes_the_table_goes_with_the_table_alone(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_what_shapes_the_table_goes_with_the_table_alone(words: tuple[str, ...], said: str,
+                                                         tmp_path: Path) -> None:
     done = muster("check", "--local", *words, home=tmp_path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1) and said in done.stderr
 
@@ -205,17 +224,22 @@ def test_a_kernel_line_has_the_time_of_the_clock_and_its_age() -> None:
     assert "2025-12-31T23:59Z, 21 s ago: NVRM" in screen(assessed(), 200)
 
 
-@pytest.mark.parametrize(("first", "now"), [(5.0, 1e300), (5.0, 1e12), (-1e300, 0.0), (float("nan"), 5.0), (7.0, 5.0)])
-def test_a_node_whose_clock_is_none_costs_its_line_the_time_and_no_one_the_page(first: float, now: float) -> None:
+@pytest.mark.parametrize(("first", "now"),
+                         [(5.0, 1e300), (5.0, 1e12), (-1e300, 0.0), (float("nan"), 5.0), (7.0, 5.0)])
+def test_a_node_whose_clock_is_none_costs_its_line_the_time_and_no_one_the_page(first: float,
+                                                                                now: float) -> None:
     report = next(one for one in assessed().reports if one.node == "gpu010")
     assert report.log is not None
-    results = tuple(replace(one, findings=tuple(replace(each, log=replace(each.log, first=first) if each.log else None) for each in one.findings))
+    results = tuple(replace(one,
+                            findings=tuple(replace(each, log=replace(each.log, first=first) if each.log
+                                                   else None) for each in one.findings))
                     for one in report.results)
     text = screen(Assessed((replace(report, log=replace(report.log, now=now), results=results),)), 200)
     assert "21 s ago: NVRM" in text and "2025-12-31" not in text
 
 
-@pytest.mark.parametrize("finished", ["rubbish", "", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59-14:00", "2026-01-01T00:00:00"])
+@pytest.mark.parametrize("finished", ["rubbish", "", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59-14:00",
+                                      "2026-01-01T00:00:00"])
 def test_a_saved_sweep_without_a_time_has_a_page(finished: str) -> None:
     assert _epoch(finished) is None
     assert _epoch(WHEN["finished"]) == ENDED
@@ -225,7 +249,8 @@ def test_a_saved_sweep_without_a_time_has_a_page(finished: str) -> None:
 def test_wrapping_loses_nothing_and_keeps_to_the_width(text: str, width: int, indent: int) -> None:
     text = clean(text, 1000)
     out = io.StringIO()
-    TextPage(Console(file=out, width=width, force_terminal=True, color_system=None, soft_wrap=True)).line(text, indent=indent)
+    TextPage(Console(file=out, width=width, force_terminal=True, color_system=None,
+                     soft_wrap=True)).line(text, indent=indent)
     lines = out.getvalue().removesuffix("\n").split("\n")
     assert "".join("".join(lines).split()) == "".join(text.split())
     assert max(map(cell_len, lines)) <= max(width, indent + 2 + 24)
@@ -309,8 +334,9 @@ def test_a_node_of_which_every_rule_was_skipped_is_reported_why_it_is_unknown() 
                       reason="the SKU cpu-only does not say"),)
     reports = tuple(NodeReport(f"n{n}", state_of(results), reason_of(state_of(results), results), results)
                     for n in (1, 2))
-    assert ("\nUNKNOWN  not measured  2 nodes\n    n[1-2]\n        nothing was measured: every rule was skipped\n"
-            in page(Assessed(reports)))
+    assert (
+        "\nUNKNOWN  not measured  2 nodes\n    n[1-2]\n        nothing was measured: every rule was skipped\n"
+        in page(Assessed(reports)))
 
 
 def test_what_is_skipped_for_one_kind_of_reason_is_folded_into_one_line() -> None:
@@ -320,7 +346,8 @@ def test_what_is_skipped_for_one_kind_of_reason_is_folded_into_one_line() -> Non
     ] + [Result("gone", "c", Status.SKIPPED, Severity.WARNING, reason="disabled in a.yaml")]
     report = NodeReport("gpu001", NodeState.HEALTHY, "", tuple(results))
     text = page_of(Assessed((report,)), every=True)
-    assert "skipped  not supported on these nodes  gpu001\n    8 rules: r0, r1, r2, r3, r4, r5, r6, r7\n" in text
+    assert ("skipped  not supported on these nodes  gpu001\n    8 rules: r0, r1, r2, r3, r4, r5, "
+            "r6, r7\n") in text
     assert "skipped  gone: disabled in their rules files  gpu001\n" in text
 
 
@@ -330,4 +357,5 @@ def test_what_is_critical_comes_first_then_what_is_not_known_then_warnings() -> 
     reports = tuple(NodeReport(f"n{n}", NodeState.UNKNOWN, "", found)
                     for n, found in enumerate([(blind,), (failed,), (worst,)]))
     text = page(Assessed(reports))
-    assert text.index("\nCRITICAL") < text.index("\nUNKNOWN") < text.index("\nWARNING") < text.index("\nunknown ")
+    assert (text.index("\nCRITICAL") < text.index("\nUNKNOWN") < text.index("\nWARNING")
+            < text.index("\nunknown "))

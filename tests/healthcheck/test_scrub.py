@@ -53,8 +53,10 @@ def assert_judged_alike(recording: Recording, node: Node, previous: Recording | 
 
 
 def scrubbed_text(text: str, node: str = "qx7-node-0042", **more: str) -> str:
-    """One line of the kernel's log after scrubbing: of a recording that holds nothing else, so that the line alone says what is a name."""
-    look = replace(machine.recording(node), captures={"kernel.log": machine.done(**{"/dev/kmsg": f"6,99,99000,-;{text}\n"})})
+    """One line of the kernel's log after scrubbing: of a recording that holds nothing else, so that the line
+    alone says what is a name."""
+    look = replace(machine.recording(node),
+                   captures={"kernel.log": machine.done(**{"/dev/kmsg": f"6,99,99000,-;{text}\n"})})
     made = scrub(look, Node(name=node, **more), key=KEY).recording  # type: ignore[arg-type]
     return made.captures["kernel.log"].files["/dev/kmsg"].text.splitlines()[-1].partition(";")[2]
 
@@ -205,7 +207,8 @@ SECRETS = {
     "sibling": "zorba-gpu-0418", "filer": "tehlu-nas07", "export": "arcanum", "mount": "nfs-haliax",
     "uuid": "98dfe477-21a7-4896-9296-06aeede4d857", "mig": "c7a1b2d3-5e6f-4a8b-9c0d-1e2f3a4b5c6d",
     "boot": "5ac7656f-bf2d-40c8-8132-3b861438264a", "root": "0c2d9c4e-7b59-4c58-8a0e-7e2f6d1a9b30",
-    "machine": "4be0643f1d98573b97cdca98a65347dd", "gpu serial": "1652923004817", "adapter serial": "MT2314X07321",
+    "machine": "4be0643f1d98573b97cdca98a65347dd", "gpu serial": "1652923004817",
+    "adapter serial": "MT2314X07321",
     "disk serial": "S64FNE0R802879", "guid": "5c25730300a1b2c3", "mac": "b8:3f:d2:1c:7a:e5",
     "second mac": "94:6d:ae:0b:33:f1", "ip": "10.42.17.203", "public ip": "185.199.110.153",
     "ip6": "fd12:3456:789a:1::42", "fingerprint": "uNiVztksCsDhcc0u9e8BrqXdC5Zk3bEXm1pQyMcfGhI",
@@ -290,7 +293,8 @@ def planted(s: dict[str, str]) -> tuple[Recording, Node]:
         docker_info=Capture(Outcome.DONE, exit=0, text=docker,
                             stderr=f"WARNING: {s['user']}@{fqdn}: {s['ip']}\n", note=f"by {s['user']}"),
         hca_vpd=Capture(Outcome.DONE, files={"/sys/class/infiniband/mlx5_0/device/vpd": FileCapture(
-            Outcome.DONE, vital_product_data("ConnectX-7 adapter card", "MCX75310AAS-NEAT", s["adapter serial"]).decode("utf-8", "surrogateescape"))}),
+            Outcome.DONE, vital_product_data("ConnectX-7 adapter card", "MCX75310AAS-NEAT",
+                                             s["adapter serial"]).decode("utf-8", "surrogateescape"))}),
         gpu_nvml=machine.nvml(gpu0={"uuid": {"ok": f"GPU-{s['uuid']}"}, "serial": {"ok": s["gpu serial"]}}),
     )
     assert look.host is not None
@@ -675,8 +679,10 @@ def test_twins_stay_twins_and_different_things_stay_different() -> None:
 
 
 def test_the_serial_number_of_a_rack_does_not_leave_and_stays_that_of_all_its_gpus() -> None:
-    chassis = {f"gpu{n}": {"chassis_serial": {"ok": "1820224000123"}, "slot_number": {"ok": 9}} for n in range(8)}
-    text = scrub(alone(machine.recording("qx7", gpu_nvml=machine.nvml(8, **chassis)), "gpu.nvml"), Node(name="qx7"),
+    chassis = {f"gpu{n}": {"chassis_serial": {"ok": "1820224000123"}, "slot_number": {"ok": 9}}
+               for n in range(8)}
+    text = scrub(alone(machine.recording("qx7", gpu_nvml=machine.nvml(8, **chassis)), "gpu.nvml"),
+                 Node(name="qx7"),
                  key=KEY).recording.captures["gpu.nvml"].text
     gpus = [json.loads(line) for line in text.splitlines()[1:]]
     (after,) = {gpu["chassis_serial"]["ok"] for gpu in gpus}
@@ -720,7 +726,8 @@ def test_the_reason_of_a_node_that_was_not_reached_is_scrubbed_too() -> None:
 def test_a_name_that_was_cut_in_two_is_not_left_in_part() -> None:
     text = machine.KMSG + "6,99,99,-;NVRM: GPU-98dfe477-21a7-48"
     log = Capture(Outcome.DONE, files={"/dev/kmsg": FileCapture(Outcome.TRUNCATED, text)})
-    made = scrub(alone(machine.recording("qx7", kernel_log=log), "kernel.log"), Node(name="qx7"), key=KEY).recording
+    made = scrub(alone(machine.recording("qx7", kernel_log=log), "kernel.log"), Node(name="qx7"),
+                 key=KEY).recording
     kept = made.captures["kernel.log"].files["/dev/kmsg"].text
     assert "98dfe477" not in kept and kept.startswith(machine.KMSG[:60])
 
@@ -733,7 +740,8 @@ def test_a_long_log_takes_seconds_and_not_minutes(lines: int, seconds: float) ->
             "GPU-98dfe477-21a7-4896-9296-{0:012x}\n")
     text = "".join(line.format(n, n // 250 % 250, n % 250) for n in range(lines))
     began = time.process_time()
-    scrub(alone(machine.recording("qx7", kernel_log=machine.done(**{"/dev/kmsg": text})), "kernel.log"), Node(name="qx7"), key=KEY)
+    scrub(alone(machine.recording("qx7", kernel_log=machine.done(**{"/dev/kmsg": text})), "kernel.log"),
+          Node(name="qx7"), key=KEY)
     assert time.process_time() - began < seconds
 
 
@@ -743,7 +751,8 @@ def test_a_line_made_to_upset_patterns_takes_seconds_and_not_minutes(text: str) 
     import time
 
     began = time.process_time()
-    scrub(alone(machine.recording("qx7", docker_info=Capture(Outcome.DONE, exit=0, text=text)), "docker.info"), Node(name="qx7"),
+    scrub(alone(machine.recording("qx7", docker_info=Capture(Outcome.DONE, exit=0, text=text)),
+                "docker.info"), Node(name="qx7"),
           key=KEY)
     assert time.process_time() - began < 30
 

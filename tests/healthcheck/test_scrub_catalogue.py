@@ -1,4 +1,5 @@
-"""Every line that the catalogue of known faults gives as an example is found by the same entry after scrubbing."""
+"""Every line that the catalogue of known faults gives as an example is found by the same entry after
+scrubbing."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ def shown(lines: list[str]) -> list[str]:
     log = "".join(f"4,{at},{at}000,-;{line}\n" for at, line in enumerate(lines, 1))
     look = replace(machine.recording("qx7"), captures={"kernel.log": machine.done(**{"/dev/kmsg": log})})
     made = scrub(look, Node(name="qx7"), key=b"k" * 32).recording
-    return [line.partition(";")[2] for line in made.captures["kernel.log"].files["/dev/kmsg"].text.split("\n")[:-1]]
+    return [line.partition(";")[2]
+            for line in made.captures["kernel.log"].files["/dev/kmsg"].text.split("\n")[:-1]]
 
 
 def test_an_example_of_the_catalogue_is_found_by_the_same_entry_after_scrubbing() -> None:
@@ -27,7 +29,9 @@ def test_an_example_of_the_catalogue_is_found_by_the_same_entry_after_scrubbing(
     assert len(lines) >= 450 and not any("\n" in line for line in lines)
     changed = []
     for line, made in zip(lines, shown(lines), strict=True):
-        before, after = (known.id if known is not None else None for known in (catalogue.find(line), catalogue.find(made)))
+        before, after = (known.id if known is not None else None
+                         for known in (catalogue.find(line), catalogue.find(made)))
         if before != after:
             changed.append((before, after, line, made))
-    assert changed == [], "words of rules/ that healthcheck/scrub/vocabulary.txt lacks? run scripts/vocabulary"
+    assert (changed
+            == []), "words of rules/ that healthcheck/scrub/vocabulary.txt lacks? run scripts/vocabulary"

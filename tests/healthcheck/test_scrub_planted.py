@@ -1,7 +1,7 @@
 """A hundred secrets and names planted in every capture of a node: none is left, in no spelling.
 
-The secrets' forms follow, value by value, the rules of public scanners: gitleaks config/gitleaks.toml (b58d3f1) and
-detect-secrets detect_secrets/plugins (5e14193). Names have the forms in which sites write them.
+The secrets' forms follow, value by value, the rules of public scanners: gitleaks config/gitleaks.toml
+(b58d3f1) and detect-secrets detect_secrets/plugins (5e14193). Names have the forms in which sites write them.
 """
 
 from __future__ import annotations
@@ -28,46 +28,71 @@ from tests.healthcheck import machine
 from tests.tries import tries
 
 KEY = b"k" * 32
-_SETS = {"a": string.ascii_lowercase, "A": string.ascii_uppercase, "d": string.digits, "h": "0123456789abcdef",
-         "H": "0123456789ABCDEF", "w": string.ascii_letters + string.digits, "l": string.ascii_lowercase + string.digits,
-         "U": string.ascii_uppercase + string.digits, "b": string.ascii_letters + string.digits + "+/", "t": "234567" + string.ascii_uppercase}
+_SETS = {"a": string.ascii_lowercase, "A": string.ascii_uppercase, "d": string.digits,
+         "h": "0123456789abcdef",
+         "H": "0123456789ABCDEF", "w": string.ascii_letters + string.digits,
+         "l": string.ascii_lowercase + string.digits,
+         "U": string.ascii_uppercase + string.digits, "b": string.ascii_letters + string.digits + "+/",
+         "t": "234567" + string.ascii_uppercase}
 
 # The value's form: {w36} is 36 letters and digits, {h32} hexadecimal digits, and so on by _SETS.
 GITLEAKS = [
-    "A3-{U6}-{U11}-{U5}-{U5}-{U5}", "ops_eyJ{b250}", "AGE-SECRET-KEY-1{t58}", "LTAI{l20}", "sk-ant-api03-{w93}AA", "AKCp{w69}",
-    "ATLASSIAN_TOKEN={l24}", "AKIA{t16}", "ASIA{t16}", "{w3}8Q~{w34}", "v1.0-{h24}-{h146}", "dapi{h32}-2", "dop_v1_{h64}",
-    "discord_key: {h64}", "dp.pt.{l43}", "dt0c01.{l24}.{l64}", "EAAM{l100}", "AIza{w35}", "github_pat_{w82}", "ghp_{w36}", "gho_{w36}",
+    "A3-{U6}-{U11}-{U5}-{U5}-{U5}", "ops_eyJ{b250}", "AGE-SECRET-KEY-1{t58}", "LTAI{l20}",
+    "sk-ant-api03-{w93}AA", "AKCp{w69}",
+    "ATLASSIAN_TOKEN={l24}", "AKIA{t16}", "ASIA{t16}", "{w3}8Q~{w34}", "v1.0-{h24}-{h146}", "dapi{h32}-2",
+    "dop_v1_{h64}",
+    "discord_key: {h64}", "dp.pt.{l43}", "dt0c01.{l24}.{l64}", "EAAM{l100}", "AIza{w35}", "github_pat_{w82}",
+    "ghp_{w36}", "gho_{w36}",
     "glpat-{w20}", "glsa_{w32}_{h8}", "{l14}.atlasv1.{l64}", "HRKU-AA{w58}", "hf_{a34}", "ico-{w32}",
-    "ey{w30}.ey{w40}.{w43}", "lin_api_{l40}", "{h32}-us12", "key-{h32}", "NRAK-{l27}", "npm_{l36}", "sk-{w20}T3BlbkFJ{w20}", "pplx-{w48}",
-    "pscale_tkn_{w43}", "PMAK-{h24}-{h34}", "pnu_{w36}", "pul-{h40}", "pypi-AgEIcHlwaS5vcmc{w60}", "rdme_{l70}", "rubygems_{h48}",
-    "tk-us-{w48}", "SG.{w22}.{w43}", "sntrys_eyJpYXQiO{w40}LCJyZWdpb25fdXJs{w40}_{w43}", "shpat_{h32}", "xoxb-{d12}-{d12}-{w24}",
-    "https://hooks.slack.com/services/T{U8}/B{U8}/{w24}", "{l8}-{l4}-{l4}-{l4}-{l12}", "sq0atp-{w22}", "sk_live_{w24}", "su{w12}",
+    "ey{w30}.ey{w40}.{w43}", "lin_api_{l40}", "{h32}-us12", "key-{h32}", "NRAK-{l27}", "npm_{l36}",
+    "sk-{w20}T3BlbkFJ{w20}", "pplx-{w48}",
+    "pscale_tkn_{w43}", "PMAK-{h24}-{h34}", "pnu_{w36}", "pul-{h40}", "pypi-AgEIcHlwaS5vcmc{w60}",
+    "rdme_{l70}", "rubygems_{h48}",
+    "tk-us-{w48}", "SG.{w22}.{w43}", "sntrys_eyJpYXQiO{w40}LCJyZWdpb25fdXJs{w40}_{w43}", "shpat_{h32}",
+    "xoxb-{d12}-{d12}-{w24}",
+    "https://hooks.slack.com/services/T{U8}/B{U8}/{w24}", "{l8}-{l4}-{l4}-{l4}-{l12}", "sq0atp-{w22}",
+    "sk_live_{w24}", "su{w12}",
     "{d9}:A{w34}", "SK{h32}", "hvs.{w95}", "s.{l24}", "AQVN{w36}",
-    "https://{a6}.webhook.office.com/webhookb2/{h8}-{h4}-{h4}-{h4}-{h12}/IncomingWebhook/{l32}/{h8}-{h4}-{h4}-{h4}-{h12}",
+    "https://{a6}.webhook.office.com/webhookb2/{h8}-{h4}-{h4}-{h4}-{h12}/IncomingWebhook/{l32}/"
+    "{h8}-{h4}-{h4}-{h4}-{h12}",
 ]
 DETECT_SECRETS = [
-    "AccountKey={b86}==", "https://{a6}:{w12}@{a8}.{a6}", "{d9}:{w35}", "softlayer_api_key={l64}", "https://api.softlayer.com/soap/v3/{l64}",
-    "cos_hmac_secret_access_key={h48}", "sq0csp-{w43}", "M{w23}.{w6}.{w27}", "//{a6}.{a4}/:_authToken=npm_{w30}", "AP5{w12}",
+    "AccountKey={b86}==", "https://{a6}:{w12}@{a8}.{a6}", "{d9}:{w35}", "softlayer_api_key={l64}",
+    "https://api.softlayer.com/soap/v3/{l64}",
+    "cos_hmac_secret_access_key={h48}", "sq0csp-{w43}", "M{w23}.{w6}.{w27}",
+    "//{a6}.{a4}/:_authToken=npm_{w30}", "AP5{w12}",
 ]
 # Names and keys as the sites of clusters write them, and the places where they stand.
 SITES = [
-    ("{a4}{w9}Q", "mytool --token {}"), ("{a4}{w6}!Q", "mysql -h db -p{}"), ("{w5}{a5}", "sshpass -p {} ssh x"), ("{a6}:{w7}", "curl -u {} u"),
-    ("{a6}{d3}:{w9}", "login {}"), ("{a5}{w8}", "systemd.setenv=WANDB={}"), ("{w8}zq", "{{\"env\": [\"WANDB_API_KEY={}\"]}}"),
-    ("b83fd2{h6}", "mac {}"), ("b8 3f d2 {h2} {h2} e5", "lladdr {} on"), ("b8_3f_d2_{h2}_{h2}_e5", "if_{}"), ("B83F.D21C.{H4}", "hw {}"),
-    ("8:3f:d2:{h1}:a:e5", "arp {}"), ("{a7}", "session of CORPNET\\{} opened"), ("uid={a7},ou={a6},dc={a5},dc={a4}", "bind {}"),
-    ("CN={a7} {a8},OU={a6}", "subject {}"), ("{a7}@{A9}.{A4}", "principal {}"), ("host/{a5}-{a5}@{A8}.{A4}", "keytab {}"),
-    ("{a7}adm", "SEL: user {} logged in"), ("{a6}-{a5}-0", "pod={}"), ("{a6}-{a6}", "namespace: {}"), ("{a5}-worker-{a4}", "kubelet: node/{} not ready"),
-    ("s3://{a6}-{a5}/{a5}", "cp {}"), ("{a6}/{a5}:{a4}", "image {} pulled"), ("{a7}.corp", "dial {}"), ("{a5}.{a6}.intra", "host {}"),
-    ("{a7} {a7}", "# ask {} about this"), ("{a6}-{d2}.{a6}.lan", "server {}"), ("+1 5{d2} 8{d2} 5{d3}", "call {}"), ("5{d2}-8{d2}-5{d3}", "pager {}"),
-    ("4{d3} {d4} {d4} {d4}", "card {}"), ("9{d12}", "asset {}"), ("{d3}-{d2}-{d4}", "ssn {}"), ("C02{U8}Z", "chassis {}"), ("{A7}{d4}", "S/N: {}"),
-    ("{h8}-{h4}-4{h3}-9{h3}-{h12}", "tenant {}"), ("{h16}a7", "key {}"), ("{a6}@{a6}.{a3}", "mail {}"), ("{a6}-{a6}-{a5}-{a5}", "phrase {}"),
+    ("{a4}{w9}Q", "mytool --token {}"), ("{a4}{w6}!Q", "mysql -h db -p{}"),
+    ("{w5}{a5}", "sshpass -p {} ssh x"), ("{a6}:{w7}", "curl -u {} u"),
+    ("{a6}{d3}:{w9}", "login {}"), ("{a5}{w8}", "systemd.setenv=WANDB={}"),
+    ("{w8}zq", "{{\"env\": [\"WANDB_API_KEY={}\"]}}"),
+    ("b83fd2{h6}", "mac {}"), ("b8 3f d2 {h2} {h2} e5", "lladdr {} on"), ("b8_3f_d2_{h2}_{h2}_e5", "if_{}"),
+    ("B83F.D21C.{H4}", "hw {}"),
+    ("8:3f:d2:{h1}:a:e5", "arp {}"), ("{a7}", "session of CORPNET\\{} opened"),
+    ("uid={a7},ou={a6},dc={a5},dc={a4}", "bind {}"),
+    ("CN={a7} {a8},OU={a6}", "subject {}"), ("{a7}@{A9}.{A4}", "principal {}"),
+    ("host/{a5}-{a5}@{A8}.{A4}", "keytab {}"),
+    ("{a7}adm", "SEL: user {} logged in"), ("{a6}-{a5}-0", "pod={}"), ("{a6}-{a6}", "namespace: {}"),
+    ("{a5}-worker-{a4}", "kubelet: node/{} not ready"),
+    ("s3://{a6}-{a5}/{a5}", "cp {}"), ("{a6}/{a5}:{a4}", "image {} pulled"), ("{a7}.corp", "dial {}"),
+    ("{a5}.{a6}.intra", "host {}"),
+    ("{a7} {a7}", "# ask {} about this"), ("{a6}-{d2}.{a6}.lan", "server {}"),
+    ("+1 5{d2} 8{d2} 5{d3}", "call {}"), ("5{d2}-8{d2}-5{d3}", "pager {}"),
+    ("4{d3} {d4} {d4} {d4}", "card {}"), ("9{d12}", "asset {}"), ("{d3}-{d2}-{d4}", "ssn {}"),
+    ("C02{U8}Z", "chassis {}"), ("{A7}{d4}", "S/N: {}"),
+    ("{h8}-{h4}-4{h3}-9{h3}-{h12}", "tenant {}"), ("{h16}a7", "key {}"), ("{a6}@{a6}.{a3}", "mail {}"),
+    ("{a6}-{a6}-{a5}-{a5}", "phrase {}"),
 ]
 # Where on a line a secret can stand.
-PLACES = ("{}", "k={}", "k: {}", "say '{}'", "say \"{}\"", "https://h.example/{}/x", "/opt/{}/run", "run --flag {} end", "[ 12.345678] x: {}", "<{}>")
+PLACES = ("{}", "k={}", "k: {}", "say '{}'", "say \"{}\"", "https://h.example/{}/x", "/opt/{}/run",
+          "run --flag {} end", "[ 12.345678] x: {}", "<{}>")
 
 
 def made(form: str, draw: random.Random) -> str:
-    return re.sub(r"\{(\w)(\d+)\}", lambda found: "".join(draw.choice(_SETS[found[1]]) for _ in range(int(found[2]))), form)
+    return re.sub(r"\{(\w)(\d+)\}",
+                  lambda found: "".join(draw.choice(_SETS[found[1]]) for _ in range(int(found[2]))), form)
 
 
 def planted() -> list[tuple[str, str]]:
@@ -80,19 +105,24 @@ def planted() -> list[tuple[str, str]]:
 def spellings(value: str) -> set[str]:
     """The value, its telling parts, and the ways to write both; small letters."""
     parts = {value, *(part for part in re.split(r"[\s/:@=,\"]+", value)
-                      if len(part) >= 6 and not set(re.findall(r"[a-z0-9]+", part.lower())) <= vocabulary() | _GIVEN)}
+                      if len(part) >= 6
+                      and not set(re.findall(r"[a-z0-9]+", part.lower())) <= vocabulary() | _GIVEN)}
     raw = {spelling for part in parts for spelling in (
-        part, urllib.parse.quote(part, safe=""), base64.b64encode(part.encode()).decode().rstrip("="), re.sub(r"[^0-9A-Za-z]", "", part))}
+        part, urllib.parse.quote(part, safe=""), base64.b64encode(part.encode()).decode().rstrip("="),
+        re.sub(r"[^0-9A-Za-z]", "", part))}
     return {each.lower() for each in raw if len(each) >= 6}
 
 
 # Parts of forms that are the vendor's and no one's secret, and of places.
-_GIVEN = frozenset(["webhook", "office", "com", "webhookb2", "incomingwebhook", "hooks", "slack", "softlayer", "api", "cos", "hmac", "accountkey", "authtoken", "wandb", "worker", "secret", "access", "key", "soap", "v3", "services", "discord", "atlassian", "token"])
+_GIVEN = frozenset(["webhook", "office", "com", "webhookb2", "incomingwebhook", "hooks", "slack", "softlayer",
+                    "api", "cos", "hmac", "accountkey", "authtoken", "wandb", "worker", "secret", "access",
+                    "key", "soap", "v3", "services", "discord", "atlassian", "token"])
 
 
 def pem(draw: random.Random) -> list[str]:
     """The lines of a private key."""
-    return ["-----BEGIN OPENSSH PRIVATE KEY-----", *(made("{b64}", draw) for _ in range(5)), made("{b30}==", draw),
+    return ["-----BEGIN OPENSSH PRIVATE KEY-----", *(made("{b64}", draw) for _ in range(5)),
+            made("{b30}==", draw),
             "-----END OPENSSH PRIVATE KEY-----"]
 
 
@@ -118,9 +148,12 @@ def test_of_a_hundred_secrets_and_names_planted_in_every_capture_none_is_left() 
     found = planted()
     assert len(found) >= 100
     key = pem(random.Random(7))
-    wrapped = [(value, [value[: len(value) // 2], value[len(value) // 2:]]) for value, _ in found if len(value) > 30]
-    lines = [line for _, line in found] + key + ["\\n".join(key)] + [part for _, parts in wrapped for part in parts]
-    out = json.dumps(to_json(scrub(with_planted(lines), Node(name="qx7"), key=KEY).recording), ensure_ascii=False).lower()
+    wrapped = [(value, [value[: len(value) // 2], value[len(value) // 2:]]) for value,
+               _ in found if len(value) > 30]
+    lines = [line for _, line in found] + key + ["\\n".join(key)] + [part for _,
+                                                                     parts in wrapped for part in parts]
+    out = json.dumps(to_json(scrub(with_planted(lines), Node(name="qx7"), key=KEY).recording),
+                     ensure_ascii=False).lower()
     bare = re.sub(r"[^0-9a-z]", "", out)
     left = [(value, each) for value in [value for value, _ in found] + key[1:-1] for each in spellings(value)
             if each in out or (len(each) >= 12 and re.sub(r"[^0-9a-z]", "", each) in bare)]
@@ -159,8 +192,11 @@ def test_the_same_word_has_the_same_stand_in_in_every_case(word: str) -> None:
 
 
 @pytest.mark.parametrize(("number", "stays"), [
-    ("MemTotal:       2113409204 kB", True), ("rx_bytes: 123456789012", True), ("15551234567", False), ("serial 1652923004817", False),
-    ("contact 15551234567 today", False), ("pin=1234567890", False), ("mac 001122334455 up", False), ("4096 4096 1280 1280 1280 264176150 264176147 264176147 4102 255", True), ("4096 4096 1280 1280", False), ("123456", True),
+    ("MemTotal:       2113409204 kB", True), ("rx_bytes: 123456789012", True), ("15551234567", False),
+    ("serial 1652923004817", False),
+    ("contact 15551234567 today", False), ("pin=1234567890", False), ("mac 001122334455 up", False),
+    ("4096 4096 1280 1280 1280 264176150 264176147 264176147 4102 255", True), ("4096 4096 1280 1280", False),
+    ("123456", True),
 ])
 def test_a_long_number_stays_only_where_words_name_it_as_a_measure(number: str, stays: bool) -> None:
     assert (allowance().text(number) == number) is stays

@@ -1,4 +1,5 @@
-"""Every recorded sweep, scrubbed and judged again: each node has the state, statuses and findings that it had, and subjects differ in names only."""
+"""Every recorded sweep, scrubbed and judged again: each node has the state, statuses and findings that it
+had, and subjects differ in names only."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ _COUNTED = re.compile(r"[a-z]+\d+")       # container2
 
 def judged(look: Recording, node: Node, previous: Recording | None, manifest: SweepManifest) -> NodeReport:
     """As `muster check --replay` judges the recording of one node."""
-    assessment = Assessment((node,), RULES, manifest.default_sku or "hgx-h100", saved.sent_probes(manifest), manifest.profiles)
+    assessment = Assessment((node,), RULES, manifest.default_sku or "hgx-h100", saved.sent_probes(manifest),
+                            manifest.profiles)
     assessment.add(look, previous)
     return assessment.finish().reports[0]
 
@@ -36,7 +38,8 @@ def judged(look: Recording, node: Node, previous: Recording | None, manifest: Sw
 def results_of(report: NodeReport) -> dict[str, tuple[object, ...]]:
     """By rule all that no name can be part of."""
     return {result.rule: (result.status.value, result.severity.value, result.origin, result.owner,
-                          sorted(f"{one.owner} {one.repair}" for one in result.findings)) for result in report.results}
+                          sorted(f"{one.owner} {one.repair}" for one in result.findings))
+            for result in report.results}
 
 
 def differences(raw: NodeReport, clean: NodeReport) -> Iterator[str]:
@@ -50,11 +53,13 @@ def differences(raw: NodeReport, clean: NodeReport) -> Iterator[str]:
     names: dict[str, str] = {}
     for old, new in zip(raw.results, clean.results, strict=True):
         if len(old.findings) == len(new.findings) and not _renamed(old.findings, new.findings, names):
-            yield f"{old.rule}: {[one.subject for one in old.findings]} became {[one.subject for one in new.findings]}"
+            yield (f"{old.rule}: {[one.subject for one in old.findings]} became "
+                   f"{[one.subject for one in new.findings]}")
 
 
 def _renamed(old: tuple[Finding, ...], new: tuple[Finding, ...], names: dict[str, str]) -> bool:
-    """Whether the subjects are the same but for names, each of which has one stand-in; findings in order of subjects may change places."""
+    """Whether the subjects are the same but for names, each of which has one stand-in; findings in order of
+    subjects may change places."""
     left = list(new)
     for one in old:
         fitting = next((other for other in left if _fits(one.subject, other.subject, names)), None)
@@ -73,7 +78,8 @@ def _fits(old: str, new: str, names: dict[str, str]) -> bool:
 
 
 def _pairs(old: str, new: str) -> list[tuple[str, str]]:
-    """Each word and what stands for it; of a name of several words that has a stand-in as a whole, the name."""
+    """Each word and what stands for it; of a name of several words that has a stand-in as a whole, the
+    name."""
     if _WORD.sub("", old) != _WORD.sub("", new):
         return [(old, new)]
     return list(zip(_WORD.findall(old), _WORD.findall(new), strict=True))
@@ -118,7 +124,8 @@ def test_a_scrubbed_sweep_is_judged_as_the_raw_one(name: str, first: int, step: 
 def reported(*subjects: tuple[str, ...]) -> NodeReport:
     """A report with a rule for each of these groups of findings."""
     return NodeReport("qx7", NodeState.UNHEALTHY, "", tuple(
-        Result(f"rule-{at}", "check", Status.FAIL, Severity.WARNING, tuple(Finding(1, 0, subject) for subject in group))
+        Result(f"rule-{at}", "check", Status.FAIL, Severity.WARNING,
+               tuple(Finding(1, 0, subject) for subject in group))
         for at, group in enumerate(subjects)))
 
 

@@ -46,7 +46,8 @@ def test_a_silence_is_made_listed_narrowed_and_ended(tmp_path: Path) -> None:
     assert abs(one["until"] - time.time() - 5 * 86400) < 60
     assert typed(tmp_path, "unsilence", "gpu002") == "silence 1 (port-*): continues for gpu[001,003]\n"
     assert " port-* on gpu[001,003]  until THEN (5d 0h)  0 problems now  " in typed(tmp_path, "silence")
-    assert typed(tmp_path, "unsilence", "1", "--reason", "cable is there") == "silence 1 (port-*): has ended\n"
+    assert typed(tmp_path, "unsilence", "1", "--reason",
+                 "cable is there") == "silence 1 (port-*): has ended\n"
     assert listed(tmp_path) == []
     with opened(tmp_path / "state") as store:
         assert [(line.action, line.node, line.why)
@@ -185,13 +186,15 @@ def test_triage_leaves_out_what_is_silenced_and_says_how_much_that_is(tmp_path: 
     typed(tmp_path, "silence", "gpu002", "port-*", *CABLE, "--for", "5d")
     code, told = triage()
     assert code == 0 and "isolate  " not in told and "1 problem silenced" in told
-    assert re.search(r"^silenced  gpu002: 1 problem, port-state, would isolate for network-port; silence 1 of "
-                     r"\S+ until \S+Z \(5d 0h\): cable on order$", told, re.MULTILINE), told
+    assert re.search(
+        r"^silenced  gpu002: 1 problem, port-state, would isolate for network-port; silence 1 of "
+        r"\S+ until \S+Z \(5d 0h\): cable on order$", told, re.MULTILINE), told
     whole = json.loads(muster("triage", "--hostfile", "bad", "--format", "json", home=tmp_path).stdout)
     assert [(one["node"], one["rule"], one["silence"], one["fault"], one["isolation"])
             for one in whole["silenced"]] == [("gpu002", "port-state", 1, "network-port", "no-new-jobs")]
     jsonschema.validate(whole, schema("triage-1"))
-    (row,) = (line for line in muster("nodes", home=tmp_path).stdout.splitlines() if line.startswith("gpu002 "))
+    (row,) = (line for line in muster("nodes", home=tmp_path).stdout.splitlines()
+              if line.startswith("gpu002 "))
     assert re.search(r"  silence 1 until 20\d\d-\d\d-\d\dT\d\d:\d\dZ \(5d 0h\) hides port-state", row)
     typed(tmp_path, "unsilence", "gpu002")
     assert triage()[0] == 1
@@ -213,7 +216,8 @@ def swept(home: Path, **nodes: Result) -> None:
 def moved(home: Path, seconds: float) -> None:
     """The silences as if they had been made so much earlier."""
     with opened(home / "state") as store, store.writing() as db:
-        db.execute("UPDATE silence SET began = began - ?, until = until - ?, ended = ended - ?", (seconds,) * 3)
+        db.execute("UPDATE silence SET began = began - ?, until = until - ?, ended = ended - ?",
+                   (seconds,) * 3)
 
 
 def test_a_silence_that_expired_is_listed_as_ended_and_so_is_one_that_a_person_ended_for_a_week(
@@ -226,7 +230,8 @@ def test_a_silence_that_expired_is_listed_as_ended_and_so_is_one_that_a_person_e
     told = typed(tmp_path, "silence").splitlines()
     assert told[0] == "no silences; ended:" and len(told) == 3
     assert told[1].startswith("silence 1: port-* on gpu001  expired at THEN, 60 min ago  ")
-    assert re.match(r"silence 2: port-\* on gpu002  ended by \S+ \(cable is there\) at THEN, 3 h ago  ", told[2])
+    assert re.match(r"silence 2: port-\* on gpu002  ended by \S+ \(cable is there\) at THEN, 3 h ago  ",
+                    told[2])
     whole = json.loads(typed(tmp_path, "silence", "--format", "json"))
     assert whole["silences"] == [] and [(one["id"], one["ended_why"]) for one in whole["ended"]] == [
         (1, None), (2, "cable is there")]
@@ -260,7 +265,8 @@ def test_what_ends_within_a_day_and_what_expired_since_yesterday_is_noted_where_
 
 def test_whoever_silences_a_held_node_reads_that_it_stays_held(tmp_path: Path) -> None:
     (tmp_path / "muster.yaml").write_text('version: 1\nnodes:\n  "gpu[001-003]": {}\n')
-    assert muster("cordon", "gpu[001-002]", "--reason", "port", "--hostfile", "bad", home=tmp_path).returncode == 0
+    assert muster("cordon", "gpu[001-002]", "--reason", "port", "--hostfile", "bad",
+                  home=tmp_path).returncode == 0
     for words in (("silence", "gpu[001-003]", "port-*", *CABLE, "--for", "5d"), ("silence",)):
         assert "  gpu[001-002] stay held: muster uncordon gpu[001-002]  " in typed(tmp_path, *words)
     assert listed(tmp_path)[0]["held"] == ["gpu001", "gpu002"]

@@ -72,7 +72,8 @@ def test_what_another_silence_hides_then_is_not_noted() -> None:
 def test_a_silence_of_the_list_says_what_it_hides_and_which_of_its_nodes_stay_held() -> None:
     there = [problem("port-state", "mlx5_0", node="n1"), problem("fan", node="n2")]
     assert line(PORTS, NOW, there, {"n2", "n3", "n8"}) == (
-        "silence 3: port-* on n[1-3]  until 2027-01-18T08:00Z (3d 0h)  1 problem now  port-state of mlx5_0 on "
+        "silence 3: port-* on n[1-3]  until 2027-01-18T08:00Z (3d 0h)  1 problem now  port-state of "
+        "mlx5_0 on "
         "n1  n[2-3] stay held: muster uncordon n[2-3]  ann  cable on order")
     assert line(replace(PORTS, began=at(1)), NOW, None, ()) == (
         "silence 3: port-* on n[1-3]  from 2027-01-15T09:00Z until 2027-01-18T08:00Z  ann  cable on order")

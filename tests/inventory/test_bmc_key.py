@@ -24,7 +24,7 @@ nodes:
   gpu002: {bmc: 10.1.2.2}
   gpu003: {bmc: {address: 10.1.2.3, protocol: ipmi, password: {command: [pass, show, "bmc/{node}"]}, tls: certs/ca.pem}}
   gpu004: {rack: r01}
-"""
+"""  # noqa: E501
 FILE = Secret(SecretFrom.FILE, ("/etc/muster/bmc.password",))
 
 
@@ -67,7 +67,8 @@ def test_nodes_share_a_controller_of_several_machines_where_each_names_its_own_s
     text = "version: 1\nnodes:\n  a: {bmc: {address: 10.1.2.3%s}}\n  b: {bmc: {address: 10.1.2.3%s}}\n"
     assert [node.bmc and node.bmc.system for node in load(text % (", system: Node1", ", system: Node2"))] == [
         "Node1", "Node2"]
-    for one, other in ((", system: Node1", ", system: Node1"), (", system: Node1", ""), ("", ", system: Node2")):
+    for one, other in ((", system: Node1", ", system: Node1"), (", system: Node1", ""),
+                       ("", ", system: Node2")):
         with pytest.raises(InventoryError, match="b has the bmc of a"):
             load(text % (one, other))
     for wrong in ("../1", "a/b", "''", "[Node1]"):
@@ -109,7 +110,8 @@ def test_show_says_each_key_with_its_line_and_where_the_password_is(tmp_path: Pa
 
 def test_a_table_gives_addresses_and_ports_of_controllers() -> None:
     found = (csv_.parse(
-        "name,bmc.address,bmc.port,bmc.user,bmc.protocol,bmc.tls\na,10.1.2.3,8443,root,ipmi,verify\nb,10.1.2.4,,,,\n", "x.csv"))
+        "name,bmc.address,bmc.port,bmc.user,bmc.protocol,bmc.tls\na,10.1.2.3,8443,root,ipmi,verify\n"
+        "b,10.1.2.4,,,,\n", "x.csv"))
     nodes = load(new_file(found, "/site/m.yaml").text).nodes
     assert nodes["a"].bmc == Bmc("10.1.2.3", "root", 8443, Speaks.IPMI, None, "verify")
     assert nodes["b"].bmc == Bmc("10.1.2.4")

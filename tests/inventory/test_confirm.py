@@ -15,10 +15,12 @@ FEW, TOO_MANY = [f"n{i:03}" for i in range(MANY)], [f"n{i:03}" for i in range(MA
 
 
 @pytest.mark.parametrize(("nodes", "stops", "yes", "asks"), [
-    (FEW, False, False, False), (FEW, True, False, True), (FEW, True, True, False), (["a"], True, False, True),
+    (FEW, False, False, False), (FEW, True, False, True), (FEW, True, True, False),
+    (["a"], True, False, True),
     (TOO_MANY, False, False, True), (TOO_MANY, True, True, False), ([], True, False, False),
 ])
-def test_without_a_terminal_what_asks_is_refused_and_names_yes(nodes: list[str], stops: bool, yes: bool, asks: bool) -> None:
+def test_without_a_terminal_what_asks_is_refused_and_names_yes(nodes: list[str], stops: bool, yes: bool,
+                                                               asks: bool) -> None:
     if not asks:
         confirm("x", nodes, stops=stops, yes=yes)
         return

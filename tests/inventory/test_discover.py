@@ -91,7 +91,8 @@ def test_a_sinfo_that_hangs_is_killed(sinfo: Callable[[str], None], monkeypatch:
     ("SINFO_SECONDS", 0.3, "exec sleep 1000 >/dev/null 2>&1", "did not answer"),
     ("MAX_OUTPUT", 100_000, "exec yes gpu1", "printed over 100000 bytes")])
 def test_a_sinfo_that_stays_or_never_stops_talking_is_cut_off(
-    sinfo: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, limit: str, value: float, script: str, said: str,
+    sinfo: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, limit: str, value: float,
+    script: str, said: str,
 ) -> None:
     monkeypatch.setattr(discover, limit, value)
     sinfo(script)

@@ -129,7 +129,8 @@ def test_a_comment_after_the_last_key_in_braces_stays_a_comment() -> None:
      "m.yaml:3:7: there is an anchor or a tag here"),
     ("a1: {rack: &x r1}\na2: {rack: *x}", put("nodes", "a1", "rack", value="r2"),
      "m.yaml:3:14: there is an anchor or a tag here"),
-    ("a1: !!map {rack: r1}", put("nodes", "a1", "rack", value="r2"), "m.yaml:3:7: there is an anchor or a tag"),
+    ("a1: !!map {rack: r1}", put("nodes", "a1", "rack", value="r2"),
+     "m.yaml:3:7: there is an anchor or a tag"),
     ("a1: {leaf: [a, # x\n  b]}", put("nodes", "a1", "leaf", value="c"),
      "m.yaml:3:14: there is a comment inside"),
 ])

@@ -43,7 +43,8 @@ def test_a_key_known_under_the_bare_name_is_known_on_another_port() -> None:
     assert decision(f"gpu1 {text(B)}\n", A, port=2222).outcome is EnrolmentOutcome.PIN
 
 
-def test_further_keys_are_offered_only_by_a_host_that_has_proven_a_known_one_and_are_not_vouched_for_by_it() -> None:
+def test_further_keys_are_offered_only_by_a_host_that_has_proven_a_known_one_and_are_not_vouched_for_by_it(
+) -> None:
     assert decision(f"gpu1 {text(A)}\n", A, RSA) == Decision(EnrolmentOutcome.ADD, (RSA,))
     found = decision(f"gpu1 {text(A)}\n", RSA)
     assert found.outcome is EnrolmentOutcome.CHANGED
@@ -51,7 +52,8 @@ def test_further_keys_are_offered_only_by_a_host_that_has_proven_a_known_one_and
     assert fingerprint(A) in found.reason
 
 
-def test_another_key_of_a_known_type_is_refused_with_both_fingerprints_even_beside_one_that_is_known() -> None:
+def test_another_key_of_a_known_type_is_refused_with_both_fingerprints_even_beside_one_that_is_known(
+) -> None:
     for keys in ((B,), (B, RSA)):
         found = decision(f"# x\ngpu1 {text(A)}\ngpu1 {text(RSA)}\n", *keys)
         assert found.outcome is EnrolmentOutcome.CHANGED

@@ -86,7 +86,8 @@ class Place:
         """How the real client ends, with nothing but our known_hosts to go by."""
         return subprocess.run(
             ["ssh", "-F", "none", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o",
-             f"UserKnownHostsFile={file or self.known_hosts}", "-o", "GlobalKnownHostsFile=none", *options, "-i",
+             f"UserKnownHostsFile={file or self.known_hosts}", "-o", "GlobalKnownHostsFile=none",
+             *options, "-i",
              str(server.user_key), "-p", str(server.port), f"{server.user}@127.0.0.1",
              "true"], capture_output=True, check=False, timeout=30).returncode
 

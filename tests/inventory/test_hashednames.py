@@ -378,7 +378,8 @@ def test_a_cache_with_a_right_checksum_and_other_contents_is_ignored(
 ) -> None:
     file = known(tmp_path, lines(reversed(NAMES)))
     prepared(file)
-    the_cache(cache).write_bytes(hashlib.sha256(data := text_.encode("utf-8", "surrogateescape")).digest() + data)
+    the_cache(cache).write_bytes(hashlib.sha256(data := text_.encode("utf-8", "surrogateescape")).digest()
+                                 + data)
     found = prepared(file)
     assert all(found.about(*host).keys for host in HOSTS)
 

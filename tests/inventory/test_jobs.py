@@ -46,7 +46,8 @@ def test_sacct_takes_128_off_a_shells_exit_code_and_scontrol_does_not() -> None:
 
 def test_of_a_job_that_was_requeued_the_last_run_counts() -> None:
     text = ("JobID|State|ExitCode|Submit|Start|End|User|NodeList|FailedNode\n"
-            "7|NODE_FAIL|0:0|2026-11-21T08:00:00|2026-11-21T08:01:00|2026-11-21T09:00:00|alice|gpu[1-2]|gpu2\n"
+            "7|NODE_FAIL|0:0|2026-11-21T08:00:00|2026-11-21T08:01:00|2026-11-21T09:00:00|alice|"
+            "gpu[1-2]|gpu2\n"
             "7|FAILED|1:0|2026-11-21T09:00:00|2026-11-21T09:01:00|2026-11-21T10:00:00|alice|gpu[3-4]|\n"
             "7.0|FAILED|1:0|2026-11-21T09:01:00|2026-11-21T09:01:00|2026-11-21T10:00:00||gpu[3-4]|\n")
     found = parse_sacct(text, "7")

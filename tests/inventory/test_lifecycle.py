@@ -246,7 +246,8 @@ def test_whatever_the_entries_are_exactly_the_named_nodes_change(
     defaults = {} if default is None else {"lifecycle": default}
     document = {"version": 1, "defaults": defaults, "nodes": {**dict(sets), **single}}
     if group:
-        document |= {"groups": {"g": "a[1-3]"}, "nodes": {"@g": {"power": "p"}, **document["nodes"]}}       # type: ignore[dict-item]
+        document |= {"groups": {"g": "a[1-3]"}, "nodes": {"@g": {"power": "p"},
+                                                          **document["nodes"]}}  # type: ignore[dict-item]
     # without anchors for equal values
     text = yaml.safe_dump(json.loads(json.dumps(document)), sort_keys=False)
     try:

@@ -38,7 +38,7 @@ nodes:
   gpu[001-032]: {rack: r01, leaf: [leaf01, leaf02], power: pdu-a, labels: {zone: a}}
   gpu[033-520]: {rack: r02, leaf: [leaf03]}
   gpu007: {address: 10.1.0.7, bmc: {address: 10.2.0.7}, lifecycle: {state: rma, owner: vendor, until: 2026-12-01}}
-"""
+"""  # noqa: E501
 
 Load = Callable[..., Inventory]
 Refused = Callable[..., str]

@@ -164,9 +164,11 @@ def test_folded_names_unfold_to_the_same_names(names: set[str]) -> None:
 
 
 @given(st.sampled_from(["gpu", "rack-", "a.b-", "n_"]), st.integers(1, 6), st.data())
-def test_names_of_one_word_and_a_number_fold_as_clustershell_folds_them(word: str, width: int, data: st.DataObject) -> None:
-    names = {f"{word}{number:0{width}}" for number in data.draw(st.sets(st.integers(0, min(10**width - 1, 60)) | st.integers(
-        0, 10**width - 1), min_size=2, max_size=30))}
+def test_names_of_one_word_and_a_number_fold_as_clustershell_folds_them(word: str, width: int,
+                                                                        data: st.DataObject) -> None:
+    names = {f"{word}{number:0{width}}"
+             for number in data.draw(st.sets(st.integers(0, min(10**width - 1, 60)) | st.integers(
+0, 10**width - 1), min_size=2, max_size=30))}
     assert fold(names) == str(NodeSet.fromlist(sorted(names), resolver=RESOLVER_NOGROUP))
 
 

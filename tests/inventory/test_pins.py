@@ -188,7 +188,7 @@ from inventory import pins
 def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 {patch}
 pins.write(sys.argv[1], [pins.PinChange("gpu1", (bytes.fromhex(sys.argv[2]),), (bytes.fromhex(sys.argv[3]),))], hash_names=False)
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize("patch", ["os.fsync = die", "os.fchmod = die", "pins.Path.replace = die",

@@ -21,12 +21,14 @@ def lines(pairs: list[tuple[str, str]]) -> list[str]:
 
 
 def test_sixty_four_mistyped_names_are_one_line() -> None:
-    assert lines([(name, f"resolve: {name} has no address (Name or service not known)") for name in GPUS]) == [
-        "gpu[001-064]: resolve: gpu[001-064] has no address (Name or service not known)"]
+    assert lines([(name, f"resolve: {name} has no address (Name or service not known)")
+                  for name in GPUS]) == [
+                      "gpu[001-064]: resolve: gpu[001-064] has no address (Name or service not known)"]
 
 
 def test_one_command_enrols_all_of_them() -> None:
-    (line,) = lines([(name, f"host key: 10.0.0.{at} is not in /k; it offers ssh-ed25519 {PRINT}{at:02}; compare "
+    (line,) = lines([(name,
+                      f"host key: 10.0.0.{at} is not in /k; it offers ssh-ed25519 {PRINT}{at:02}; compare "
                             f"with the node's console, then pin it with: muster inventory enroll {name}")
                      for at, name in enumerate(GPUS)])
     assert line.endswith("then pin it with: muster inventory enroll 'gpu[001-064]'")
@@ -62,11 +64,13 @@ def test_a_machine_that_many_nodes_share_is_not_taken_for_their_own_address() ->
              for at, name in enumerate(GPUS)]
     found = fold_reasons(pairs)
     assert len(found) == 2
-    assert {re.search(r"10\.9\.9\.\d", each.text)[0] for each in found} == {"10.9.9.0", "10.9.9.1"}  # type: ignore[index]
+    assert {re.search(r"10\.9\.9\.\d", each.text)[0] for each in found} == {"10.9.9.0",
+                                                                            "10.9.9.1"}  # type: ignore[index]
 
 
 def test_a_name_within_a_longer_name_is_not_the_nodes() -> None:
-    assert lines([("gpu1", "gpu10 and gpu1-a"), ("gpu2", "gpu10 and gpu1-a")]) == ["gpu[1-2]: gpu10 and gpu1-a"]
+    assert lines([("gpu1", "gpu10 and gpu1-a"),
+                  ("gpu2", "gpu10 and gpu1-a")]) == ["gpu[1-2]: gpu10 and gpu1-a"]
 
 
 def test_the_order_is_that_of_the_first_nodes() -> None:
@@ -76,7 +80,8 @@ def test_the_order_is_that_of_the_first_nodes() -> None:
 NAMES = st.builds(lambda word, number: f"{word}{number}", st.sampled_from(["a", "ab", "gpu", "x-a", "n.a"]),
                   st.sampled_from(["", 1, 2, 10, "01", "001", 99]))
 WORDS = st.lists(st.sampled_from(["NODE", "10.0.0.1", "10.0.0.2:22", "refused", "after 3 s", "after 4 s",
-                                  "muster inventory enroll NODE", "[fe80::1]:22", PRINT + "xx", ";", "'", "\\1",
+                                  "muster inventory enroll NODE", "[fe80::1]:22", PRINT + "xx",
+                                  ";", "'", "\\1",
                                   "jump host: x"]) | st.text(max_size=8), max_size=6).map(" ".join)
 
 
@@ -96,7 +101,8 @@ def test_no_node_is_lost_or_said_twice_of_one_reason(pairs: list[tuple[str, str]
 @given(st.lists(NAMES, min_size=1, max_size=10, unique=True), WORDS)
 def test_one_reason_about_each_nodes_own_name_is_one_line(names: list[str], text: str) -> None:
     # A name that is a word of the text anyway stands for itself there, and a hop's reason is no node's own.
-    if text.startswith("jump host: ") or any(re.search(rf"(?<![\w.]){re.escape(name)}(?![\w-])", text) for name in names):
+    if text.startswith("jump host: ") or any(re.search(rf"(?<![\w.]){re.escape(name)}(?![\w-])", text)
+                                             for name in names):
         return
     (found,) = fold_reasons([(name, text.replace("NODE", name)) for name in names])
     assert list(found.nodes) == names
@@ -105,7 +111,8 @@ def test_one_reason_about_each_nodes_own_name_is_one_line(names: list[str], text
 
 
 def test_ten_thousand_nodes_are_one_line() -> None:
-    pairs = [(f"gpu{number:05}", f"connect: 10.{number // 250}.0.{number % 250}:22 did not answer within 10 s")
+    pairs = [(f"gpu{number:05}",
+              f"connect: 10.{number // 250}.0.{number % 250}:22 did not answer within 10 s")
              for number in range(10_000)]
     (found,) = fold_reasons(pairs)
     assert len(found.nodes) == 10_000

@@ -34,13 +34,16 @@ def changed(old: str, new: str, text: str = FILE) -> list[str]:
 
 def test_an_entry_of_its_own_keeps_its_place_and_its_comment() -> None:
     text = "version: 1\nnodes:\n  a: {rack: r1}  # left\n  b: {address: 10.0.0.2}  # right\n  c:\n"
-    assert changed("b", "z9", text) == ["-   b: {address: 10.0.0.2}  # right", "+   z9: {address: 10.0.0.2}  # right"]
+    assert changed("b", "z9", text) == ["-   b: {address: 10.0.0.2}  # right",
+                                        "+   z9: {address: 10.0.0.2}  # right"]
 
 
 def test_sets_and_groups_get_the_new_name_and_lose_the_old_one() -> None:
     assert changed("gpu007", "node9") == [
-        '- groups: {train: "gpu[001-006]", spares: ["gpu[007-008]", "@train!gpu[001-005]"], few: "gpu00*!gpu007"}',
-        '+ groups: {train: "gpu[001-006]", spares: ["gpu008,node9", "@train!gpu[001-005]"], few: "gpu00*!node9"}',
+        '- groups: {train: "gpu[001-006]", spares: ["gpu[007-008]", "@train!gpu[001-005]"], few: '
+        '"gpu00*!gpu007"}',
+        '+ groups: {train: "gpu[001-006]", spares: ["gpu008,node9", "@train!gpu[001-005]"], few: '
+        '"gpu00*!node9"}',
         "-   gpu[005-008]: {rack: r02}", "+   gpu[005-006,008],node9: {rack: r02}",
         "-   gpu007: {address: 10.1.0.7, lifecycle: {state: rma, owner: vendor}}   # case 17",
         "+   node9: {address: 10.1.0.7, lifecycle: {state: rma, owner: vendor}}   # case 17"]
@@ -92,8 +95,10 @@ def texts(draw: st.DrawFn) -> str:
     sets = ["".join(f"{draw(st.sampled_from([',', '!']))}{part}" for part in item)[1:] for item in items]
     group = sets[0] if len(sets) == 1 else str(sets).replace("'", '"')
     inner = draw(st.sampled_from(["gpu1", "gpu[2-3]", "gpu[1-6]!gpu4"]))
-    return (f'version: 1\ngroups:\n  g0: "{inner}"\n  g1: {group if group[0] == "[" else chr(34) + group + chr(34)}\n'
-            "nodes:\n  gpu[1-6]: {rack: r1}\n  gpu[1-2]: {power: p}\n  gpu5: {address: 10.0.0.5}\n")
+    return (
+        f'version: 1\ngroups:\n  g0: "{inner}"\n  g1: '
+        f'{group if group[0] == "[" else chr(34) + group + chr(34)}\n'
+        "nodes:\n  gpu[1-6]: {rack: r1}\n  gpu[1-2]: {power: p}\n  gpu5: {address: 10.0.0.5}\n")
 
 
 @settings(max_examples=tries(150), deadline=None)

@@ -1,4 +1,5 @@
-"""Every option of ssh_config has a decision: honoured here, without effect on a sweep, or the system's ssh."""
+"""Every option of ssh_config has a decision: honoured here, without effect on a sweep, or the system's
+ssh."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ SessionType SetEnv StdinNull StreamLocalBindMask StreamLocalBindUnlink StrictHos
 Tag TCPKeepAlive Tunnel TunnelDevice UpdateHostKeys User UserKnownHostsFile VerifyHostKeyDNS VersionAddendum
 VisualHostKey XAuthLocation RefuseConnection WarnWeakCrypto GSSAPIClientIdentity GSSAPIKexAlgorithms GSSAPIKeyExchange
 GSSAPIRenewalForcesRekey GSSAPIServerIdentity GSSAPITrustDns
-""")
+""")  # noqa: E501
 
 # What takes the system's ssh, and a value of the same option that takes nothing.
 SYSTEM = {
@@ -64,7 +65,8 @@ SYSTEM = {
 }
 # A value for each other option that a person might well have set.
 VALUES = {
-    "AddressFamily": "inet", "Compression": "yes", "ConnectTimeout": "7", "HostKeyAlias": "h", "Hostname": "h",
+    "AddressFamily": "inet", "Compression": "yes", "ConnectTimeout": "7", "HostKeyAlias": "h",
+    "Hostname": "h",
     "Port": "2222", "ProxyJump": "none", "IdentityAgent": "none", "RequiredRSASize": "3072",
     "HashKnownHosts": "yes", "IdentitiesOnly": "yes", "IgnoreUnknown": "UseKeychain",
     "LocalForward": "1 h:2", "RemoteForward": "1 h:2", "DynamicForward": "1",
@@ -113,7 +115,8 @@ def test_gssapi_takes_the_system_s_ssh_only_where_there_is_a_ticket(monkeypatch:
     text = "GSSAPIAuthentication yes\n"
     assert route(text).via is Via.PARAMIKO
     monkeypatch.setattr(sshneeds, "kerberos_ticket", lambda: True)
-    assert route(text).why == ("ssh_config:1:1: GSSAPIAuthentication: there is a Kerberos ticket to log in with",)
+    assert (route(text).why
+            == ("ssh_config:1:1: GSSAPIAuthentication: there is a Kerberos ticket to log in with",))
     assert route("GSSAPIAuthentication no\n").via is Via.PARAMIKO
 
 
@@ -155,8 +158,10 @@ def test_an_unknown_option_that_ssh_is_to_ignore_is_ignored() -> None:
 
 
 def test_what_a_jump_host_needs_counts_for_the_node_behind_it(tmp_path: Path) -> None:
-    text = "Host bastion\n KnownHostsCommand /bin/x\nHost gpu*\n ProxyJump inner\nHost inner\n ProxyJump bastion\n"
-    assert route(text).why == ("jump host bastion: ssh_config:2:2: KnownHostsCommand: a command gives the host keys",)
+    text = ("Host bastion\n KnownHostsCommand /bin/x\nHost gpu*\n ProxyJump inner\nHost inner\n ProxyJump "
+            "bastion\n")
+    assert (route(text).why
+            == ("jump host bastion: ssh_config:2:2: KnownHostsCommand: a command gives the host keys",))
     assert route(text, proxy_jump="other").via is Via.PARAMIKO
     assert route("Host bastion\n ProxyCommand nc %h %p\n", proxy_jump="bastion").via is Via.OPENSSH
 
@@ -174,37 +179,47 @@ def test_files_on_this_machine_decide_too(tmp_path: Path) -> None:
     (tmp_path / "sk.pub").write_text("sk-ssh-ed25519@openssh.com AAAA me\n")
     assert route(f"IdentityFile {tmp_path}/sk\n").why == (f"IdentityFile {tmp_path}/sk: a FIDO key",)
     (tmp_path / "known").write_text("@cert-authority *.a ssh-ed25519 AAAA\n")
-    assert route(f"UserKnownHostsFile {tmp_path}/known\nGlobalKnownHostsFile none\n", "x.b").via is Via.PARAMIKO
+    assert route(f"UserKnownHostsFile {tmp_path}/known\nGlobalKnownHostsFile none\n",
+                 "x.b").via is Via.PARAMIKO
 
 
 @pytest.fixture(scope="module")
 def key_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Keys in the forms in which people have them, with and without what belongs to them."""
     folder = tmp_path_factory.mktemp("keys")
-    forms = {"ed": ("ed25519", ""), "locked": ("ed25519", "long word"), "ec8": ("ecdsa", ""), "ec8locked": ("ecdsa", "long word"),
+    forms = {"ed": ("ed25519", ""), "locked": ("ed25519", "long word"), "ec8": ("ecdsa", ""),
+             "ec8locked": ("ecdsa", "long word"),
              "pem": ("ecdsa", "")}
     for name, (kind, word) in forms.items():
-        make_key(folder / name, kind, word, *(("-m", "PKCS8") if "8" in name else ("-m", "PEM") if name == "pem" else ()))
+        make_key(folder / name, kind, word,
+                 *(("-m", "PKCS8") if "8" in name else ("-m", "PEM") if name == "pem" else ()))
     (folder / "only.pub").write_bytes((folder / "ed.pub").read_bytes())
     # What ssh-keygen -t ed25519-sk makes with a token: its public key stands in the file in clear.
-    public_key = b"".join(len(each).to_bytes(4, "big") + each for each in (b"sk-ssh-ed25519@openssh.com", bytes(32), b"ssh:"))
+    public_key = b"".join(len(each).to_bytes(4, "big") + each
+                          for each in (b"sk-ssh-ed25519@openssh.com", bytes(32), b"ssh:"))
     texts = b"".join(len(each).to_bytes(4, "big") + each for each in (b"none", b"none", b""))
-    body = b"openssh-key-v1\0" + texts + (1).to_bytes(4, "big") + len(public_key).to_bytes(4, "big") + public_key
+    body = b"openssh-key-v1\0" + texts + (1).to_bytes(4,
+                                                      "big") + len(public_key).to_bytes(4, "big") + public_key
     (folder / "token").write_bytes(b"-----BEGIN OPENSSH PRIVATE KEY-----\n" + base64.encodebytes(body)
                                    + b"-----END OPENSSH PRIVATE KEY-----\n")
     for name in ("ed", "locked", "only.pub"):
         (folder / f"certified-{name}").write_bytes((folder / name).read_bytes())
-        (folder / "signed.pub").write_bytes((folder / f"{name.removesuffix('.pub').replace('only', 'ed')}.pub").read_bytes())
-        subprocess.run(["ssh-keygen", "-q", "-s", folder / "pem", "-I", "me", "-n", "me", folder / "signed.pub"], check=True)
+        (folder / "signed.pub").write_bytes(
+            (folder / f"{name.removesuffix('.pub').replace('only', 'ed')}.pub").read_bytes())
+        subprocess.run(["ssh-keygen", "-q", "-s", folder / "pem", "-I", "me", "-n", "me",
+                        folder / "signed.pub"], check=True)
         (folder / "signed-cert.pub").rename(folder / f"certified-{name}-cert.pub")
     return folder
 
 
 @pytest.mark.parametrize(("name", "why"), [
-    ("ed", ""), ("pem", ""), ("locked", ""), ("ec8locked", ""), ("only.pub", ""), ("missing", ""), ("certified-ed", ""),
-    ("ec8", "PKCS #8"), ("token", "FIDO"), ("certified-locked", "certificate"), ("certified-only.pub", "certificate"),
+    ("ed", ""), ("pem", ""), ("locked", ""), ("ec8locked", ""), ("only.pub", ""), ("missing", ""),
+    ("certified-ed", ""),
+    ("ec8", "PKCS #8"), ("token", "FIDO"), ("certified-locked", "certificate"),
+    ("certified-only.pub", "certificate"),
 ])
-def test_a_key_goes_to_the_system_s_ssh_where_this_process_cannot_log_in_with_it(key_files: Path, name: str, why: str) -> None:
+def test_a_key_goes_to_the_system_s_ssh_where_this_process_cannot_log_in_with_it(key_files: Path, name: str,
+                                                                                 why: str) -> None:
     found = route(f"IdentityFile {key_files}/{name}\n")
     assert found.via is (Via.OPENSSH if why else Via.PARAMIKO)
     assert not why or why in found.why[0]
@@ -218,13 +233,16 @@ def test_a_key_goes_to_the_system_s_ssh_where_this_process_cannot_log_in_with_it
 def test_any_bytes_of_a_key_file_are_judged(data: bytes) -> None:
     armour = b"-----BEGIN OPENSSH PRIVATE KEY-----\n%s\n-----END OPENSSH PRIVATE KEY-----\n"
     with tempfile.TemporaryDirectory() as folder:
-        for number, text in enumerate((data, armour % data, armour % base64.b64encode(b"openssh-key-v1\0" + data))):
+        for number, text in enumerate((data, armour % data,
+                                       armour % base64.b64encode(b"openssh-key-v1\0" + data))):
             Path(folder, str(number)).write_bytes(text)
             assert sshkeyfile.only_ssh_uses.__wrapped__(f"{folder}/{number}") in ("", "a FIDO key")
-            assert sshkeyfile.public_key(f"{folder}/{number}") is None or data.lstrip().startswith((b"ssh", b"sk", b"ecdsa"))
+            assert (sshkeyfile.public_key(f"{folder}/{number}") is None
+                    or data.lstrip().startswith((b"ssh", b"sk", b"ecdsa")))
 
 
-def test_a_list_of_revoked_keys_in_binary_form_takes_the_system_s_ssh(tmp_path: Path, key_files: Path) -> None:
+def test_a_list_of_revoked_keys_in_binary_form_takes_the_system_s_ssh(tmp_path: Path,
+                                                                      key_files: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-k", "-f", tmp_path / "krl", key_files / "ed.pub"], check=True)
     shutil.copy(key_files / "ed.pub", tmp_path / "text")
     found = route(f"RevokedHostKeys {tmp_path}/krl\n")
@@ -279,7 +297,8 @@ def test_a_file_that_others_may_write_is_refused_as_ssh_refuses_it(
     require(program, "OpenSSH's client is not installed: apt-get install -y openssh-client")
     outer = tmp_path / "outer"      # of what -F names itself, ssh does not look at the mode
     outer.write_text(f"Include {tmp_path}/config\n")
-    done = subprocess.run([str(program), "-G", "-F", str(outer), "x"], capture_output=True, text=True, timeout=20,
+    done = subprocess.run([str(program), "-G", "-F", str(outer), "x"], capture_output=True,
+                          text=True, timeout=20,
                           check=False)
     if mode & 0o002:
         assert done.returncode != 0

@@ -1,8 +1,9 @@
-"""What an on-call operator would expect of each node, from what sweeps showed and people did; it asks nothing of
-muster, and imports nothing of it.
+"""What an on-call operator would expect of each node, from what sweeps showed and people did; it asks nothing
+of muster, and imports nothing of it.
 
-`Operator` is told what happens, in the order in which it happens: clocks may lie, order does not. Of a node it
-says whether triage must hold it, must not, or may, why, whose the next action is, and which serial sits where.
+`Operator` is told what happens, in the order in which it happens: clocks may lie, order does not. Of a node
+it says whether triage must hold it, must not, or may, why, whose the next action is, and which serial sits
+where.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 
 HOUR = 3600.0
-# By the packaged policy, as its text says: two clean looks, ten minutes apart; what is older than a day decides nothing.
+# By the packaged policy, as its text says: two clean looks, ten minutes apart; what is older than a day
+# decides nothing.
 CLEAN, APART, FRESH = 2, 600.0, 24 * HOUR
-# What flaps is held until it was well for half a day, and an incident until its nodes were for an hour: with a margin.
+# What flaps is held until it was well for half a day, and an incident until its nodes were for an hour: with
+# a margin.
 CALM = 14 * HOUR
 # What came three times within a day flaps.
 FLAPS, OFTEN = 3, 24 * HOUR
@@ -25,7 +28,8 @@ WARNINGS = frozenset({"fleet-driver"})
 OWNERS: Mapping[str, frozenset[str]] = {
     "gpu-row-remap-failed": frozenset({"vendor"}), "gpu-ecc-uncorrected": frozenset({"operator", "vendor"}),
     "host-memory": frozenset({"vendor", "operator"}), "port-state": frozenset({"network"}),
-    "disk-nvme-state": frozenset({"operator", "vendor"}), "gpu-temperature": frozenset({"datacentre", "operator"}),
+    "disk-nvme-state": frozenset({"operator", "vendor"}),
+    "gpu-temperature": frozenset({"datacentre", "operator"}),
     "": frozenset({"datacentre", "network", "operator"})}
 
 
@@ -48,8 +52,8 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Look:
-    """What one sweep showed of one node. `wrong` are rules with subjects, ("", "") where it was not reached, and then
-    it shows no parts. `strict` says by which form of the rules it was judged."""
+    """What one sweep showed of one node. `wrong` are rules with subjects, ("", "") where it was not reached,
+    and then it shows no parts. `strict` says by which form of the rules it was judged."""
 
     order: int
     time: float
@@ -70,9 +74,9 @@ class Look:
 
 @dataclass
 class Return:
-    """A part that went to the vendor, or was exchanged on site. `outcome`: "" while it is away, "same", or the announced
-    serial ("?" for none); `order` of that. `closed`: a person said that it is settled. `forgotten`: a copy was restored
-    since, in which it may be at the vendor still. `number` is muster's."""
+    """A part that went to the vendor, or was exchanged on site. `outcome`: "" while it is away, "same", or
+    the announced serial ("?" for none); `order` of that. `closed`: a person said that it is settled.
+    `forgotten`: a copy was restored since, in which it may be at the vendor still. `number` is muster's."""
 
     node: str
     slot: str
@@ -95,8 +99,8 @@ class Quiet:
 
 @dataclass
 class Lent:
-    """A node that a burn-in has for itself from and until then by the head's clock. `dead`: its process is gone. `order` is
-    that of its beginning, `ended` that of its end, if it gave the node back."""
+    """A node that a burn-in has for itself from and until then by the head's clock. `dead`: its process is
+    gone. `order` is that of its beginning, `ended` that of its end, if it gave the node back."""
 
     node: str
     name: str
@@ -113,12 +117,13 @@ class Page:
 
     looks: list[Look] = field(default_factory=list)
     serving: bool = True
-    # in the order of things: when triage's newest hold of it began, a person repaired it, a person ended our hold
+    # in the order of things: when triage's newest hold of it began, a person repaired it, a person ended our
+    # hold
     held: int = 0
     repaired: int = 0
     freed: int = 0
-    # when the machine of this name was last another one than before; `anew` until it was clean often enough, by the
-    # clock at `proven`
+    # when the machine of this name was last another one than before; `anew` until it was clean often enough,
+    # by the clock at `proven`
     came: int = 0
     anew: int = 0
     clean: list[float] = field(default_factory=list)
@@ -208,9 +213,10 @@ class Operator:
                    for one in self.silences)
 
     def leased(self, node: str, now: float) -> bool:
-        """Whether a burn-in has it, by all that the store knows: one that is older than a restored copy of it may be
-        there again."""
-        return any(one.node == node and not one.dead and now <= one.until and (not one.ended or one.ended < self.restored)
+        """Whether a burn-in has it, by all that the store knows: one that is older than a restored copy of it
+        may be there again."""
+        return any(one.node == node and not one.dead and now <= one.until
+                   and (not one.ended or one.ended < self.restored)
                    for one in self.lent)
 
     def alarm(self, node: str) -> str:
@@ -218,20 +224,23 @@ class Operator:
         seats = self.seats()
         for one in self.returns:
             at = seats.get(one.serial)
-            if not one.outcome and not one.closed and at is not None and node == at[0] != one.node and not any(
-                    later.number > one.number and later.serial == one.serial for later in self.returns):
+            if (not one.outcome and not one.closed and at is not None
+                and node == at[0] != one.node and not any(
+                        later.number > one.number and later.serial == one.serial for later in self.returns)):
                 return f"{one.serial} is to be at the vendor's, and sits in {node}"
             if not one.outcome or one.closed or not one.serial or any(
                     later.order > one.order and later.serial == one.serial for later in self.returns):
                 continue
-            if one.outcome != "same" and at is not None and at[0] == node and self._after(one.serial, one.order):
+            if (one.outcome != "same" and at is not None and at[0] == node
+                and self._after(one.serial, one.order)):
                 return f"{one.serial} was said to be exchanged, and sits in {node}"
             page = self.pages.get(one.node, Page())
             seen = next((look for look in reversed(page.looks) if look.reached), None)
             here = seen.parts.get(one.slot, "") if seen is not None and seen.order > one.order else ""
             # What is announced for a slot counts until something else is announced for it.
             if one.node != node or not here or here == one.serial or any(
-                    later.order > one.order and (later.node, later.slot) == (one.node, one.slot) for later in self.returns):
+                    later.order > one.order and (later.node, later.slot) == (one.node, one.slot)
+                    for later in self.returns):
                 continue
             # What was announced, and did sit there, is another matter when it leaves.
             came = one.serial if one.outcome == "same" else one.outcome
@@ -251,9 +260,11 @@ class Operator:
         return any(one.node == node and not one.outcome and not one.closed for one in self.returns)
 
     def forgotten(self, node: str) -> bool:
-        """Whether by the copy that took the store's place a part of it, or one that sits in it now, may be at the vendor."""
+        """Whether by the copy that took the store's place a part of it, or one that sits in it now, may be at
+        the vendor."""
         seats = self.seats()
-        return any(one.forgotten and node in (one.node, seats.get(one.serial, ("", ""))[0]) for one in self.returns)
+        return any(one.forgotten and node in (one.node, seats.get(one.serial, ("", ""))[0])
+                   for one in self.returns)
 
     # ---- what follows
 
@@ -278,12 +289,14 @@ class Operator:
     def healthy_since_hold(self, node: str, now: float, incident: bool) -> str:
         """Why a node that triage releases now has not been measured to be well; empty where it has."""
         page = self.pages[node]
-        lasting = {serial for look in page.looks if look.order >= page.held - 1 for rule, subject in look.wrong
+        lasting = {serial for look in page.looks if look.order >= page.held - 1 for rule,
+                   subject in look.wrong
                    if rule in LASTING and (serial := _at(look, subject))}
         newest = next((look for look in reversed(page.looks) if look.reached), None)
         if newest is None:
             return "no sweep has ever seen it"
-        returned = max((one.order for one in self.returns if one.node == node and (one.outcome or one.closed)), default=0)
+        returned = max((one.order for one in self.returns if one.node == node
+                        and (one.outcome or one.closed)), default=0)
         if lasting & set(newest.parts.values()) and max(page.repaired, returned) < page.held:
             return f"{', '.join(sorted(lasting))} failed for good, and is there still"
         if self.away(node):
@@ -296,7 +309,8 @@ class Operator:
         since = max(held, page.repaired, returned)
         clean: list[Look] = []
         for look in reversed(page.looks):
-            # With an incident that is over its nodes go back as they were before, a warning of their own included.
+            # With an incident that is over its nodes go back as they were before, a warning of their own
+            # included.
             if look.order < since or (look.critical if incident else look.wrong) or len(clean) == CLEAN:
                 break
             if not clean or clean[-1].time - look.time >= APART or look.time > clean[-1].time:
@@ -313,26 +327,32 @@ class Operator:
             return Expectation(Expect.MAY, "it is not in service, or no sweep has seen it")
         if self.leased(node, now):
             return Expectation(Expect.MAY, "a burn-in has it")
-        if self.jumped > page.looks[max(-4, -len(page.looks))].order or self.restored > page.looks[-CLEAN:][0].order:
+        if (self.jumped > page.looks[max(-4, -len(page.looks))].order
+            or self.restored > page.looks[-CLEAN:][0].order):
             return Expectation(Expect.MAY, "the clock or the store was not itself")
         if (why := self.alarm(node)) and page.looks[-1].reached and not any(
                 one.order > page.looks[-1].order for one in self.returns):
-            return Expectation(Expect.MUST, why, frozenset({"vendor", "operator", "datacentre"}) | self._owners(page, now))
+            return Expectation(Expect.MUST, why,
+                               frozenset({"vendor", "operator", "datacentre"}) | self._owners(page, now))
         last = page.looks[-CLEAN:]
-        both = frozenset.intersection(*(look.critical for look in last)) if len(last) == CLEAN else frozenset()
+        both = frozenset.intersection(*(look.critical
+                                        for look in last)) if len(last) == CLEAN else frozenset()
         loud = {rule for rule, _ in both if not self.silenced(node, rule, now)}
         if loud and last[0].order > max(page.freed, self.rules_changed) and now - last[-1].time <= FRESH \
-                and ("" not in loud or (len(page.looks) > CLEAN and all(not one.reached for one in page.looks[-3:]))):
+                and ("" not in loud
+                     or (len(page.looks) > CLEAN and all(not one.reached for one in page.looks[-3:]))):
             alarmed = frozenset({"vendor"}) if self.alarm(node) or self.forgotten(node) else frozenset()
-            return Expectation(Expect.MUST, f"two looks show {', '.join(sorted(rule or 'no answer' for rule in loud))}",
+            return Expectation(Expect.MUST,
+                               f"two looks show {', '.join(sorted(rule or 'no answer' for rule in loud))}",
                                alarmed | self._owners(page, now))
         if why := self.well(node, now):
             return Expectation(Expect.MAY, why)
-        return Expectation(Expect.MUST_NOT, "it was well for long, and nothing of it has a history that counts")
+        return Expectation(Expect.MUST_NOT,
+                           "it was well for long, and nothing of it has a history that counts")
 
     def _owners(self, page: Page, now: float) -> frozenset[str]:
-        """Of several faults that a node has, the one that is named may be any; what its last answer showed is not over
-        because it does not answer."""
+        """Of several faults that a node has, the one that is named may be any; what its last answer showed is
+        not over because it does not answer."""
         answered = [one for one in page.looks if one.reached][-1:]
         shown = {rule for look in (*page.looks[-3:], *answered) for rule, _ in look.critical}
         return frozenset[str]().union(*(OWNERS[rule] for rule in shown | self._flapped(page, now)))
@@ -371,7 +391,8 @@ def _at(look: Look, subject: str) -> str:
     """The serial of what findings call so ("GPU 2": the third slot of a GPU), or ""."""
     kind, _, number = subject.partition(" ")
     gpus = sorted(slot for slot in look.parts if slot[0] == "0")
-    return look.parts[gpus[int(number)]] if kind == "GPU" and int(number) < len(gpus) else look.parts.get(subject, "")
+    return look.parts[gpus[int(number)]] if kind == "GPU" and int(number) < len(
+        gpus) else look.parts.get(subject, "")
 
 
 def _another(before: Look, look: Look) -> bool:

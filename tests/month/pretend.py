@@ -1,4 +1,5 @@
-"""A pretend Slurm at the lowest seam: what `scontrol` would print and do, in this process, with a person's hands."""
+"""A pretend Slurm at the lowest seam: what `scontrol` would print and do, in this process, with a person's
+hands."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class PretendSlurm:
             return CommandOutput(0, b"No reservations in the system\n", b"")
         if words[:2] == ["scontrol", "update"]:
             return self._update(dict(word.split("=", 1) for word in words[2:]))
-        return CommandOutput(0, b"", b"") if words[0] in ("squeue", "sinfo") else CommandOutput(1, b"", b"not here")
+        return CommandOutput(0, b"", b"") if words[0] in ("squeue",
+                                                          "sinfo") else CommandOutput(1, b"", b"not here")
 
     def _update(self, given: dict[str, str]) -> CommandOutput:
         name = given["NodeName"]

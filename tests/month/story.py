@@ -50,13 +50,14 @@ class Story:
         machine, world = self.world.machines[name], self.world
         if machine.dark:
             return Look(order, world.now, frozenset({("", "")}), {}, "", world.strict)
-        wrong = frozenset((rule, subject) for rule, subjects in world.wrong(name).items() for subject in subjects)
+        wrong = frozenset((rule, subject) for rule, subjects in world.wrong(name).items()
+                          for subject in subjects)
         return Look(order, world.now, wrong, {**machine.parts, "chassis": machine.chassis},
                     f"{machine.chassis}-{machine.boot}", world.strict)
 
     def turn(self, sweeps: int = 1, minutes: float = 20.0) -> None:
-        """Sweeps, each with what the timer does after it: triage acts, and what it did is looked at. The laws hold
-        before the first and after each."""
+        """Sweeps, each with what the timer does after it: triage acts, and what it did is looked at. The laws
+        hold before the first and after each."""
         if self.operator.order:
             self.holds()
         for _ in range(sweeps):
@@ -73,7 +74,8 @@ class Story:
         after = self.world.marks()
         for key in sorted(after.keys() - before.keys()):
             node, mark = key[1], after[key]
-            assert not self.operator.leased(node, now) or self.operator.restored, f"held although a burn-in has it: {node}"
+            assert (not self.operator.leased(node, now)
+                    or self.operator.restored), f"held although a burn-in has it: {node}"
             if self.operator.marks.get(mark) != node:       # else it was lost, and is set again
                 why = self.operator.cause(node, now)
                 assert why, f"held without a cause: {node}: {self.world.held()[key]}"
@@ -85,7 +87,8 @@ class Story:
                 lent = self.for_lease[mark]
                 assert lent.dead or lent.until < now, f"triage ended a lease that lives: {node}: {words[key]}"
                 continue
-            assert not self.operator.leased(node, now) or self.operator.restored, f"given back to a burn-in: {node}"
+            assert not self.operator.leased(node,
+                                            now) or self.operator.restored, f"given back to a burn-in: {node}"
             assert mark not in self.by_hand, f"triage gave back what a person cordoned: {node}: {words[key]}"
             why = self.operator.healthy_since_hold(node, now, incident=": incident " in words[key])
             assert not why, f"given back unmeasured: {node}: {why}"
@@ -124,13 +127,15 @@ class Story:
             if owed.expect is Expect.MUST and node not in held:
                 named = self._named() if named is None else named
                 assert node in named, f"not held, and nothing says why: {node}: {owed.why}"
-            if owed.expect is Expect.MAY or node not in ours or ours[node] in {*self.by_hand, *self.for_lease}:
+            if (owed.expect is Expect.MAY or node not in ours
+                or ours[node] in {*self.by_hand, *self.for_lease}):
                 continue
             rows = rows or self.rows()
             if owed.expect is Expect.MUST:
                 row = rows[node]
                 allowed = owed.owners | ({"network", "datacentre", "operator"} if row["incidents"] else set())
-                assert row["owner"] in allowed, f"whose it is: {node}: {row['owner']!r}, expected {sorted(allowed)}"
+                assert row[
+                    "owner"] in allowed, f"whose it is: {node}: {row['owner']!r}, expected {sorted(allowed)}"
             else:
                 assert self._stray(rows[node]), f"held for nothing: {node}: {owed.why}: {rows[node]['why']}"
 
@@ -139,10 +144,11 @@ class Story:
         return not row["cordon"]
 
     def _named(self) -> set[str]:
-        """Nodes that the plan names with why they are not held: withheld, of an incident, not measured, or released by a
-        person."""
+        """Nodes that the plan names with why they are not held: withheld, of an incident, not measured, or
+        released by a person."""
         plan = self.world.muster("triage", "--format", "json").json()
-        return {*(one["node"] for one in plan["withheld"]), *(node for one in plan["incidents"] for node in one["nodes"]),
+        return {*(one["node"] for one in plan["withheld"]),
+                *(node for one in plan["incidents"] for node in one["nodes"]),
                 *plan["unmeasured"]}
 
     def rows(self) -> dict[str, dict[str, Any]]:
@@ -153,14 +159,16 @@ class Story:
         done = self.world.muster("history", "--components", "--format", "jsonl", "--since", "365d")
         assert done.code == 0, done.text
         seats = [seat for line in done.out.splitlines() if (seat := json.loads(line))["ended"] is None]
-        several = [key for key, count in Counter((seat["kind"], seat["serial"]) for seat in seats).items() if count > 1]
+        several = [key for key,
+                   count in Counter((seat["kind"], seat["serial"]) for seat in seats).items() if count > 1]
         assert not several, f"in two places: {several}"
         if self.operator.restored > self._swept():
             return
         sits = {seat["serial"]: (seat["node"], seat["slot"]) for seat in seats}
         for serial, (node, slot) in self.operator.seats().items():
             if serial in sits:
-                assert sits[serial] == (node, slot), f"{serial} sits in {node} at {slot}, not in {sits[serial]}"
+                assert sits[serial] == (node,
+                                        slot), f"{serial} sits in {node} at {slot}, not in {sits[serial]}"
 
     def _swept(self) -> int:
         return max((page.looks[-1].order for page in self.operator.pages.values() if page.looks), default=0)
@@ -202,7 +210,8 @@ class Story:
             said = ""
             for _ in range(_MOST_COMMANDS):
                 words = shlex.split(command.replace("adopt|forget", "forget"))
-                words = [{"TEXT": "tried", str(self.world.hosts): str(copy.hosts)}.get(word, word) for word in words]
+                words = [{"TEXT": "tried", str(self.world.hosts): str(copy.hosts)}.get(word, word)
+                         for word in words]
                 if words[:2] == ["cordon", "forget"] and "--reason" not in words:
                     words += ["--reason", "tried"]
                 done = copy.muster(*words, *(() if "--hostfile" in words else more))
@@ -235,7 +244,8 @@ class Story:
         self.world.machines[node].faults.clear()
 
     def cable_is_sick(self, node: str, what: FabricRule) -> None:
-        """The cable of a node's adapter: it is down, which the node shows too, or has bit errors, which the subnet alone shows."""
+        """The cable of a node's adapter: it is down, which the node shows too, or has bit errors, which the
+        subnet alone shows."""
         self.world.subnet = True
         self.world.sick[node] = what
 
@@ -297,16 +307,19 @@ class Story:
             if "no cordon of ours" in done.text:    # a mark that a restored store does not know
                 done = self.world.muster(*words, "--held-by", "a mark of before")
             assert done.code == 0, done.text
-            self.operator.returns.append(Return(node, slot, old, new, self.operator.tick(), number=self._number(done)))
+            self.operator.returns.append(Return(node, slot, old, new, self.operator.tick(),
+                                                number=self._number(done)))
         self.part_is_exchanged(node, gpu, new)
 
     def rma_closed(self, node: str) -> bool:
         """A person says that the newest return of the node is settled; False where there is none."""
-        one = next((one for one in reversed(self.operator.returns) if one.node == node and not one.closed and one.number),
+        one = next((one for one in reversed(self.operator.returns) if one.node == node and not one.closed
+                    and one.number),
                    None)
         if one is None or not self.world.has("rma", "close"):
             return False
-        done = self.world.muster("rma", "close", str(one.number), "--reason", "settled with the vendor", "--yes")
+        done = self.world.muster("rma", "close", str(one.number), "--reason",
+                                 "settled with the vendor", "--yes")
         if "came back in order: there is nothing to close" in done.text:
             return False
         assert done.code == 0, done.text
@@ -349,8 +362,8 @@ class Story:
         return done
 
     def mark_ends(self, node: str) -> None:
-        """A person ends the very mark that keeps jobs from the node in the main back end, and no other hold. What another
-        wrote beside it stays, until someone says whose it is."""
+        """A person ends the very mark that keeps jobs from the node in the main back end, and no other hold.
+        What another wrote beside it stays, until someone says whose it is."""
         mark = self.world.marks().get((self.world.main, node))
         if mark is None or self.operator.leased(node, self.world.now):
             return
@@ -361,7 +374,8 @@ class Story:
             assert done.code == 1 and "cordon adopt" in done.text and self.world.held() == before, done.text
             return
         assert mark not in self.world.marks().values(), done.text
-        assert {key: words for key, words in before.items() if key[1] != node}.items() <= self.world.held().items(), done.text
+        assert {key: words for key,
+                words in before.items() if key[1] != node}.items() <= self.world.held().items(), done.text
         self.operator.pages[node].freed = self.operator.tick()
 
     def lease(self, node: str, minutes: float, *, killed: bool = False) -> None:
@@ -385,7 +399,8 @@ class Story:
         trouble = self.world.lease_ends(lent.name)
         lent.ended = self.operator.tick()
         gone = {*before.values()} - {*self.world.marks().values()}
-        assert all(self.for_lease.get(mark) is lent for mark in gone), f"{lent.name} took other holds with it: {gone}"
+        assert all(self.for_lease.get(mark) is lent
+                   for mark in gone), f"{lent.name} took other holds with it: {gone}"
         assert not trouble or not self._only_its_own(lent), trouble
 
     def _only_its_own(self, lent: Lent) -> bool:
@@ -395,7 +410,8 @@ class Story:
         """A person does not want to hear of it."""
         done = self.world.muster("silence", node, rule, "--reason", "known", "--for", f"{hours:g}h")
         assert done.code == 0, done.text
-        self.operator.silences.append(Quiet(frozenset({node}), rule, self.world.now + hours * HOUR, self.operator.tick()))
+        self.operator.silences.append(Quiet(frozenset({node}), rule, self.world.now + hours * HOUR,
+                                            self.operator.tick()))
 
     def unsilence(self, node: str) -> None:
         """All of the node's."""
@@ -438,8 +454,8 @@ class Story:
     # ---- names, copies, clocks, rules, places
 
     def renamed(self, old: str, new: str) -> bool:
-        """First where Slurm has it, then by the command, where there is one, or else by hand; False where a lease
-        forbids it."""
+        """First where Slurm has it, then by the command, where there is one, or else by hand; False where a
+        lease forbids it."""
         if self.world.has("inventory", "rename"):
             self.world.slurm.rename(old, new)
             # A cordon in another back end than the inventory's is taken along where that is named.
@@ -499,7 +515,8 @@ class Story:
         assert (self.world.held(), self.world.rows_of("cordon"), self.world.rows_of("silence")) == before
 
     def clock_jumps(self, hours: float) -> None:
-        """The head's, forwards or backwards. What was lent in what is now the future lasts as long as it was to, from now."""
+        """The head's, forwards or backwards. What was lent in what is now the future lasts as long as it was
+        to, from now."""
         self.world.now += hours * HOUR
         for lent in self.operator.lent:
             early = lent.began - self.world.now

@@ -1,4 +1,5 @@
-"""What a check of the site's subnet keeps: the hosts' cables that are sick, as the function that `muster fabric check --store` uses writes it."""
+"""What a check of the site's subnet keeps: the hosts' cables that are sick, as the function that `muster
+fabric check --store` uses writes it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _HOSTS = 16             # of a leaf
 
 
 def looked(state: Path, sick: Mapping[str, FabricRule], leaves: Mapping[str, str], now: float) -> None:
-    """A check at this time, which finds these nodes' cables sick, each as this rule, and every other sound. `leaves` are those of nodes."""
+    """A check at this time, which finds these nodes' cables sick, each as this rule, and every other sound.
+    `leaves` are those of nodes."""
     found = [_of(node, rule, leaves) for node, rule in sorted(sick.items())]
     guids = frozenset(_guid(leaf) for leaf in leaves.values())
     with opened(state, make=True) as store:
@@ -30,9 +32,11 @@ def _of(node: str, rule: FabricRule, leaves: Mapping[str, str]) -> KeptFinding:
     down = rule is FabricRule.LINK
     ends = FabricEnd(_guid(leaf), port), FabricEnd(f"a088c203{int(leaf[1:]):04x}{port:04x}", 1)
     return KeptFinding(
-        rule, PlaceKind.LINK, f"{leaf} port {port} to {node} {DEVICE}", "", Severity.CRITICAL, Owner.DATACENTRE, "down (polling)" if down else "bit errors",
+        rule, PlaceKind.LINK, f"{leaf} port {port} to {node} {DEVICE}", "", Severity.CRITICAL,
+        Owner.DATACENTRE, "down (polling)" if down else "bit errors",
         "up" if down else "none", ends, (node,), (DEVICE,), leaf=leaf,
-        touched=(TouchedDevice("leaf", leaf, _HOSTS, _HOSTS - down), TouchedDevice("node", "", 1, int(not down))))
+        touched=(TouchedDevice("leaf", leaf, _HOSTS, _HOSTS - down),
+                 TouchedDevice("node", "", 1, int(not down))))
 
 
 def _guid(leaf: str) -> str:

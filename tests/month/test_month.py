@@ -1,5 +1,5 @@
-"""A month on the simulated site, as hypothesis tells it: whatever happens, in whatever order, no part is in two
-places, no hold is without an owner and a way to end it, and no node comes back unmeasured.
+"""A month on the simulated site, as hypothesis tells it: whatever happens, in whatever order, no part is in
+two places, no hold is without an owner and a way to end it, and no node comes back unmeasured.
 
 The laws are in `story.py`, what a node is owed in `model.py`. The deep form tells whole months.
 """
@@ -110,7 +110,8 @@ class Month(RuleBasedStateMachine):
 
     @rule(at=SOME, other=SOME, gpu=GPU)
     def a_board_that_was_exchanged_shows_up_elsewhere(self, at: int, other: int, gpu: int) -> None:
-        gone = [one for one in self.story.operator.returns if one.node == self.node(at) and one.outcome not in ("", "same")
+        gone = [one for one in self.story.operator.returns if one.node == self.node(at)
+                and one.outcome not in ("", "same")
                 and one.serial not in {serial for machine in self.story.world.machines.values()
                                        for serial in machine.parts.values()}]
         if gone and at != other:
@@ -326,7 +327,8 @@ def test_the_books_of_the_operator_ask_nothing_of_muster() -> None:
     tree = ast.parse((Path(__file__).parent / "model.py").read_text())
     names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    assert not [name for name in names if name.partition(".")[0] in ("healthcheck", "inventory", "provisioning", "tests")]
+    assert not [name for name in names if name.partition(".")[0] in ("healthcheck", "inventory",
+                                                                     "provisioning", "tests")]
 
 
 def test_a_slot_is_where_its_number_says() -> None:

@@ -1,4 +1,5 @@
-"""Ten stories of an on-call operator's weeks, each as it was met, told on the simulated site with its laws."""
+"""Ten stories of an on-call operator's weeks, each as it was met, told on the simulated site with its
+laws."""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def test_what_is_newer_than_a_copy_that_was_restored_is_listed_and_can_be_ended_
     assert held.keys() == {"gpu01", "gpu07", "gpu08", "gpu09", "gpu10"}
     story.every_hold_can_be_ended()
     tried = story.uncordon("gpu07")
-    assert not story.world.held_by_muster("gpu07") if tried.code == 0 else held["gpu07"] in tried.text, tried.text
+    assert (not story.world.held_by_muster("gpu07") if tried.code == 0
+            else held["gpu07"] in tried.text), tried.text
 
 
 def test_a_copy_is_put_back_whole_beside_the_journal_of_a_writer_that_was_killed(story: Story) -> None:
@@ -121,7 +123,8 @@ def test_a_silence_gives_no_node_back(story: Story) -> None:
     assert not story.world.held_by_muster("gpu11")
 
 
-def test_a_port_that_flaps_is_isolated_while_it_is_down_and_comes_back_once_it_was_up_for_long(story: Story) -> None:
+def test_a_port_that_flaps_is_isolated_while_it_is_down_and_comes_back_once_it_was_up_for_long(
+        story: Story) -> None:
     for _ in range(4):
         story.node_fails("gpu09", "port-state")
         story.turn(1, minutes=60)
@@ -137,12 +140,14 @@ def test_a_port_that_flaps_is_isolated_while_it_is_down_and_comes_back_once_it_w
     assert not story.world.held_by_muster("gpu09")
 
 
-def test_a_cable_that_is_down_is_one_incident_until_it_is_reseated_and_no_other_node_is_held(story: Story) -> None:
+def test_a_cable_that_is_down_is_one_incident_until_it_is_reseated_and_no_other_node_is_held(
+        story: Story) -> None:
     story.cable_is_sick("gpu09", FabricRule.LINK)
     story.turn(2)
     assert {node for _, node in story.world.marks()} == {"gpu09"}
     (one,) = story.incidents()
-    assert (one["kind"], one["cause"], one["nodes"], one["owner"]) == ("link", "l0 port 3 to gpu09 mlx5_0", ["gpu09"], "datacentre")
+    assert (one["kind"], one["cause"], one["nodes"], one["owner"]) == ("link", "l0 port 3 to gpu09 mlx5_0",
+                                                                       ["gpu09"], "datacentre")
     assert "gpu09 itself shows port-state" in one["why"] and story.rows()["gpu09"]["owner"] == "datacentre"
     story.cable_is_reseated("gpu09")
     story.turn(1)
@@ -151,11 +156,13 @@ def test_a_cable_that_is_down_is_one_incident_until_it_is_reseated_and_no_other_
     assert story.world.marks() == {}
 
 
-def test_bit_errors_that_only_the_subnet_sees_are_an_incident_and_keep_no_node_from_jobs(story: Story) -> None:
+def test_bit_errors_that_only_the_subnet_sees_are_an_incident_and_keep_no_node_from_jobs(
+        story: Story) -> None:
     story.cable_is_sick("gpu09", FabricRule.ERRORS)
     story.turn(3)
     (one,) = story.incidents()
-    assert (one["kind"], one["nodes"], one["owner"]) == ("link", ["gpu09"], "datacentre") and story.world.marks() == {}
+    assert (one["kind"], one["nodes"], one["owner"]) == ("link", ["gpu09"],
+                                                         "datacentre") and story.world.marks() == {}
     story.cable_is_reseated("gpu09")
     story.turn(1)
     assert story.incidents() == []
@@ -172,7 +179,8 @@ def test_the_cordon_of_a_node_that_was_renamed_is_ended_by_its_new_name(story: S
 
 
 @pytest.mark.parametrize("story", ["hostfile", "slurm"], indirect=True)
-def test_the_cordon_of_a_node_that_was_removed_can_be_ended_and_no_other_node_is_guessed(story: Story) -> None:
+def test_the_cordon_of_a_node_that_was_removed_can_be_ended_and_no_other_node_is_guessed(
+        story: Story) -> None:
     story.cordon("gpu06", "fan")
     story.world.remove("gpu06")
     story.turn(2)
@@ -201,7 +209,9 @@ def test_a_head_whose_clock_was_a_day_ahead_accuses_no_node_and_shows_no_time_to
         assert problem["ended"] is None or problem["began"] <= problem["ended"], problem
 
 
-@pytest.mark.parametrize(("kind", "name"), [("rack", "r2"), pytest.param("power", "pdu1", marks=pytest.mark.slow), pytest.param("leaf", "l3", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kind", "name"),
+                         [("rack", "r2"), pytest.param("power", "pdu1", marks=pytest.mark.slow),
+                          pytest.param("leaf", "l3", marks=pytest.mark.slow)])
 def test_a_place_that_goes_dark_is_named(story: Story, kind: str, name: str) -> None:
     nodes = [node for node, at in story.world.places.items() if at[kind] == name]
     story.lifecycle(nodes[1], "maintenance")
@@ -237,7 +247,8 @@ def test_rules_that_became_too_strict_are_named_before_any_node(story: Story) ->
     assert not story.world.held()
     story.rules_change(strict=True)
     story.turn(3)
-    said = story.world.triage().text + story.world.muster("incident", "list").text + story.world.muster("history").text
+    said = story.world.triage().text + story.world.muster("incident",
+                                                          "list").text + story.world.muster("history").text
     assert re.search(r"rules? changed|changed rule|gpu-temperature .*changed", said), said
     story.rules_change(strict=False)
     story.turn(4)
@@ -260,7 +271,8 @@ def test_two_nodes_that_change_places_are_a_swap_with_both_names(story: Story) -
 
 
 @pytest.mark.parametrize("story", ["hostfile", "slurm"], indirect=True)
-def test_a_node_that_a_burn_in_has_is_left_to_it_and_held_for_what_it_shows_once_that_ended(story: Story) -> None:
+def test_a_node_that_a_burn_in_has_is_left_to_it_and_held_for_what_it_shows_once_that_ended(
+        story: Story) -> None:
     story.lease("gpu12", 600)
     story.every_hold_can_be_ended()
     lease = {*story.world.marks().values()}
@@ -302,7 +314,8 @@ def test_what_slurm_holds_of_a_removed_node_can_be_ended_from_the_list_of_a_host
 
 
 @pytest.mark.parametrize("later", ["a warning for long", "a clock that goes back"])
-def test_a_machine_that_was_proven_under_a_name_is_not_held_as_another_one_for_what_comes_later(story: Story, later: str) -> None:
+def test_a_machine_that_was_proven_under_a_name_is_not_held_as_another_one_for_what_comes_later(
+        story: Story, later: str) -> None:
     story.nodes_change_places("gpu03", "gpu10")
     story.turn(8)
     assert not story.world.held()
@@ -315,7 +328,8 @@ def test_a_machine_that_was_proven_under_a_name_is_not_held_as_another_one_for_w
     assert not story.world.held()
 
 
-def test_a_node_that_an_incident_held_is_given_back_once_it_is_well_by_a_clock_that_went_back_before(story: Story) -> None:
+def test_a_node_that_an_incident_held_is_given_back_once_it_is_well_by_a_clock_that_went_back_before(
+        story: Story) -> None:
     story.place_fails("rack", "r0", "")
     story.turn(3)
     story.place_is_well("rack", "r0", "")
@@ -330,7 +344,8 @@ def test_a_node_that_an_incident_held_is_given_back_once_it_is_well_by_a_clock_t
     assert not story.world.held()
 
 
-def test_a_held_node_that_a_dark_place_keeps_from_proving_itself_is_of_who_repairs_that_place(story: Story) -> None:
+def test_a_held_node_that_a_dark_place_keeps_from_proving_itself_is_of_who_repairs_that_place(
+        story: Story) -> None:
     story.place_fails("power", "pdu2", "port-state")
     story.turn(3)
     held = {node for _, node in story.world.held()}
@@ -343,7 +358,8 @@ def test_a_held_node_that_a_dark_place_keeps_from_proving_itself_is_of_who_repai
     assert dark and all(rows[node]["owner"] for node in dark)
 
 
-def test_a_board_that_was_exchanged_before_the_clock_went_back_is_held_against_the_node_where_it_shows_up(story: Story) -> None:
+def test_a_board_that_was_exchanged_before_the_clock_went_back_is_held_against_the_node_where_it_shows_up(
+        story: Story) -> None:
     old = story.world.machines["gpu35"].parts[slot_of(0)]
     story.exchanged_on_site("gpu35", 0, "NEW1")
     story.turn(2)

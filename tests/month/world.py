@@ -1,7 +1,8 @@
-"""A site of 64 nodes whose clock, parts and people the tests move: the real commands, in this process, on a real
-state folder, before a host file and a pretend Slurm.
+"""A site of 64 nodes whose clock, parts and people the tests move: the real commands, in this process, on a
+real state folder, before a host file and a pretend Slurm.
 
-Sweeps are written by the function that `muster check --store` uses, of made-up results: what is so is in `Machine`.
+Sweeps are written by the function that `muster check --store` uses, of made-up results: what is so is in
+`Machine`.
 """
 
 from __future__ import annotations
@@ -55,9 +56,11 @@ NAMES = tuple(f"gpu{number:02}" for number in range(1, COUNT + 1))
 GPUS, DRIVES = 4, 1
 # The rules of this world: how bad each is, and whose it is to mend.
 RULES = {
-    "gpu-row-remap-failed": (Severity.CRITICAL, Owner.VENDOR), "gpu-ecc-uncorrected": (Severity.CRITICAL, Owner.OPERATOR),
+    "gpu-row-remap-failed": (Severity.CRITICAL, Owner.VENDOR),
+    "gpu-ecc-uncorrected": (Severity.CRITICAL, Owner.OPERATOR),
     "host-memory": (Severity.CRITICAL, Owner.VENDOR), "port-state": (Severity.CRITICAL, Owner.NETWORK),
-    "disk-nvme-state": (Severity.CRITICAL, Owner.OPERATOR), "gpu-temperature": (Severity.CRITICAL, Owner.DATACENTRE),
+    "disk-nvme-state": (Severity.CRITICAL, Owner.OPERATOR),
+    "gpu-temperature": (Severity.CRITICAL, Owner.DATACENTRE),
     "fleet-driver": (Severity.WARNING, Owner.OPERATOR)}
 
 
@@ -90,7 +93,8 @@ class Done:
 
 @dataclass
 class Machine:
-    """One chassis with what is in it, as it is. `faults` are its own; `hot` is what only a strict rule minds."""
+    """One chassis with what is in it, as it is. `faults` are its own; `hot` is what only a strict rule
+    minds."""
 
     chassis: str
     parts: dict[str, str]
@@ -120,12 +124,14 @@ class World:
         self.hosts = folder / "bad"
         self.now = BEGAN
         self.machines = {name: Machine(f"C{at:03}", {
-            **{slot_of(n): f"G{at:03}{n}" for n in range(GPUS)}, **{f"nvme{n}n1": f"D{at:03}{n}" for n in range(DRIVES)}})
+            **{slot_of(n): f"G{at:03}{n}" for n in range(GPUS)},
+            **{f"nvme{n}n1": f"D{at:03}{n}" for n in range(DRIVES)}})
             for at, name in enumerate(NAMES)}
         self.places = {name: place(name, at) for at, name in enumerate(NAMES)}
         self.bad: dict[str, set[str]] = {}
         self.strict = False
-        self.sick: dict[str, FabricRule] = {}       # by node what is wrong with its cable, as the subnet sees it
+        # by node what is wrong with its cable, as the subnet sees it
+        self.sick: dict[str, FabricRule] = {}
         self.subnet = False     # whether anyone checks it
         self.slurm = PretendSlurm(NAMES, lambda: self.now)
         self.done: list[Done] = []
@@ -160,8 +166,10 @@ class World:
         with (patch("time.time", lambda: self.now), patch.dict(os.environ, places),
               patch("shutil.which", lambda name, **_: f"/usr/bin/{name}"),
               patch("inventory.discover._run", self.slurm.run),
-              patch("healthcheck.ruleset.ruleset.load_ruleset", lambda folders: _loaded(tuple(map(str, folders)))),
-              patch("healthcheck.ruleset.rulenames.read_rule_names", lambda folders: _loaded(tuple(map(str, folders))))):
+              patch("healthcheck.ruleset.ruleset.load_ruleset",
+                    lambda folders: _loaded(tuple(map(str, folders)))),
+              patch("healthcheck.ruleset.rulenames.read_rule_names",
+                    lambda folders: _loaded(tuple(map(str, folders))))):
             yield
 
     def triage(self, *more: str) -> Done:
@@ -179,11 +187,12 @@ class World:
     @contextlib.contextmanager
     def _leases(self) -> Iterator[LeaseManager]:
         with self._clock(), opened(self.state, make=True) as store:
-            yield manager("cordon", backend(str(self.file), Options()), "burn-in", lambda: self.now, self.slurm.run)(store)
+            yield manager("cordon", backend(str(self.file), Options()), "burn-in", lambda: self.now,
+                          self.slurm.run)(store)
 
     def lease(self, node: str, minutes: float, *, killed: bool) -> str:
-        """A burn-in leases the node for so long; the lease's name, "" where it is refused. `killed`: its process is
-        gone since."""
+        """A burn-in leases the node for so long; the lease's name, "" where it is refused. `killed`: its
+        process is gone since."""
         gone = json.dumps({**json.loads(me()), "start": -1})
         with self._leases() as leases, patch("provisioning.lease.take.me", lambda: gone if killed else me()):
             taken = take(leases, [node], minutes * MINUTE, "burn-in")
@@ -217,14 +226,17 @@ class World:
         names = [name for name in self.names() if nodes is None or name in nodes]
         reports = [self.report(name, serving=lives[name] == "service") for name in names]
         seen = {name: self.readings(name) for name in names if not self.machines[name].dark}
-        versions = tuple(Version("rule", rule, f"{rule} {self.strict and rule == 'gpu-temperature'}") for rule in RULES)
-        sweep = SweepRecord(self.now, self.now + 5, False, "test", f"digest {self.strict}", ("bringup",), False, versions,
+        versions = tuple(Version("rule", rule, f"{rule} {self.strict and rule == 'gpu-temperature'}")
+                         for rule in RULES)
+        sweep = SweepRecord(self.now, self.now + 5, False, "test", f"digest {self.strict}", ("bringup",),
+                            False, versions,
                             "timer")
         with opened(self.state, make=True) as store:
             done = record(store, sweep, reports, seen)
         if self.subnet:
             there = {name: self.places[name]["leaf"] for name in self.places}
-            looked(self.state, {name: what for name, what in self.sick.items() if name in lives}, there, self.now)
+            looked(self.state, {name: what for name, what in self.sick.items() if name in lives},
+                   there, self.now)
         return done
 
     def wrong(self, name: str) -> dict[str, list[str]]:
@@ -245,7 +257,8 @@ class World:
     def report(self, name: str, *, serving: bool) -> NodeReport:
         """What a sweep says of it."""
         if self.machines[name].dark:
-            return NodeReport(name, NodeState.UNKNOWN, "connect: timed out", (), serving, "connect", sku="dgx-h100")
+            return NodeReport(name, NodeState.UNKNOWN, "connect: timed out", (), serving, "connect",
+                              sku="dgx-h100")
         wrong = self.wrong(name)
         results = tuple(_result(rule, wrong.get(rule, ())) for rule in sorted(RULES))
         return NodeReport(name, state_of(results), "", results, serving, sku="dgx-h100")
@@ -285,7 +298,8 @@ class World:
         if not (self.state / "muster.db").exists():
             return []
         with opened(self.state) as store:
-            return [tuple(row) for row in store.rows(f"SELECT * FROM {table} ORDER BY 1")]  # noqa: S608  (a name of ours)
+            return [tuple(row) for row in store.rows(f"SELECT * FROM {table} ORDER BY 1")  # noqa: S608  (a name of ours)
+                    ]
 
     # ---- people
 
@@ -347,7 +361,8 @@ class World:
         """And puts it in again."""
         at = self.places[node]
         if node not in self.lifecycles():
-            line = f"  {node}: {{sku: dgx-h100, rack: {at['rack']}, leaf: [{at['leaf']}], power: {at['power']}}}\n"
+            line = (f"  {node}: {{sku: dgx-h100, rack: {at['rack']}, leaf: [{at['leaf']}], power: "
+                    f"{at['power']}}}\n")
             self.file.write_text(self.file.read_text() + line)
 
     def copy(self, folder: Path) -> World:
@@ -355,7 +370,8 @@ class World:
         made = object.__new__(World)
         made.__dict__.update(self.__dict__)
         folder.mkdir(parents=True, exist_ok=True)
-        made.folder, made.state, made.hosts, made.file = folder, folder / "state", folder / "bad", folder / "muster.yaml"
+        made.folder, made.state, made.hosts, made.file = (folder, folder / "state", folder / "bad",
+                                                          folder / "muster.yaml")
         shutil.copytree(self.state, made.state, dirs_exist_ok=True)
         made.file.write_text(self.file.read_text().replace(str(self.hosts), str(made.hosts)))
         if self.hosts.exists():
@@ -375,5 +391,6 @@ def subject(slot: str) -> str:
 def _result(rule: str, subjects: Collection[str]) -> Result:
     severity, owner = RULES[rule]
     findings = tuple(Finding(7, "at most 0", one) for one in subjects)
-    return Result(rule, rule.replace("-", ".", 1), Status.FAIL if findings else Status.PASS, severity, findings, "",
+    return Result(rule, rule.replace("-", ".", 1), Status.FAIL if findings else Status.PASS,
+                  severity, findings, "",
                   None, "Drain and repair." if findings else "", owner if findings else None)

@@ -1,4 +1,5 @@
-"""Runs tests that were collected once in forks of this process, each of which may first take something apart."""
+"""Runs tests that were collected once in forks of this process, each of which may first take something
+apart."""
 
 from __future__ import annotations
 
@@ -28,10 +29,12 @@ class Forks:
         self.why = ""
 
     def pytest_configure(self) -> None:
-        # Imported no earlier: pytest rewrites the asserts of plug-ins as it finds them. Nobody reads the smallest example here.
+        # Imported no earlier: pytest rewrites the asserts of plug-ins as it finds them. Nobody reads the
+        # smallest example here.
         from hypothesis import HealthCheck, Phase, settings
 
-        settings.register_profile("mutation", phases=(Phase.explicit, Phase.generate), database=None, max_examples=30, deadline=None,
+        settings.register_profile("mutation", phases=(Phase.explicit, Phase.generate), database=None,
+                                  max_examples=30, deadline=None,
                                   suppress_health_check=list(HealthCheck))
         settings.load_profile("mutation")
 
@@ -52,7 +55,8 @@ class Forks:
                 if stop:
                     return
 
-    def forked(self, jobs: dict[str, Callable[[], dict[str, Any]]], limit: float) -> dict[str, dict[str, Any] | None]:
+    def forked(self, jobs: dict[str, Callable[[], dict[str, Any]]],
+               limit: float) -> dict[str, dict[str, Any] | None]:
         """Each job in a fork of its own, few at once; None for one that did not end in time."""
         waiting, running, done = list(jobs), {}, {}
         while waiting or running:

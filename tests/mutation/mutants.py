@@ -1,4 +1,5 @@
-"""Small changes of Python source, each of which a test should notice: a comparison turned, a number moved, a condition negated. Pure."""
+"""Small changes of Python source, each of which a test should notice: a comparison turned, a number moved, a
+condition negated. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from types import CodeType
 from typing import Any
 
 _COMPARISONS: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot,
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
     ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
 }
 _CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
@@ -28,12 +30,15 @@ class Mutant:
 
 
 def sites(source: str, members: Mapping[str, tuple[str, ...]]) -> list[tuple[str, int, str]]:
-    """What can be changed in a module, in order: the function, the line and the change. `members` are those of enumerations, by name."""
-    return [(".".join(path), line, what) for function, path in _functions(ast.parse(source)) for line, what, _ in _changes(function, members)]
+    """What can be changed in a module, in order: the function, the line and the change. `members` are those
+    of enumerations, by name."""
+    return [(".".join(path), line, what) for function, path in _functions(ast.parse(source)) for line, what,
+            _ in _changes(function, members)]
 
 
 def mutant(source: str, filename: str, members: Mapping[str, tuple[str, ...]], number: int) -> Mutant | None:
-    """The change at this place of `sites`; None where the function cannot be told from another of its name."""
+    """The change at this place of `sites`; None where the function cannot be told from another of its
+    name."""
     tree = _without_overloads(ast.parse(source))
     each = ((path, change) for function, path in _functions(tree) for change in _changes(function, members))
     path, (line, what, change) = next(islice(each, number, None))
@@ -43,7 +48,8 @@ def mutant(source: str, filename: str, members: Mapping[str, tuple[str, ...]], n
 
 
 def _without_overloads(tree: ast.Module) -> ast.Module:
-    """The module without the forms that only a type checker reads, so that each name in it has its code alone."""
+    """The module without the forms that only a type checker reads, so that each name in it has its code
+    alone."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
             node.body = [one for one in node.body if not (isinstance(one, _FUNCTIONS) and any(
@@ -72,7 +78,8 @@ Change = tuple[int, str, Callable[[], None]]
 
 
 def _changes(function: ast.AST, members: Mapping[str, tuple[str, ...]]) -> Iterator[Change]:
-    """What can be changed of a function, in the order of its nodes; nothing of messages, annotations, and what fails for errors of ours."""
+    """What can be changed of a function, in the order of its nodes; nothing of messages, annotations, and
+    what fails for errors of ours."""
     for node in _nodes(function):
         yield from _of_node(node, members)
 
@@ -83,7 +90,8 @@ def _nodes(function: ast.AST) -> Iterator[ast.AST]:
 
 
 def _below(node: ast.AST) -> Iterator[ast.AST]:
-    if isinstance(node, (ast.Raise, ast.JoinedStr, ast.Assert)) or (isinstance(node, ast.keyword) and node.arg == "strict"):
+    if isinstance(node, (ast.Raise, ast.JoinedStr, ast.Assert)) or (isinstance(node, ast.keyword)
+                                                                    and node.arg == "strict"):
         return
     yield node
     for name, value in ast.iter_fields(node):
@@ -112,12 +120,14 @@ def _of_node(node: ast.AST, members: Mapping[str, tuple[str, ...]]) -> Iterator[
         yield line, f"{node.value} -> {node.value + 1}", _assign(node, "value", node.value + 1)
         if isinstance(node.value, int) and node.value >= 4:
             yield line, f"{node.value} -> {node.value // 2}", _assign(node, "value", node.value // 2)
-    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in members.get(node.value.id, ()):
+    elif (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+          and node.attr in members.get(node.value.id, ())):
         known = members[node.value.id]
         swapped = known[(known.index(node.attr) + 1) % len(known)]
         yield line, f"{node.attr} -> {swapped}", _assign(node, "attr", swapped)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALLS:
-        yield line, f"{node.func.id} -> {_CALLS[node.func.id]}", _assign(node.func, "id", _CALLS[node.func.id])
+        yield line, f"{node.func.id} -> {_CALLS[node.func.id]}", _assign(node.func, "id",
+                                                                         _CALLS[node.func.id])
     elif isinstance(node, (ast.If, ast.IfExp, ast.While)):
         yield line, "condition negated", _assign(node, "test", ast.UnaryOp(ast.Not(), node.test))
     elif isinstance(node, ast.comprehension):
@@ -130,8 +140,8 @@ def _of_node(node: ast.AST, members: Mapping[str, tuple[str, ...]]) -> Iterator[
 
 
 def _unasked(call: ast.Call) -> ast.expr:
-    """What is left of a dropped call: of `super().method()` the `super()`, without which a function no longer knows its class, and
-    cannot be put in the place of the one that runs."""
+    """What is left of a dropped call: of `super().method()` the `super()`, without which a function no longer
+    knows its class, and cannot be put in the place of the one that runs."""
     asked = call.func.value if isinstance(call.func, ast.Attribute) else None
     return asked if isinstance(asked, ast.Call) and ast.unparse(asked) == "super()" else ast.Constant(None)
 

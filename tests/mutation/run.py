@@ -1,9 +1,11 @@
-"""Runs the tests that concern checks, then again for each packaged check with its body taken out, and says which of them noticed.
+"""Runs the tests that concern checks, then again for each packaged check with its body taken out, and says
+which of them noticed.
 
     python -m tests.mutation.run FOLDER [CHECK...]
 
-Prints one JSON document. Tests are collected once; each run is a fork of that, so that 100 checks take minutes. What a check's tests
-are is measured: those during which it was called. Looks at simulated nodes are kept in FOLDER and taken only once.
+Prints one JSON document. Tests are collected once; each run is a fork of that, so that 100 checks take
+minutes. What a check's tests are is measured: those during which it was called. Looks at simulated nodes are
+kept in FOLDER and taken only once.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from tests.mutation.forks import Forks
 HERE = Path(__file__).parents[1]
 # The files whose tests say what checks do. What sweeps whole fleets, collects or renders is not asked.
 ABOUT_CHECKS = (
-    "healthcheck/checks/test_*.py", "healthcheck/test_checks*.py", "healthcheck/test_driver*.py", "healthcheck/test_nvlink_fabric*.py",
+    "healthcheck/checks/test_*.py", "healthcheck/test_checks*.py", "healthcheck/test_driver*.py",
+    "healthcheck/test_nvlink_fabric*.py",
     "healthcheck/nvl72/test_*.py",
     "healthcheck/facts/test_smi*.py", "healthcheck/facts/test_xid*.py", "healthcheck/xid/test_*.py",
     "healthcheck/ruleset/test_sku*.py", "healthcheck/judge/test_fleet*.py",
@@ -54,11 +57,13 @@ class Seen:
 def packaged_checks() -> dict[str, Check]:
     """Ours, without those of plug-ins."""
     plugins.load()
-    return {name: check for name, check in sorted(CHECKS.items()) if check.function.__module__.startswith("healthcheck.")}
+    return {name: check for name,
+            check in sorted(CHECKS.items()) if check.function.__module__.startswith("healthcheck.")}
 
 
 def take_out(check: Check) -> None:
-    """Makes the check find nothing, wherever it is held: by the registry, by loaded rules, by a test that imported it."""
+    """Makes the check find nothing, wherever it is held: by the registry, by loaded rules, by a test that
+    imported it."""
     function: Any = inspect.unwrap(check.function)
     function.__code__ = _nothing.__code__
 
@@ -82,7 +87,8 @@ class Runs(Forks):
         checks = packaged_checks()
         baseline = self.forked({"": lambda: self._watched(session.items, checks)}, limit=10 * LONGEST_S)[""]
         if baseline is None or "checks" not in baseline:
-            self.document = {"error": (baseline or {}).get("error", "the tests did not end in time"), "checks": {}}
+            self.document = {"error": (baseline or {}).get("error", "the tests did not end in time"),
+                             "checks": {}}
             return True
         items = {item.nodeid: item for item in session.items}
         seen = baseline["checks"]
@@ -91,19 +97,23 @@ class Runs(Forks):
 
         def without(check: Check) -> Callable[[], dict[str, Any]]:
             tests = sorted(seen[check.name]["tests"], key=lambda name: busy[name])
-            return lambda: self._mutated(check, [items[name] for name in tests if name not in baseline["failed"]])
+            return lambda: self._mutated(check,
+                                         [items[name] for name in tests if name not in baseline["failed"]])
 
-        outcomes = self.forked({name: without(check) for name, check in checks.items() if not self.only or name in self.only}, limit=LONGEST_S)
+        outcomes = self.forked({name: without(check) for name, check in checks.items() if not self.only
+                                or name in self.only}, limit=LONGEST_S)
         for name, outcome in outcomes.items():
             seen[name]["noticed"] = (outcome or {}).get("noticed", "" if outcome else "(it took too long)")
-        self.document = {"checks": seen, "failed": baseline["failed"], "seconds": round(time.monotonic() - began, 1)}
+        self.document = {"checks": seen, "failed": baseline["failed"],
+                         "seconds": round(time.monotonic() - began, 1)}
         return True
 
     def _watched(self, items: Sequence[pytest.Item], checks: dict[str, Check]) -> dict[str, Any]:
         seen = {name: Seen() for name in checks}
         watch(checks, seen)
         failed = dict.fromkeys(self.run(items, stop=False), self.why)
-        return {"failed": failed, "checks": {name: {"cases": sorted(of.cases), "tests": sorted(set(of.tests))} for name, of in seen.items()}}
+        return {"failed": failed, "checks": {name: {"cases": sorted(of.cases), "tests": sorted(set(of.tests))}
+                                             for name, of in seen.items()}}
 
     def _mutated(self, check: Check, items: Sequence[pytest.Item]) -> dict[str, Any]:
         take_out(check)
@@ -132,7 +142,8 @@ def watch(checks: dict[str, Check], seen: dict[str, Seen]) -> None:
     def conclude(rule: Rule, verdict: CheckRun) -> Result:
         found = word(rule, verdict)
         if not verdict.skipped:
-            cases = ((FAILING, verdict.findings), (UNMEASURED, verdict.unmeasured), (UNSUPPORTED, verdict.unsupported),
+            cases = ((FAILING, verdict.findings), (UNMEASURED, verdict.unmeasured),
+                     (UNSUPPORTED, verdict.unsupported),
                      (PASSING, found.status.value == "pass"))
             met(rule.checked, *(case for case, there in cases if there))
         return found

@@ -32,11 +32,13 @@ def room(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """Healthy nodes are looked at by the worker that comes first, and the others read what it saw."""
     require_fleet()
     base = tmp_path_factory.getbasetemp()
-    kept = (base.parent if request.config.option.workers else base) / "looks"      # each worker has a folder in that of all
+    # each worker has a folder in that of all
+    kept = (base.parent if request.config.option.workers else base) / "looks"
     kept.mkdir(exist_ok=True)
     with in_memory(512) as name:
         folder = Path(name)
         with open(kept / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            healthy, *peers = (node.look(node.machine(one.name), folder, kept) for one in (node.NODE, *node.PEERS))
+            healthy, *peers = (node.look(node.machine(one.name), folder, kept)
+                               for one in (node.NODE, *node.PEERS))
         yield Room(folder, healthy, node.Peers(peers))

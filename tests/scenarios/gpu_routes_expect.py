@@ -1,5 +1,5 @@
-"""What each critical rule over GPUs must say of a GPU at fault and of one that could not be read, whichever way it was read: this file
-knows nothing of how that is planted."""
+"""What each critical rule over GPUs must say of a GPU at fault and of one that could not be read, whichever
+way it was read: this file knows nothing of how that is planted."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Said:
-    """What the finding says, of one subject of a GPU ("GPU 3", "GPU 3 NVLink 7") or of the node; and whether what was not measured is
-    of a GPU."""
+    """What the finding says, of one subject of a GPU ("GPU 3", "GPU 3 NVLink 7") or of the node; and whether
+    what was not measured is of a GPU."""
 
     words: str
     subject: str = "GPU {gpu}"
@@ -54,20 +54,29 @@ EXPECTED: Mapping[str, Said] = {
 }
 
 # What the SKU of the node must say for a rule to apply; otherwise it is an HGX H100.
-NUMBERS: Mapping[str, Mapping[str, object]] = {"gpu-listed": {"gpu_count": None}, "nvlink-fabric-cluster": {"imex": True}}
+NUMBERS: Mapping[str, Mapping[str, object]] = {"gpu-listed": {"gpu_count": None},
+                                               "nvlink-fabric-cluster": {"imex": True}}
 
 _LINKS = "nvidia-smi -q -x prints no NVLinks; nvidia-smi nvlink is another command, which is not run"
 # Rules that nvidia-smi's log cannot decide, and why: there they are UNKNOWN.
 BY_NVML_ALONE: Mapping[str, str] = {
-    "gpu-idle": "its processes are not read: what a container or another user's are is only told by NVML's reader beside /proc",
-    **dict.fromkeys(("nvlink-count", "nvlink-active", "nvlink-speed", "nvlink-errors", "nvlink-crc-data", "nvlink5-errors", "nvlink5-ber"), _LINKS),
-    "nvlink-p2p": "nvidia-smi -q -x prints no pairs of GPUs; nvidia-smi topo is another command, which is not run",
+    "gpu-idle": "its processes are not read: what a container or another user's are is only told by NVML's "
+                "reader beside /proc",
+    **dict.fromkeys(("nvlink-count", "nvlink-active", "nvlink-speed", "nvlink-errors", "nvlink-crc-data",
+                     "nvlink5-errors", "nvlink5-ber"), _LINKS),
+    "nvlink-p2p": "nvidia-smi -q -x prints no pairs of GPUs; nvidia-smi topo is another command, which "
+                  "is not run",
 }
 
-# Critical rules that need the NVML reader for something else than what they judge, by the beginning of their names.
+# Critical rules that need the NVML reader for something else than what they judge, by the beginning of their
+# names.
 ELSEWHERE: Mapping[str, str] = {
-    "dcgm-": "DCGM's own diagnostic is judged, and NVML only says whether there is a GPU (tests/healthcheck/checks/test_dcgm.py)",
-    "kernel-": "the kernel's log is judged, and NVML only shows that what it says is over (tests/healthcheck/checks/test_xid.py)",
-    "driver-answers": "snapshots in a row without an answer are judged, whichever source was asked (tests/healthcheck/collector/test_nvml_stages.py)",
-    "container-": "a container is started, on a node under a lease (tests/healthcheck/checks/test_container.py)",
+    "dcgm-": "DCGM's own diagnostic is judged, and NVML only says whether there is a GPU "
+    "(tests/healthcheck/checks/test_dcgm.py)",
+    "kernel-": "the kernel's log is judged, and NVML only shows that what it says is over "
+    "(tests/healthcheck/checks/test_xid.py)",
+    "driver-answers": "snapshots in a row without an answer are judged, whichever source was asked "
+    "(tests/healthcheck/collector/test_nvml_stages.py)",
+    "container-": "a container is started, on a node under a lease "
+                  "(tests/healthcheck/checks/test_container.py)",
 }

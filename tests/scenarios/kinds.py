@@ -1,4 +1,5 @@
-"""Kinds of node from which a test takes things away: each is judged among healthy equals, with a snapshot of ten minutes before."""
+"""Kinds of node from which a test takes things away: each is judged among healthy equals, with a snapshot of
+ten minutes before."""
 
 from __future__ import annotations
 
@@ -34,8 +35,10 @@ class Kind:
     _peers: dict[str, Assessment] = field(default_factory=dict, repr=False)
 
     def judged(self, seen: Recording, probe: str = "") -> Mapping[str, Result]:
-        """What is said of this node as `seen`, by rule; only by the rules that name this probe, if one is given."""
-        nodes = (Node(name=self.seen.node, sku=self.sku), *[Node(name=peer.node, sku=self.sku) for peer, _ in self.peers])
+        """What is said of this node as `seen`, by rule; only by the rules that name this probe, if one is
+        given."""
+        nodes = (Node(name=self.seen.node, sku=self.sku),
+                 *[Node(name=peer.node, sku=self.sku) for peer, _ in self.peers])
         rules = of_probe(probe)
         if probe not in self._peers:
             among = Assessment(nodes, rules)
@@ -45,7 +48,8 @@ class Kind:
         held = self._peers[probe]
         one = Assessment(nodes, rules)
         one._cache = held._cache
-        one._judged.update({name: replace(waiting, results=dict(waiting.results)) for name, waiting in held._judged.items()})
+        one._judged.update({name: replace(waiting, results=dict(waiting.results)) for name,
+                            waiting in held._judged.items()})
         one.add(seen, self.earlier)
         return {result.rule: result for result in one.finish().reports[0].results}
 
@@ -56,7 +60,8 @@ def of_probe(probe: str) -> Ruleset:
     rules = node.rules()
     if not probe:
         return rules
-    return replace(rules, rules=tuple(rule for rule in rules.rules if probe in {held.id for held in rule.probes}))
+    return replace(rules,
+                   rules=tuple(rule for rule in rules.rules if probe in {held.id for held in rule.probes}))
 
 
 def before(seen: Recording) -> Recording:
@@ -78,29 +83,38 @@ def over_ethernet() -> Kind:
     """The same with RoCE on all its ports, modules that say how they are, and sensors on its adapters."""
     at = "/sys/class/infiniband"
     ports = machine.ports()
-    files = {path: file._replace(text="Ethernet\n") if path.endswith("/link_layer") else file for path, file in ports.files.items()}
+    files = {path: file._replace(text="Ethernet\n") if path.endswith("/link_layer") else file for path,
+             file in ports.files.items()}
     for number in range(8):
         files[f"{at}/mlx5_{number}/ports/1/gids/3"] = FileCapture(Outcome.DONE, network.ROUTABLE)
     said = {f"rail{number}": network.statistics() for number in range(8)}
     return _by_hand(
-        "RoCE", port_sysfs=replace(ports, files=files), roce_sysfs=network.roce(), roce_ethtool=network.ethtool(**said),
+        "RoCE", port_sysfs=replace(ports, files=files), roce_sysfs=network.roce(),
+        roce_ethtool=network.ethtool(**said),
         optics_hwmon=network.hwmon(), optics_mlxlink=network.mlxlink(), optics_ethtool=network.modules())
 
 
 # Attributes as smartctl 7 prints them; ids and names by drivedb.h.
-_ATA = ((5, "Reallocated_Sector_Ct", 5000), (9, "Power_On_Hours", 31000), (187, "Reported_Uncorrect", 12), (194, "Temperature_Celsius", 33),
-        (197, "Current_Pending_Sector", 77), (198, "Offline_Uncorrectable", 3), (199, "UDMA_CRC_Error_Count", 0))
+_ATA = ((5, "Reallocated_Sector_Ct", 5000), (9, "Power_On_Hours", 31000), (187, "Reported_Uncorrect", 12),
+        (194, "Temperature_Celsius", 33),
+        (197, "Current_Pending_Sector", 77), (198, "Offline_Uncorrectable", 3),
+        (199, "UDMA_CRC_Error_Count", 0))
 
 
 def _sata(name: str, sick: bool) -> dict[str, Any]:
-    table = [{"id": number, "name": called, "value": 100, "worst": 100, "thresh": 10, "when_failed": "", "flags": {"value": 51, "prefailure": True},
-              "raw": {"value": raw if sick or number in (9, 194) else 0, "string": str(raw)}} for number, called, raw in _ATA]
+    table = [{"id": number, "name": called, "value": 100, "worst": 100, "thresh": 10, "when_failed": "",
+              "flags": {"value": 51, "prefailure": True},
+              "raw": {"value": raw if sick or number in (9, 194) else 0, "string": str(raw)}} for number,
+             called, raw in _ATA]
     return {
         "json_format_version": [1, 0], "smartctl": {"version": [7, 2], "exit_status": 0},
-        "device": {"name": f"/dev/{name}", "type": "sat", "protocol": "ATA"}, "model_name": "INTEL SSDSC2KG480G8",
-        "serial_number": f"PHYG{name}", "smart_status": {"passed": True}, "ata_smart_attributes": {"revision": 1, "table": table},
+        "device": {"name": f"/dev/{name}", "type": "sat", "protocol": "ATA"},
+        "model_name": "INTEL SSDSC2KG480G8",
+        "serial_number": f"PHYG{name}", "smart_status": {"passed": True},
+        "ata_smart_attributes": {"revision": 1, "table": table},
         "ata_smart_self_test_log": {"standard": {"revision": 1, "count": 1, "table": [
-            {"type": {"value": 1, "string": "Short offline"}, "status": {"value": 0, "string": "Completed without error", "passed": True},
+            {"type": {"value": 1, "string": "Short offline"},
+             "status": {"value": 0, "string": "Completed without error", "passed": True},
              "lifetime_hours": 30000}]}},
     }
 
@@ -108,28 +122,36 @@ def _sata(name: str, sick: bool) -> dict[str, Any]:
 def _sas(name: str, defects: int) -> dict[str, Any]:
     return {
         "json_format_version": [1, 0], "smartctl": {"version": [7, 2], "exit_status": 0},
-        "device": {"name": f"/dev/{name}", "type": "scsi", "protocol": "SCSI"}, "model_name": "SEAGATE ST600MM0069",
+        "device": {"name": f"/dev/{name}", "type": "scsi", "protocol": "SCSI"},
+        "model_name": "SEAGATE ST600MM0069",
         "serial_number": f"WAF{name}", "smart_status": {"passed": True}, "scsi_grown_defect_list": defects,
         "scsi_percentage_used_endurance_indicator": 4,
-        "scsi_error_counter_log": {way: {"errors_corrected_by_eccfast": 10, "total_errors_corrected": 10, "total_uncorrected_errors": 0}
+        "scsi_error_counter_log": {way: {"errors_corrected_by_eccfast": 10, "total_errors_corrected": 10,
+                                         "total_uncorrected_errors": 0}
                                    for way in ("read", "write", "verify")},
     }
 
 
 def _disks(sick: bool) -> dict[str, Capture]:
     said = {f"/sys/class/nvme/nvme{n}": file for n, file in enumerate(machine.smart(1).files.values())}
-    documents = {"sda": _sata("sda", False), "sdb": _sata("sdb", sick), "sdc": _sas("sdc", 0), "sdd": _sas("sdd", 900 if sick else 0)}
-    said |= {f"/sys/block/{name}": FileCapture(Outcome.DONE, f"exit 0\n{json.dumps(text)}") for name, text in documents.items()}
-    states = {name: {"removable": "0", "device/state": "running", "device/model": "INTEL SSDSC2KG480G8", "device/iodone_cnt": "0x1d4c0",
+    documents = {"sda": _sata("sda", False), "sdb": _sata("sdb", sick), "sdc": _sas("sdc", 0),
+                 "sdd": _sas("sdd", 900 if sick else 0)}
+    said |= {f"/sys/block/{name}": FileCapture(Outcome.DONE, f"exit 0\n{json.dumps(text)}") for name,
+             text in documents.items()}
+    states = {name: {"removable": "0", "device/state": "running", "device/model": "INTEL SSDSC2KG480G8",
+                     "device/iodone_cnt": "0x1d4c0",
                      "device/ioerr_cnt": "0x2c", "device/iotmo_cnt": "0x0"} for name in documents}
     if sick:
         states["sda"]["device/state"] = "offline"
     return {
         "disk_smart": Capture(Outcome.DONE, seconds=0.2, bytes=1, files=said),
-        "disk_scsi": machine.done(**{f"/sys/block/{name}/{file}": f"{text}\n" for name, files in states.items() for file, text in files.items()}),
+        "disk_scsi": machine.done(**{f"/sys/block/{name}/{file}": f"{text}\n" for name,
+                                     files in states.items() for file, text in files.items()}),
         "raid_md": machine.done(**{f"/sys/block/md0/md/{name}": f"{text}\n" for name, text in {
-            "level": "raid1", "raid_disks": "2", "array_state": "clean", "degraded": "1" if sick else "0", "sync_action": "frozen" if sick else "idle",
-            "sync_completed": "none", "mismatch_cnt": "12" if sick else "0", "dev-sda2/state": "faulty" if sick else "in_sync",
+            "level": "raid1", "raid_disks": "2", "array_state": "clean", "degraded": "1" if sick else "0",
+            "sync_action": "frozen" if sick else "idle",
+            "sync_completed": "none", "mismatch_cnt": "12" if sick else "0",
+            "dev-sda2/state": "faulty" if sick else "in_sync",
             "dev-sdb2/state": "in_sync"}.items()}),
     }
 
@@ -153,7 +175,8 @@ class Recorded:
         self._folder = folder
         unpack("scenarios", folder)
         self.names = sorted(path.stem for path in (folder / "nodes").glob("*.json"))
-        self._peers = [(self._read("nodes", f"gpu00{number}"), self._read("previous", f"gpu00{number}")) for number in range(2, 9)]
+        self._peers = [(self._read("nodes", f"gpu00{number}"), self._read("previous", f"gpu00{number}"))
+                       for number in range(2, 9)]
         self._held: dict[str, Assessment] = {}
 
     def _read(self, which: str, name: str) -> Recording:
@@ -162,4 +185,5 @@ class Recorded:
     def kind(self, name: str) -> Kind:
         """The node of this name, which is that of its fault."""
         previous = (self._folder / "previous" / f"{name}.json").exists()
-        return Kind(name, self._read("nodes", name), self._read("previous", name) if previous else None, self._peers, "dgx-h100", self._held)
+        return Kind(name, self._read("nodes", name), self._read("previous", name) if previous else None,
+                    self._peers, "dgx-h100", self._held)

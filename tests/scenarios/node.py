@@ -1,7 +1,9 @@
-"""One simulated DGX H100 on disk, looked at by the real collector and judged by the packaged rules among healthy peers.
+"""One simulated DGX H100 on disk, looked at by the real collector and judged by the packaged rules among
+healthy peers.
 
-No network: the program runs here, under the node's tree, against the simulated driver. What a look brought is kept in the folder that
-MUSTER_SCENARIO_LOOKS names, if it is set, so that judging can be repeated without looking again.
+No network: the program runs here, under the node's tree, against the simulated driver. What a look brought is
+kept in the folder that MUSTER_SCENARIO_LOOKS names, if it is set, so that judging can be repeated without
+looking again.
 """
 
 from __future__ import annotations
@@ -56,12 +58,15 @@ def machine(name: str = NODE.name) -> DemoMachine:
 
 
 def look(node: DemoMachine, folder: Path, kept: Path | None = None) -> Recording:
-    """What the real collector says of this machine, under a tree in `folder`; the tree stays, for the next machine.
+    """What the real collector says of this machine, under a tree in `folder`; the tree stays, for the next
+    machine.
 
-    A machine that is made of the very same files, programs and driver's values says the same, so it is looked at once; later looks differ
-    in their time only. With `kept`, a folder, once for all who name it, one after the other.
+    A machine that is made of the very same files, programs and driver's values says the same, so it is looked
+    at once; later looks differ in their time only. With `kept`, a folder, once for all who name it, one after
+    the other.
     """
-    told = repr(replace(node, programs=set())) + repr(sorted(node.programs))     # a set has no order that lasts
+    # a set has no order that lasts
+    told = repr(replace(node, programs=set())) + repr(sorted(node.programs))
     name = f"{node.name}-{hashlib.sha256(told.encode()).hexdigest()[:24]}"
     if name not in _LOOKS:
         where = os.environ.get("MUSTER_SCENARIO_LOOKS") or kept
@@ -77,7 +82,8 @@ def look(node: DemoMachine, folder: Path, kept: Path | None = None) -> Recording
 
 
 _LOOKS: dict[str, Recording] = {}
-# What commands printed, and what was read of files, by all that they could see of a machine: that is most of a look.
+# What commands printed, and what was read of files, by all that they could see of a machine: that is most of
+# a look.
 _SEEN: dict[int, dict[str, Capture]] = {}
 
 
@@ -90,15 +96,18 @@ def _file(probe: Probe) -> bool:
 
 
 def _visible(node: DemoMachine) -> dict[int, Callable[[Probe], bool]]:
-    """By a hash of all that some probes can see of this machine: which these are. What the driver and the kernel's log say is in none."""
-    assert all(_top(path) == "sys" and target.startswith((".", "/sys/")) for path, target in node.links.items())
+    """By a hash of all that some probes can see of this machine: which these are. What the driver and the
+    kernel's log say is in none."""
+    assert all(_top(path) == "sys" and target.startswith((".", "/sys/")) for path,
+               target in node.links.items())
     held: dict[str, dict[str, str | bytes]] = {}
     for path, content in (*node.files.items(), *node.blobs.items()):
         held.setdefault(_top(path), {})[path] = content
     common = node.name, frozenset(node.links.items())
     by_top = {top: frozenset(files.items()) for top, files in held.items()}
     found: dict[int, Callable[[Probe], bool]] = {
-        hash((common, frozenset(node.tools.items()), frozenset(node.programs), frozenset([*node.files, *node.blobs]), by_top[OWN])): _command}
+        hash((common, frozenset(node.tools.items()), frozenset(node.programs),
+              frozenset([*node.files, *node.blobs]), by_top[OWN])): _command}
     for tops in {_tops(probe) for probe in rules().probe_set(45.0).probes if _file(probe)}:
         found[hash((common, (*node.mounts,), tops, *(by_top.get(top) for top in tops)))] = (
             lambda probe, tops=tops: _file(probe) and _tops(probe) == tops)
@@ -122,12 +131,14 @@ def _look(node: DemoMachine, folder: Path) -> Recording:
     libraries = build.build()
     _build(node, tree)
     env = {
-        "PATH": f"{tree}/usr/bin", "MUSTER_NVML_SCENARIO": f"{tree}/.muster/nvml", "LD_LIBRARY_PATH": str(libraries.folder),
+        "PATH": f"{tree}/usr/bin", "MUSTER_NVML_SCENARIO": f"{tree}/.muster/nvml",
+        "LD_LIBRARY_PATH": str(libraries.folder),
         "LD_PRELOAD": str(libraries.syscalls),
     }
     seen = collector.collect(probes, tree, env=env, timeout=90.0, seconds=45.0)
     shutil.rmtree(tree / "run/muster")      # what the collector leaves
-    _BUILT[tree] = replace(node, files={**node.files}, blobs={**node.blobs}, links={**node.links}, tools={**node.tools},
+    _BUILT[tree] = replace(node, files={**node.files}, blobs={**node.blobs}, links={**node.links},
+                           tools={**node.tools},
                            mounts=[*node.mounts], programs={*node.programs})
     assert seen.host is not None
     for what, which in visible.items():
@@ -140,16 +151,19 @@ _BUILT: dict[Path, DemoMachine] = {}
 
 
 def _build(node: DemoMachine, tree: Path) -> None:
-    """The tree is this machine's and no other's: of over a thousand files only those are written that differ from what stands there."""
+    """The tree is this machine's and no other's: of over a thousand files only those are written that differ
+    from what stands there."""
     was = _BUILT.pop(tree, None)
     if was is None or (was.mounts, was.programs) != (node.mounts, node.programs):
         shutil.rmtree(tree, ignore_errors=True)
-        write(node, tree, {name: shutil.which(name) or sys.executable for name in ("python3", "cat", "sleep")})
+        write(node, tree,
+              {name: shutil.which(name) or sys.executable for name in ("python3", "cat", "sleep")})
         return
     changed: dict[str, Any] = {}
     for kind in ("files", "blobs", "links", "tools"):
         old, new = getattr(was, kind), getattr(node, kind)
-        changed[kind] = {path: content for path, content in new.items() if path not in old or old[path] != content}
+        changed[kind] = {path: content for path,
+                         content in new.items() if path not in old or old[path] != content}
         for path in old:
             if path not in new or path in changed[kind]:
                 at = Path(f"{tree}/usr/bin/{path}" if kind == "tools" else f"{tree}{path}")
@@ -170,13 +184,16 @@ def at(seen: Recording, moment: float) -> Recording:
     return replace(seen, received=moment, host=replace(seen.host, time=moment))
 
 
-def kept(seen: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE) -> Recording:
+def kept(seen: Recording, previous: Recording | None,
+         state: LifecycleState = LifecycleState.SERVICE) -> Recording:
     """A look with what the state folder adds to it: what the node was meant for, and of its boots."""
-    return replace(seen, captures={**seen.captures, boot.BOOT_CAPTURE: boot.boot_capture(seen, previous, state)})
+    return replace(seen,
+                   captures={**seen.captures, boot.BOOT_CAPTURE: boot.boot_capture(seen, previous, state)})
 
 
 class Peers:
-    """The healthy nodes among which one is judged. They are judged once themselves, and only compared with it each time.
+    """The healthy nodes among which one is judged. They are judged once themselves, and only compared with it
+    each time.
 
     All are judged with one cache of facts, as the nodes of a sweep are: what was captured alike is read once.
     """
@@ -192,14 +209,17 @@ class Peers:
         assessment._cache = self._judged._cache
         left_out = assessment._views[node.profile].left_out
         assessment._judged.update({
-            name: replace(waiting, results={**left_out, **waiting.results}) for name, waiting in self._judged._judged.items()})
+            name: replace(waiting, results={**left_out, **waiting.results}) for name,
+            waiting in self._judged._judged.items()})
         return assessment
 
 
 def judged(
-    seen: Recording, previous: Recording, peers: Peers, state: LifecycleState = LifecycleState.SERVICE, only: Sequence[str] = (),
+    seen: Recording, previous: Recording, peers: Peers, state: LifecycleState = LifecycleState.SERVICE,
+    only: Sequence[str] = (),
 ) -> NodeReport:
-    """The node's report in a sweep with healthy peers; as `muster check --only` has it, where rules are named."""
+    """The node's report in a sweep with healthy peers; as `muster check --only` has it, where rules are
+    named."""
     assessment = peers.beside(replace(NODE, lifecycle=Lifecycle(state)), _chosen(tuple(only)))
     assessment.add(seen, previous)
     return assessment.finish().reports[0]

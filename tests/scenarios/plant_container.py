@@ -1,4 +1,5 @@
-"""Plants the commonest faults of Docker and of what gives GPUs to containers, as the daemon, its client and files on the node show them."""
+"""Plants the commonest faults of Docker and of what gives GPUs to containers, as the daemon, its client and
+files on the node show them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from provisioning.demo.machine import DemoMachine
 from tests.scenarios import node as scenario
 from tests.scenarios.plant import files, plant, planted, without
 
-_OURS = ("/.muster/docker-", "/etc/docker/", "/usr/bin/nvidia-container-", "/dev/nvidia", "/etc/cdi/", "/etc/nvidia-container-runtime/", "/etc/slurm/", "/etc/enroot/")
+_OURS = ("/.muster/docker-", "/etc/docker/", "/usr/bin/nvidia-container-", "/dev/nvidia", "/etc/cdi/",
+         "/etc/nvidia-container-runtime/", "/etc/slurm/", "/etc/enroot/")
 
 
 def _mend(node: DemoMachine) -> None:
@@ -38,7 +40,8 @@ def docker_gone(node: DemoMachine) -> None:
     node.tools["docker"] = f"echo '{said}' >&2\nexit 1\n"
 
 
-plant("storage-fell-back", "After a reinstallation overlay2 could not be used, and Docker fell back to copying layers.", _mend,
+plant("storage-fell-back",
+      "After a reinstallation overlay2 could not be used, and Docker fell back to copying layers.", _mend,
       lambda node: _says(node, Driver="vfs", DriverStatus=None))
 
 
@@ -59,23 +62,30 @@ def toolkit_program_gone(node: DemoMachine) -> None:
 
 plant("docker-not-started-since", "daemon.json was written anew, and the daemon not started again.", _mend,
       files({containers.DAEMON: json.dumps({"log-driver": "local", "storage-driver": "overlay2"})}))
-plant("cdi-names-what-is-gone", "The CDI specification names a GPU's device file that is no more.", _mend, without("/dev/nvidia3"))
-plant("docker-older-than-the-fleets", "The node was installed from another repository.", _mend, lambda node: _says(node, ServerVersion="20.10.24"))
-plant("no-room-for-images", "The data root lies on a small partition of its own, with room left, but for no image.", _mend,
+plant("cdi-names-what-is-gone", "The CDI specification names a GPU's device file that is no more.", _mend,
+      without("/dev/nvidia3"))
+plant("docker-older-than-the-fleets", "The node was installed from another repository.", _mend,
+      lambda node: _says(node, ServerVersion="20.10.24"))
+plant("no-room-for-images",
+      "The data root lies on a small partition of its own, with room left, but for no image.", _mend,
       lambda node: _says(node, DockerRootDir="/run/lock/docker"))
 plant("container-loops", "An exporter ends as soon as it is started, and is started again.", _mend,
       lambda node: _runs(node, "node-exporter", "restarting", "Restarting (1) 41 seconds ago"))
-plant("container-ends-after-a-while", "An exporter ends half a minute after each start: at no look is it seen to wait.", _mend,
+plant("container-ends-after-a-while",
+      "An exporter ends half a minute after each start: at no look is it seen to wait.", _mend,
       _mend,
       lambda node: _runs(node, "node-exporter", "running", "Up 7 seconds"),
       before=lambda node: _runs(node, "node-exporter", "running", "Up 11 seconds"))
-plant("container-dead", "A container could not be removed, for its mounts are held.", _mend, lambda node: _runs(node, "job-4711", "dead", "Dead"))
-plant("container-ill", "A container's own health check fails.", _mend, lambda node: _runs(node, "cache", "running", "Up 3 hours (unhealthy)"))
+plant("container-dead", "A container could not be removed, for its mounts are held.", _mend,
+      lambda node: _runs(node, "job-4711", "dead", "Dead"))
+plant("container-ill", "A container's own health check fails.", _mend,
+      lambda node: _runs(node, "cache", "running", "Up 3 hours (unhealthy)"))
 
 
 @planted(_mend)
 def cdi_from_before_the_upgrade(node: DemoMachine) -> None:
-    """The driver was upgraded, and the CDI specification not written again; it was written when a GPU was missing, too."""
+    """The driver was upgraded, and the CDI specification not written again; it was written when a GPU was
+    missing, too."""
     node.files[containers.CDI] = containers.cdi(len(GPUS) - 1, "525.147.05")
     assert DRIVER != "525.147.05"
 

@@ -1,7 +1,9 @@
-"""Plants faults of PCI Express settings, as registers of configuration spaces, and adapters that sit beside the wrong socket.
+"""Plants faults of PCI Express settings, as registers of configuration spaces, and adapters that sit beside
+the wrong socket.
 
-ACS is what comes back with every boot after firmware or kernel switched an IOMMU on (NVIDIA NCCL user guide, Troubleshooting); read requests
-and payloads are what a BIOS update or pci=pcie_bus_perf changes (drivers/pci/probe.c).
+ACS is what comes back with every boot after firmware or kernel switched an IOMMU on (NVIDIA NCCL user guide,
+Troubleshooting); read requests and payloads are what a BIOS update or pci=pcie_bus_perf changes
+(drivers/pci/probe.c).
 """
 
 from __future__ import annotations
@@ -37,19 +39,22 @@ def acs_on_everywhere(node: DemoMachine) -> None:
         _write(node, _port_above(address), _ACS, 0x001D)
 
 
-plant("acs-on-one-port", "A script that switches ACS off after each boot left out the port above GPU 2.", _mend,
+plant("acs-on-one-port",
+      "A script that switches ACS off after each boot left out the port above GPU 2.", _mend,
       lambda node: _write(node, _port_above(GPUS[2]), _ACS, 0x000C))
 
 
 @planted(_mend)
 def read_requests_small(node: DemoMachine) -> None:
-    """The node was booted with pci=pcie_bus_perf on a board that allows payloads of 256 bytes: adapters read as little with one request."""
+    """The node was booted with pci=pcie_bus_perf on a board that allows payloads of 256 bytes: adapters read
+    as little with one request."""
     for address in HCAS:
         _write(node, device_folder(address), _CONTROL, 0x115F)
 
 
 plant("read-requests-unlike-the-fleets",
-      "After an exchange of the adapter, rail 5 has what devices have by default, and not what the fleet's firmware sets.", _mend,
+      "After an exchange of the adapter, rail 5 has what devices have by default, and not what the fleet's "
+      "firmware sets.", _mend,
       lambda node: _write(node, device_folder(HCAS[5]), _CONTROL, 0x215F))
 
 
@@ -60,7 +65,9 @@ def relaxed_ordering_off(node: DemoMachine) -> None:
         _write(node, device_folder(address), _CONTROL, 0x514F)
 
 
-plant("payload-does-not-fit", "GPU 6 came back from a reset with payloads of 128 bytes; the port above it has 512.", _mend,
+plant("payload-does-not-fit",
+      "GPU 6 came back from a reset with payloads of 128 bytes; the port above it has 512.", _mend,
       lambda node: _write(node, device_folder(GPUS[6]), _CONTROL, 0x510F))
-plant("adapter-beside-the-wrong-socket", "The adapter of rail 3 was put into a slot of the other socket.", _mend,
+plant("adapter-beside-the-wrong-socket",
+      "The adapter of rail 3 was put into a slot of the other socket.", _mend,
       files({f"{device_folder(HCAS[3])}/numa_node": "1\n"}))

@@ -1,4 +1,5 @@
-"""What can be taken out of a recorded node, one thing at a time: a file of a tree, a line of a text, a key or a table's row of a JSON document."""
+"""What can be taken out of a recorded node, one thing at a time: a file of a tree, a line of a text, a key or
+a table's row of a JSON document."""
 
 from __future__ import annotations
 
@@ -21,10 +22,12 @@ _NAMES = (
 
 @dataclass(frozen=True)
 class Removal:
-    """One thing to take out: of a capture's own text, or of the file at `path`. With neither `line` nor `keys` it is the file itself.
+    """One thing to take out: of a capture's own text, or of the file at `path`. With neither `line` nor
+    `keys` it is the file itself.
 
-    `keys` is the way into a JSON document; where the text is many documents, one a line, `line` says which. `called` is what the thing
-    is called by people, numbers left out: "/sys/class/nvme/nvmeN/state", ".smart_status.passed", "#MemTotal".
+    `keys` is the way into a JSON document; where the text is many documents, one a line, `line` says which.
+    `called` is what the thing is called by people, numbers left out: "/sys/class/nvme/nvmeN/state",
+    ".smart_status.passed", "#MemTotal".
     """
 
     probe: str
@@ -54,8 +57,8 @@ def without(recording: Recording, removal: Removal) -> Recording:
 
 
 def nonsense(recording: Recording, removal: Removal) -> Recording | None:
-    """The node with nonsense in the place of this file's text ("?") or this key's value (an object of no meaning); None for a line, or a
-    row of a table."""
+    """The node with nonsense in the place of this file's text ("?") or this key's value (an object of no
+    meaning); None for a line, or a row of a table."""
     if removal.keys and isinstance(removal.keys[-1], str):
         capture = recording.captures[removal.probe]
         text = _changed(text_of(recording, removal), removal, {"?": "?"})
@@ -63,7 +66,8 @@ def nonsense(recording: Recording, removal: Removal) -> Recording | None:
             capture, files={**capture.files, removal.path: capture.files[removal.path]._replace(text=text)})
     elif removal.path and removal.line is None and not removal.keys:
         capture = recording.captures[removal.probe]
-        changed = replace(capture, files={**capture.files, removal.path: capture.files[removal.path]._replace(text="?\n")})
+        changed = replace(capture, files={**capture.files,
+                                          removal.path: capture.files[removal.path]._replace(text="?\n")})
     else:
         return None
     return replace(recording, captures={**recording.captures, removal.probe: changed})
@@ -99,9 +103,11 @@ def _without(capture: Capture, removal: Removal) -> Capture:
     if not removal.path:
         return replace(capture, text=_less(capture.text, removal))
     if removal.line is None and not removal.keys:
-        return replace(capture, files={path: file for path, file in capture.files.items() if path != removal.path})
+        return replace(capture,
+                       files={path: file for path, file in capture.files.items() if path != removal.path})
     file = capture.files[removal.path]
-    return replace(capture, files={**capture.files, removal.path: file._replace(text=_less(file.text, removal))})
+    return replace(capture,
+                   files={**capture.files, removal.path: file._replace(text=_less(file.text, removal))})
 
 
 def plain(text: str) -> str:

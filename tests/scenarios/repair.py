@@ -1,7 +1,9 @@
-"""What people do to a sick node, and what that undoes, as hardware, driver and kernel do it: no more than that.
+"""What people do to a sick node, and what that undoes, as hardware, driver and kernel do it: no more than
+that.
 
-NVML's volatile counters begin at 0 when the driver is loaded (nvml.h); a pending row remapping is carried out by a reset of the GPU
-(NVIDIA GPU Memory Error Management); what stands in the board's InfoROM goes with the board; the kernel's log begins anew with a boot.
+NVML's volatile counters begin at 0 when the driver is loaded (nvml.h); a pending row remapping is carried out
+by a reset of the GPU (NVIDIA GPU Memory Error Management); what stands in the board's InfoROM goes with the
+board; the kernel's log begins anew with a boot.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from tests.scenarios.node import machine
 HOUR_S = 3600
 
 # What the driver keeps in its own memory, by the beginning of the scenario's key after `gpu.N.`.
-_VOLATILE = ("slowdown.", "ecc.volatile.", "error", "rows.pending", "memory.used", "clocks.reasons", "pcie.replays", "nvlink.", "field.", "fabric.",
-             "violation.", "recovery", "temperature.", "power.usage", "utilization", "clocks.current", "process", "pages.pending")
+_VOLATILE = ("slowdown.", "ecc.volatile.", "error", "rows.pending", "memory.used", "clocks.reasons",
+             "pcie.replays", "nvlink.", "field.", "fabric.",
+             "violation.", "recovery", "temperature.", "power.usage", "utilization", "clocks.current",
+             "process", "pages.pending")
 _OF_DRIVER = ("init", "fail.", "delay.")
 _FORGOTTEN_BY_BOOT = ("persistence_mode", "power.limit", "compute_mode")
 # Wear and defects that stay with the board.
@@ -37,20 +41,24 @@ def restart_fabric_manager(node: DemoMachine) -> None:
 
 
 def cool(node: DemoMachine) -> None:
-    """Air, water or power is back: nothing slows down any more; for how long it did, the counters still say."""
+    """Air, water or power is back: nothing slows down any more; for how long it did, the counters still
+    say."""
     _clear(node, ("clocks.reasons", "temperature.", "power.usage", "utilization", "clocks.current"))
 
 
 def wait(node: DemoMachine, hours: float) -> None:
     """So much time passes, and the kernel says something harmless at the end of it."""
-    node.say("perf: interrupt took too long (2511 > 2500), lowering kernel.perf_event_max_sample_rate to 79500")
+    node.say(
+        "perf: interrupt took too long (2511 > 2500), lowering kernel.perf_event_max_sample_rate to 79500")
     head, _, text = node.log.pop().partition(b";")
     priority, sequence, stamp, flags = head.split(b",", 3)
-    node.log.append(b",".join((priority, sequence, b"%d" % (int(stamp) + int(hours * HOUR_S * 1e6)), flags)) + b";" + text)
+    node.log.append(b",".join((priority, sequence, b"%d" % (int(stamp) + int(hours * HOUR_S * 1e6)), flags))
+                    + b";" + text)
 
 
 def reset_gpu(node: DemoMachine) -> None:
-    """Drained, and every GPU reset, as on an NVSwitch board: what is pending is done, what is volatile begins anew. The log stays."""
+    """Drained, and every GPU reset, as on an NVSwitch board: what is pending is done, what is volatile begins
+    anew. The log stays."""
     for gpu in range(len(h100.GPUS)):
         key = f"gpu.{gpu}.rows.pending"
         if node.scenario.get(key, "0") != "0":
@@ -60,7 +68,8 @@ def reset_gpu(node: DemoMachine) -> None:
 
 
 def reload_driver(node: DemoMachine) -> None:
-    """The driver that is installed is the one that is loaded again, and persistence is as its service sets it."""
+    """The driver that is installed is the one that is loaded again, and persistence is as its service sets
+    it."""
     reset_gpu(node)
     for key in [key for key in node.scenario if key.startswith(_OF_DRIVER)]:
         del node.scenario[key]
@@ -72,14 +81,17 @@ def reload_driver(node: DemoMachine) -> None:
 
 
 def reboot(node: DemoMachine) -> None:
-    """A new boot: another boot_id, a log from its start, the driver loaded anew, settings as the boot makes them."""
+    """A new boot: another boot_id, a log from its start, the driver loaded anew, settings as the boot makes
+    them."""
     reload_driver(node)
     _clear(node, _FORGOTTEN_BY_BOOT)
     healthy = machine(node.name)
     node.log[:] = healthy.log
     release = "/proc/sys/kernel/osrelease"
     node.files[release] = healthy.files[release]
-    node.files["/proc/sys/kernel/random/boot_id"] = f"{uuid.UUID(int=random.Random('another boot').getrandbits(128), version=4)}\n"
+    node.files[
+        "/proc/sys/kernel/"
+        "random/boot_id"] = f"{uuid.UUID(int=random.Random('another boot').getrandbits(128), version=4)}\n"
     node.files["/proc/uptime"] = "312.40 60104.77\n"
     node.files |= {path: text for path, text in healthy.files.items() if path.startswith("/.muster/")}
 
@@ -99,7 +111,8 @@ def reseat(node: DemoMachine) -> None:
 
 def replace_gpu(node: DemoMachine, gpu: int) -> None:
     """Another board in the same place: another serial number and UUID, no wear."""
-    for key in [key for key in node.scenario if key.startswith(f"gpu.{gpu}.") and key.split(".", 2)[2].startswith(_OF_BOARD)]:
+    for key in [key for key in node.scenario if key.startswith(f"gpu.{gpu}.")
+                and key.split(".", 2)[2].startswith(_OF_BOARD)]:
         del node.scenario[key]
     rng = random.Random(f"spare {gpu}")
     node.scenario[f"gpu.{gpu}.serial"] = str(1_659_000_000_000 + rng.randrange(10**9))
@@ -108,7 +121,8 @@ def replace_gpu(node: DemoMachine, gpu: int) -> None:
 
 
 def _clear(node: DemoMachine, beginnings: tuple[str, ...]) -> None:
-    """Takes what the node was given beyond the healthy one out of the driver's scenario, by the beginning of the GPU's key."""
+    """Takes what the node was given beyond the healthy one out of the driver's scenario, by the beginning of
+    the GPU's key."""
     healthy = machine(node.name).scenario
     for key in list(node.scenario):
         words = key.split(".", 2)

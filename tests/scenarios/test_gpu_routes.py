@@ -1,5 +1,6 @@
-"""Every critical rule over GPUs fails where it should, passes where it should, and is UNKNOWN where it could not measure, whether NVML or
-nvidia-smi was read. The rules are asked for: one that is new, and stands in no table, fails here."""
+"""Every critical rule over GPUs fails where it should, passes where it should, and is UNKNOWN where it could
+not measure, whether NVML or nvidia-smi was read. The rules are asked for: one that is new, and stands in no
+table, fails here."""
 
 from __future__ import annotations
 
@@ -28,9 +29,11 @@ BETWEEN_S = 600.0
 GPUS = 8
 DRIVER = next(driver for driver in smidocs.DRIVERS if driver.version == "580.173.02")
 BOARD = replace(next(board for board in smidocs.BOARDS if "H100" in board.name),
-                healthy={"summary": "Healthy", "bandwidth": "Full", "route_recovery_in_progress": "False", "route_unhealthy": "False",
+                healthy={"summary": "Healthy", "bandwidth": "Full", "route_recovery_in_progress": "False",
+                         "route_unhealthy": "False",
                          "access_timeout_recovery": "False", "incorrect_configuration": "None"})
-CRITICAL = sorted(rule.id for rule in packagedrules.RULES.rules if rule.severity.value == "critical" and not rule.checked.fleet
+CRITICAL = sorted(rule.id for rule in packagedrules.RULES.rules if rule.severity.value == "critical"
+                  and not rule.checked.fleet
                   and NVML.id in {probe.id for probe in rule.probes})
 JUDGED = [rule for rule in CRITICAL if not rule.startswith(tuple(ELSEWHERE))]
 NO_NVML = Capture(Outcome.CRASHED, exit=-11)
@@ -41,7 +44,8 @@ def test_every_critical_rule_over_gpus_has_a_case_of_each_kind_and_no_case_is_of
     assert set(JUDGED) == EXPECTED.keys() == FAULTY.keys() == UNREAD.keys()
     assert BY_NVML_ALONE.keys() | SOUND.keys() <= set(JUDGED)
     assert all(any(rule.startswith(name) for rule in CRITICAL) for name in ELSEWHERE)
-    assert {rule for rule in JUDGED if not FAULTY[rule].smi and not FAULTY[rule].ends and FAULTY[rule].gpus == GPUS} == BY_NVML_ALONE.keys()
+    assert {rule for rule in JUDGED if not FAULTY[rule].smi and not FAULTY[rule].ends
+            and FAULTY[rule].gpus == GPUS} == BY_NVML_ALONE.keys()
 
 
 # ---- by NVML: the real reader over the simulated library. Cases share a node, a GPU each ----
@@ -55,8 +59,8 @@ def folder() -> Iterator[Path]:
 
 @cache
 def places(which: str) -> dict[str, tuple[int, int]]:
-    """Of each case the node (by number) and the GPU that it has there. Cases of one subject follow each other and go to different nodes: a
-    reason names three GPUs."""
+    """Of each case the node (by number) and the GPU that it has there. Cases of one subject follow each other
+    and go to different nodes: a reason names three GPUs."""
     table = TABLES[which]
     alone = [rule for rule in sorted(table) if table[rule].alone]
     shared = [rule for rule in sorted(table) if not table[rule].alone]
@@ -76,14 +80,16 @@ def look(which: str, node: int, folder: Path) -> Capture:
         lines: dict[str, str] = {}
         for rule, (at, gpu) in places(which).items():
             if at == node:
-                lines |= TABLES[which][rule].node | {f"gpu.{gpu}.{key}": value for key, value in TABLES[which][rule].nvml.items()}
+                lines |= TABLES[which][rule].node | {f"gpu.{gpu}.{key}": value for key,
+                                                     value in TABLES[which][rule].nvml.items()}
         scenario, root = folder / "nvml", folder / "root"
         scenario.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
         (root / "proc/driver/nvidia").mkdir(parents=True, exist_ok=True)
         (root / "proc/driver/nvidia/version").write_text("NVRM version: ...\n")
         (root / "run").mkdir(exist_ok=True)
         env = {"MUSTER_NVML_SCENARIO": str(scenario), "LD_LIBRARY_PATH": str(build().folder)}
-        _LOOKS[which, node] = collect([NVML], root, env=env, mark=f"{folder}-{which}-{node}").captures[NVML.id]
+        _LOOKS[which, node] = collect([NVML], root, env=env,
+                                      mark=f"{folder}-{which}-{node}").captures[NVML.id]
     return _LOOKS[which, node]
 
 
@@ -102,7 +108,8 @@ def by_smi(which: str, rule: str, folder: Path) -> Seen:
     if says.ends is not None:
         exit_status, text = says.ends
     else:
-        logs = [[(path, says.every.get(path, text)) for path, text in smidocs.elements(BOARD, DRIVER, index)] for index in range(says.gpus)]
+        logs = [[(path, says.every.get(path, text)) for path, text in smidocs.elements(BOARD, DRIVER, index)]
+                for index in range(says.gpus)]
         if says.smi:
             held = {path for path, _ in logs[gpu]}
             assert says.smi.keys() <= held | {ALL}, says.smi
@@ -111,7 +118,8 @@ def by_smi(which: str, rule: str, folder: Path) -> Seen:
         for name, value in says.head.items():
             text = text.replace(f"<{name}>8<", f"<{name}>{value}<")
     capture = Capture(Outcome.DONE, exit=exit_status, seconds=2.0, bytes=len(text), text=text)
-    return machine.recording(gpu_nvml=NO_NVML, gpu_smi=capture, service_nvidia=machine.services(**says.services)), gpu
+    return machine.recording(gpu_nvml=NO_NVML, gpu_smi=capture,
+                             service_nvidia=machine.services(**says.services)), gpu
 
 
 Route = Callable[[str, str, Path], Seen]
@@ -136,7 +144,8 @@ def test_the_fault_is_found_on_its_gpu_and_on_no_other(rule: str, route: str, fo
     said: Said = EXPECTED[rule]
     assert result.status is Status.FAIL, result.reason
     assert {finding.subject for finding in result.findings} == {filled(said.subject, gpu)}
-    assert all(said.words in f"{finding.observed}, expected {finding.expected}" for finding in result.findings), result.findings
+    assert all(said.words in f"{finding.observed}, expected {finding.expected}"
+               for finding in result.findings), result.findings
 
 
 @pytest.mark.parametrize(("rule", "route"), PAIRS)

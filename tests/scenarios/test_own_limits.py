@@ -1,6 +1,8 @@
-"""A login with low limits makes our own programs fail: no rule may accuse the node for it, and the reason is named.
+"""A login with low limits makes our own programs fail: no rule may accuse the node for it, and the reason is
+named.
 
-The real collector looks at a healthy simulated DGX H100 under each limit, and the packaged rules judge what it brought.
+The real collector looks at a healthy simulated DGX H100 under each limit, and the packaged rules judge what
+it brought.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from tests.testbed import collector
 
 # A user without any process; `ulimit -u` does not bind root.
 USER = "61234"
-# Where a kernel does not enforce a limit (gVisor has no RLIMIT_NPROC), or what fails is the whole node's, libc says so instead.
+# Where a kernel does not enforce a limit (gVisor has no RLIMIT_NPROC), or what fails is the whole node's,
+# libc says so instead.
 SHIM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -86,54 +89,67 @@ char *dlerror(void) {
 SHIMS = [
     *({"SHIM_FORKS": str(forks)} for forks in (0, 1, 2, 3, 5)),
     *({"SHIM_ERRNO": str(number), "SHIM_OPENS": str(opens)}
-      for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN) for opens in (0, 1, 40, 400, 900)),
+      for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+      for opens in (0, 1, 40, 400, 900)),
     *({"SHIM_DLERROR": f"libnvidia-ml.so.1: {words}"} for words in (
         "cannot open shared object file: Too many open files", "failed to map segment from shared object",
-        "cannot open shared object file: Too many open files in system", "cannot open shared object file: Error 24",
+        "cannot open shared object file: Too many open files in system",
+        "cannot open shared object file: Error 24",
         "cannot create shared object descriptor: Cannot allocate memory")),
 ]
 LIMITS = [
     *(("n", number) for number in (*range(4, 17), 20, 32, 48, 63, 64, 100)),
-    *(("v", number) for number in (8_000, 12_000, 16_000, 20_000, 25_000, 30_000, 35_000, 40_000, 60_000, 100_000, 400_000)),
+    *(("v", number) for number in (8_000, 12_000, 16_000, 20_000, 25_000, 30_000, 35_000, 40_000, 60_000,
+                                   100_000, 400_000)),
     *(("d", number) for number in (1_000, 3_000, 6_000, 12_000, 50_000)),
     *(("u", number) for number in (1, 2, 3, 4, 5, 6, 8)),
     *(("f", number) for number in (0, 1, 16, 200)),
     *(("s", number) for number in (64, 128, 300)),
     ("t", 0), ("t", 1),
 ]
-# The lowest and the highest of each limit, some between, and every fourth of what libc says. The slow tier has all.
-FEW = frozenset({("n", 4), ("n", 12), ("n", 63), ("n", 64), ("v", 8_000), ("v", 25_000), ("v", 400_000), ("d", 1_000), ("d", 50_000), ("u", 1),
+# The lowest and the highest of each limit, some between, and every fourth of what libc says. The slow tier
+# has all.
+FEW = frozenset({("n", 4), ("n", 12), ("n", 63), ("n", 64), ("v", 8_000), ("v", 25_000), ("v", 400_000),
+                 ("d", 1_000), ("d", 50_000), ("u", 1),
                  ("u", 8), ("f", 0), ("f", 16), ("s", 64), ("t", 0), ("t", 1)})
-REASON = re.compile(r"(EMFILE|ENFILE|ENOMEM|EAGAIN|EFBIG|E2BIG|SIGKILL|may (open|run|use|write) only \d+ .*\(ulimit -[a-z]\))")
+REASON = re.compile(
+    r"(EMFILE|ENFILE|ENOMEM|EAGAIN|EFBIG|E2BIG|SIGKILL|may (open|run|use|write) only \d+ .*\(ulimit "
+    r"-[a-z]\))")
 
 
 @pytest.fixture(scope="module")
 def tree(room: Room) -> Iterator[Path]:
     at = room.folder / "limited"
     room.folder.chmod(0o755)    # for another user, too
-    write(node.machine(), at, {name: shutil.which(name) or sys.executable for name in ("python3", "cat", "sleep")})
+    write(node.machine(), at,
+          {name: shutil.which(name) or sys.executable for name in ("python3", "cat", "sleep")})
     libraries = build.build()
     shutil.copytree(libraries.folder, at / "libraries")
     shutil.copy(libraries.syscalls, at / "libraries" / "syscalls.so")
     source = at / "shim.c"
     source.write_text(SHIM)
-    subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", at / "libraries" / "shim.so", source, "-ldl"], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", at / "libraries" / "shim.so", source, "-ldl"],
+                   check=True)
     yield at
     shutil.rmtree(at)
 
 
 def looked(tree: Path, before: Sequence[str], extra: Mapping[str, str]) -> Recording:
-    """What the collector brings when it is started through `before`; its failure, where it could not even start."""
-    env = {"PATH": f"{tree}/usr/bin", "MUSTER_NVML_SCENARIO": f"{tree}/.muster/nvml", "LD_LIBRARY_PATH": f"{tree}/libraries",
+    """What the collector brings when it is started through `before`; its failure, where it could not even
+    start."""
+    env = {"PATH": f"{tree}/usr/bin", "MUSTER_NVML_SCENARIO": f"{tree}/.muster/nvml",
+           "LD_LIBRARY_PATH": f"{tree}/libraries",
            "LD_PRELOAD": f"{tree}/libraries/syscalls.so", **extra}
-    with collector.running(node.rules().probe_set(45.0).probes, tree, env=env, before=before, seconds=20.0) as started:
+    with collector.running(node.rules().probe_set(45.0).probes, tree, env=env, before=before,
+                           seconds=20.0) as started:
         answer: Reply = started.reply(60.0)
         if answer.failure is not None:
             started.hang_up()
             started.process.wait(20)
             assert started.process.stderr is not None
             last = started.process.stderr.read().decode("utf-8", "replace").strip()
-            return Recording(node.NODE.name, 1.0, None, Failure(Stage.REPLY, f"{answer.failure.reason}: {last}"))
+            return Recording(node.NODE.name, 1.0, None,
+                             Failure(Stage.REPLY, f"{answer.failure.reason}: {last}"))
     seen = reply.decode(answer)
     assert seen.failure is None and seen.host is not None, seen.failure
     return replace(seen, node=node.NODE.name, received=seen.host.time)
@@ -144,7 +160,8 @@ def judged(seen: Recording, room: Room) -> NodeReport:
 
 
 def check(seen: Recording, room: Room) -> None:
-    """No rule fails, none that lost its measurement passes as if the node had no such thing, and each says why."""
+    """No rule fails, none that lost its measurement passes as if the node had no such thing, and each says
+    why."""
     report = judged(seen, room)
     assert [(result.rule, result.findings) for result in report.results if result.status is Status.FAIL] == []
     if seen.failure is not None:
@@ -161,20 +178,26 @@ def check(seen: Recording, room: Room) -> None:
 
 
 @pytest.mark.parametrize(("option", "number"), [
-    pytest.param(*limit, id="ulimit-{}-{}".format(*limit), marks=[] if limit in FEW else [pytest.mark.slow]) for limit in LIMITS])
-def test_a_low_limit_of_the_login_is_no_fault_of_the_node_and_is_named(tree: Path, room: Room, option: str, number: int) -> None:
-    user = [shutil.which("setpriv") or "setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"] if option == "u" else []
+    pytest.param(*limit, id="ulimit-{}-{}".format(*limit), marks=[] if limit in FEW else [pytest.mark.slow])
+    for limit in LIMITS])
+def test_a_low_limit_of_the_login_is_no_fault_of_the_node_and_is_named(tree: Path, room: Room, option: str,
+                                                                       number: int) -> None:
+    user = [shutil.which("setpriv") or "setpriv", f"--reuid={USER}", f"--regid={USER}",
+            "--clear-groups"] if option == "u" else []
     before = [*user, "/bin/sh", "-c", f'ulimit -{option} {number}; exec "$@"', "sh"]
     check(looked(tree, before, {}), room)
 
 
 @pytest.mark.parametrize("shim", [
-    pytest.param(shim, id="-".join(shim.values()), marks=[] if at % 4 == 0 else [pytest.mark.slow]) for at, shim in enumerate(SHIMS)])
-def test_an_error_of_ours_for_want_of_something_is_no_fault_of_the_node(tree: Path, room: Room, shim: dict[str, str]) -> None:
+    pytest.param(shim, id="-".join(shim.values()), marks=[] if at % 4 == 0 else [pytest.mark.slow]) for at,
+    shim in enumerate(SHIMS)])
+def test_an_error_of_ours_for_want_of_something_is_no_fault_of_the_node(tree: Path, room: Room,
+                                                                        shim: dict[str, str]) -> None:
     preload = f"{tree}/libraries/shim.so:{tree}/libraries/syscalls.so"
     seen = looked(tree, (), {"LD_PRELOAD": preload, **shim})
     check(seen, room)
-    assert seen.failure is not None or any(capture.outcome is Outcome.UNABLE for capture in seen.captures.values())
+    assert seen.failure is not None or any(capture.outcome is Outcome.UNABLE
+                                           for capture in seen.captures.values())
 
 
 def test_a_driver_that_is_really_not_loaded_is_still_found(tree: Path, room: Room) -> None:

@@ -1,7 +1,9 @@
-"""One reading for each judgement: of every kind of node any one file, line, key or row is taken away, and no judgement changes but those
-that need just that. None becomes a pass that was none, and what still passes has measured what it names.
+"""One reading for each judgement: of every kind of node any one file, line, key or row is taken away, and no
+judgement changes but those that need just that. None becomes a pass that was none, and what still passes has
+measured what it names.
 
-What may change stands in readings.py, written by hand. The fast tier draws removals; the slow one does all of them.
+What may change stands in readings.py, written by hand. The fast tier draws removals; the slow one does all of
+them.
 """
 
 from __future__ import annotations
@@ -62,25 +64,31 @@ def before(kind: Kind, probe: str) -> Judged:
 
 
 def wrong(kind: Kind, removal: Removal, probe: str = "", noise: bool = True) -> list[str]:
-    """What this removal shows to be wrong, a line each; of the rules that name the probe only, if one is given. With `noise` nonsense is
-    put in its place, too."""
+    """What this removal shows to be wrong, a line each; of the rules that name the probe only, if one is
+    given. With `noise` nonsense is put in its place, too."""
     whole, less = before(kind, probe), kind.judged(without(kind.seen, removal), probe)
     probe_id, called = removal.probe, removal.called
     changed = [rule for rule, result in less.items() if result.status is not whole[rule].status]
     found = []
     for rule in changed:
-        said = f"{kind.name}: without {removal}: {rule} {whole[rule].status.value} -> {less[rule].status.value} ({less[rule].reason})"
+        said = (f"{kind.name}: without {removal}: {rule} {whole[rule].status.value} -> "
+                f"{less[rule].status.value} ({less[rule].reason})")
         thing = exempt(THINGS, probe_id, called, rule)
         if not of_subject(probe_id, rule):
             found.append(f"{said}: the rule is about something else")
-        if less[rule].status is Status.PASS and whole[rule].status in BAD and not thing and not says(less[rule], whole[rule]):
+        if (less[rule].status is Status.PASS and whole[rule].status in BAD and not thing
+            and not says(less[rule], whole[rule])):
             found.append(f"{said}: it passes, and did not")
         if less[rule].status is Status.FAIL and not thing:
-            found.append(f"{said}: {less[rule].findings[0].subject}: {less[rule].findings[0].observed}: it fails, and did not")
-        if whole[rule].status is Status.FAIL and less[rule].status is not Status.FAIL and not thing and not less[rule].reason:
+            found.append(
+                f"{said}: {less[rule].findings[0].subject}: {less[rule].findings[0].observed}: it fails, "
+                f"and did not")
+        if (whole[rule].status is Status.FAIL and less[rule].status is not Status.FAIL and not thing
+            and not less[rule].reason):
             found.append(f"{said}: the failure is gone without a word")
         if not exempt(TOGETHER, probe_id, called, rule):
-            found += [f"{said}: it hides the fault of {fault}" for fault in hidden(removal, whole[rule], less[rule])]
+            found += [f"{said}: it hides the fault of {fault}"
+                      for fault in hidden(removal, whole[rule], less[rule])]
     narrow = [rule for rule in changed if not exempt(WIDE, probe_id, called, rule)]
     if len(narrow) > MOST:
         found.append(f"{kind.name}: without {removal}: {len(narrow)} rules change: {' '.join(narrow)}")
@@ -88,7 +96,8 @@ def wrong(kind: Kind, removal: Removal, probe: str = "", noise: bool = True) -> 
 
 
 # What a subject and a path call a part of the machine by.
-_PART = re.compile(r"GPU \d+|mlx5_\d+|nvme\d+|en[op]\w+|sd[a-z]+|md\d+|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_PART = re.compile(
+    r"GPU \d+|mlx5_\d+|nvme\d+|en[op]\w+|sd[a-z]+|md\d+|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 def hidden(removal: Removal, whole: Result, less: Result) -> list[str]:
@@ -108,15 +117,18 @@ def says(less: Result, whole: Result) -> bool:
 
 
 def silent(kind: Kind, removal: Removal, whole: Judged, less: Judged) -> list[str]:
-    """Rules that nonsense in this place keeps from passing, and that pass without a word where there is nothing in it."""
+    """Rules that nonsense in this place keeps from passing, and that pass without a word where there is
+    nothing in it."""
     changed = nonsense(kind.seen, removal)
     if changed is None:
         return []
     return [
-        f"{kind.name}: without {removal}: {rule} passes without a word; of nonsense in its place it says: {result.reason or result.findings}"
+        f"{kind.name}: without {removal}: {rule} passes without a word; of nonsense in its place it says: "
+        f"{result.reason or result.findings}"
         for rule, result in kind.judged(changed, removal.probe).items()
         if whole[rule].status is Status.PASS and result.status in BAD and less[rule].status is Status.PASS
-        and less[rule].reason == whole[rule].reason and not exempt(SILENT, removal.probe, removal.called, rule)
+        and less[rule].reason == whole[rule].reason
+        and not exempt(SILENT, removal.probe, removal.called, rule)
     ]
 
 
@@ -126,7 +138,8 @@ def test_the_nodes_are_judged_so_that_the_rest_means_something(recorded: Recorde
         assert statuses[Status.PASS] > 110, (kind.name, statuses)
         sick = {rule for rule, result in before(kind, "").items() if result.status is Status.FAIL}
         assert bool(sick) is (kind.name == "SATA and SAS, sick"), sick
-        assert {rule for rule, result in before(kind, "").items() if result.status is Status.UNKNOWN} <= {BASELINE}
+        assert {rule for rule,
+                result in before(kind, "").items() if result.status is Status.UNKNOWN} <= {BASELINE}
     assert len(recorded.names) > 120
 
 
@@ -151,7 +164,8 @@ FAULTS = (
     ("memory-module-slow", "host.dimms", "#Configured", "host-dimm-alike", {FAIL, UNKNOWN}),
     ("memory-module-slow", "host.dimms", "#Size", "host-dimm-alike", {FAIL, UNKNOWN}),
     ("dimm-lost", "host.dimms", "#Locator", "host-dimm-count", {FAIL, UNKNOWN}),
-    ("data-lost-on-the-link", "port.counters", "*/local_link_integrity_errors", "port-errors-fatal", {FAIL, UNKNOWN}),
+    ("data-lost-on-the-link", "port.counters", "*/local_link_integrity_errors", "port-errors-fatal",
+     {FAIL, UNKNOWN}),
     ("users-fault", "port.counters", "*/rnr_nak_retry_err", "port-retries", {FAIL, UNKNOWN}),
     ("disk-fails", "disk.smart", "*.critical_warning", "disk-smart-failed", {PASS, UNKNOWN}),
     ("nvme-given-up", "nvme.sysfs", "*/address", "disk-nvme-driven", {UNKNOWN}),
@@ -176,7 +190,8 @@ def test_what_a_sick_node_does_not_say_is_no_pass_and_hides_nothing_else(
 def test_no_removal_from_a_node_made_by_hand_changes_another_judgement(which: int) -> None:
     kind = by_hand()[which]
     sound = by_hand()[0].seen
-    assert all_wrong(kind, (one for one in removals(kind.seen) if which == 0 or taken(sound, one) != taken(kind.seen, one))) == []
+    assert all_wrong(kind, (one for one in removals(kind.seen) if which == 0
+                            or taken(sound, one) != taken(kind.seen, one))) == []
 
 
 @slow
@@ -195,14 +210,15 @@ def test_no_removal_from_a_sick_node_hides_or_moves_its_fault(part: int, recorde
     for name in recorded.names[part::4]:
         kind = recorded.kind(name)
         if kind.seen.host is not None and not name.startswith("gpu00"):
-            found += [line for one in _of_sick(kind, sound, new) for line in wrong(kind, one, one.probe, noise=False)]
+            found += [line for one in _of_sick(kind, sound, new)
+                      for line in wrong(kind, one, one.probe, noise=False)]
             _BEFORE.clear()
     assert found == []
 
 
 def _of_sick(kind: Kind, sound: Recording, new: set[tuple[str, str]]) -> Iterator[Removal]:
-    """Of the probes that a rule names which fails here, each reading once, where it differs from the sound node's if it does; of others
-    what is `new`: differs, and was not taken from an earlier node."""
+    """Of the probes that a rule names which fails here, each reading once, where it differs from the sound
+    node's if it does; of others what is `new`: differs, and was not taken from an earlier node."""
     failing = {rule for rule, result in before(kind, "").items() if result.status is Status.FAIL}
     probes = {probe.id for rule in node.rules().rules if rule.id in failing for probe in rule.probes}
     chosen: dict[tuple[str, str, bool], Removal] = {}

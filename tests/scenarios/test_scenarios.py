@@ -1,4 +1,5 @@
-"""The commonest GPU faults, one at a time, from the raw value to the advice: the real collector looks, the packaged rules judge."""
+"""The commonest GPU faults, one at a time, from the raw value to the advice: the real collector looks, the
+packaged rules judge."""
 
 from __future__ import annotations
 
@@ -21,8 +22,10 @@ from tests.scenarios.plant import PLANTS
 
 
 def beside(prefix: str) -> list[ModuleType]:
-    """The modules of the other subjects: plant_*.py add to PLANTS when they are imported, expect_*.py have an EXPECTED each."""
-    return [import_module(f"tests.scenarios.{path.stem}") for path in sorted(Path(__file__).parent.glob(f"{prefix}_*.py"))]
+    """The modules of the other subjects: plant_*.py add to PLANTS when they are imported, expect_*.py have an
+    EXPECTED each."""
+    return [import_module(f"tests.scenarios.{path.stem}")
+            for path in sorted(Path(__file__).parent.glob(f"{prefix}_*.py"))]
 
 
 beside("plant")
@@ -32,7 +35,8 @@ for _module in beside("expect"):
 
 
 class Story:
-    """One fault from its planting to its repair. The repair is told when it is asked for: it takes a look of its own."""
+    """One fault from its planting to its repair. The repair is told when it is asked for: it takes a look of
+    its own."""
 
     def __init__(self, name: str, room: Room) -> None:
         self._plant, self._room, self._machine = PLANTS[name], room, node.machine()
@@ -51,7 +55,8 @@ class Story:
         out = LifecycleState.MAINTENANCE
         with_it = node.kept(node.earlier(self._seen), self._before)
         without_it = node.kept(node.earlier(mended), with_it, out)
-        return node.judged(mended, with_it, self._room.peers, out), node.judged(mended, without_it, self._room.peers)
+        return node.judged(mended, with_it, self._room.peers,
+                           out), node.judged(mended, without_it, self._room.peers)
 
 
 _STORIES: dict[str, Story] = {}
@@ -70,7 +75,8 @@ def faults() -> tuple[str, ...]:
 
 
 def accused() -> Iterator[Any]:
-    """All faults: those by which a rule fails that none before them makes fail, and in the slow tier the others."""
+    """All faults: those by which a rule fails that none before them makes fail, and in the slow tier the
+    others."""
     known: set[str] = set()
     for name in faults():
         rules = {said.rule for said in EXPECTED[name].said}
@@ -98,7 +104,8 @@ def test_the_node_without_a_fault_is_healthy_and_nothing_is_unknown(room: Room) 
 
 
 @pytest.mark.parametrize("fault", [*accused()])
-def test_a_fault_is_named_with_its_severity_its_owner_and_its_remedy_and_nothing_else_is_accused(fault: str, room: Room) -> None:
+def test_a_fault_is_named_with_its_severity_its_owner_and_its_remedy_and_nothing_else_is_accused(
+        fault: str, room: Room) -> None:
     report, expected = story(fault, room).sick, EXPECTED[fault]
     failed = {result.rule: result for result in report.results if result.status is Status.FAIL}
     wrong = [problem for said in expected.said for problem in missing(said, failed.get(said.rule))]
@@ -110,8 +117,10 @@ def test_a_fault_is_named_with_its_severity_its_owner_and_its_remedy_and_nothing
 
 
 @pytest.mark.parametrize("fault", [*repairs()])
-def test_after_the_repair_nothing_is_accused_and_at_the_second_look_the_node_is_healthy(fault: str, room: Room) -> None:
-    """Counters that a reset took back to 0 cannot be compared with the look before it: that is UNKNOWN once, and never a FAIL."""
+def test_after_the_repair_nothing_is_accused_and_at_the_second_look_the_node_is_healthy(fault: str,
+                                                                                        room: Room) -> None:
+    """Counters that a reset took back to 0 cannot be compared with the look before it: that is UNKNOWN once,
+    and never a FAIL."""
     first, report = story(fault, room).repaired
     assert told(first, Status.FAIL) == []
     assert (report.state, told(report, Status.FAIL, Status.UNKNOWN)) == (NodeState.HEALTHY, [])
@@ -126,12 +135,15 @@ def missing(said: Said, result: Result | None) -> list[str]:
         wrong.append(f"{said.rule} is {result.severity.value}, expected {said.severity}")
     about = [finding for finding in result.findings if said.subject in finding.subject]
     if len(about) != len(result.findings) or not about:
-        wrong.append(f"{said.rule} is about {[finding.subject for finding in result.findings]}, expected {said.subject!r} only")
+        wrong.append(
+            f"{said.rule} is about {[finding.subject for finding in result.findings]}, expected "
+            f"{said.subject!r} only")
     for finding in about:
         text = f"{finding.subject}: {finding.observed}, expected {finding.expected}"
         wrong += [f"{said.rule} does not say {word!r}: {text}" for word in said.words if word not in text]
         remedy = (finding.remedy or result.remedy).lower()
-        wrong += [f"{said.rule} does not advise {word!r}: {remedy}" for word in said.remedy if word.lower() not in remedy]
+        wrong += [f"{said.rule} does not advise {word!r}: {remedy}"
+                  for word in said.remedy if word.lower() not in remedy]
         owner = finding.owner or result.owner
         if owner is None or owner.value != said.owner:
             wrong.append(f"{said.rule} goes to {owner}, expected {said.owner}")
@@ -144,5 +156,6 @@ def told(report: NodeReport, *statuses: Status) -> list[str]:
         f"{result.rule} {result.status.value} {result.reason} "
         + "; ".join(f"{f.subject}: {f.observed}, expected {f.expected}" for f in result.findings)
         for result in report.results
-        if result.status in statuses and result.rule != "kernel-baseline"       # a baseline is each site's own
+        if result.status in statuses
+        and result.rule != "kernel-baseline"       # a baseline is each site's own
     ]

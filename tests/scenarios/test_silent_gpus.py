@@ -1,4 +1,5 @@
-"""GPUs that do not answer, through the simulated driver: whatever it says of them, each is one finding and one line."""
+"""GPUs that do not answer, through the simulated driver: whatever it says of them, each is one finding and
+one line."""
 
 from __future__ import annotations
 
@@ -11,13 +12,15 @@ from healthcheck.model.outcome import NodeReport, NodeState, Status
 from tests.scenarios import node
 from tests.scenarios.conftest import Room
 
-# What the driver says, and the causes that must be named; operators see 'Unknown Error' of a GPU that died (dcgm-exporter issue 604).
+# What the driver says, and the causes that must be named; operators see 'Unknown Error' of a GPU that died
+# (dcgm-exporter issue 604).
 SILENT: dict[str, tuple[Mapping[str, str], tuple[str, ...]]] = {
     "lost": ({"gpu.6.error": "15"}, ("GPU 6 is lost (NVML 15)",)),
     "unknown error": ({"gpu.4.error": "999"}, ("GPU 4 does not answer: Unknown Error (NVML 999)",)),
     "two": ({"gpu.1.error": "15", "gpu.7.error": "10"},
             ("GPU 1 is lost (NVML 15)", "GPU 7 does not answer: Timeout (NVML 10)")),
-    "all": ({"gpu.*.error": "999"}, ("driver: the driver lists 8 GPUs, and none answers: Unknown Error (NVML 999)",)),
+    "all": ({"gpu.*.error": "999"},
+            ("driver: the driver lists 8 GPUs, and none answers: Unknown Error (NVML 999)",)),
 }
 
 
@@ -34,8 +37,10 @@ def test_a_gpu_that_does_not_answer_explains_every_rule_that_is_unknown_for_it(n
     found = causes(of.results)
     assert [cause.sentence.rpartition("; ")[0] for cause in found] == list(sentences)
     assert all(len(cause.rules) > 17 for cause in found) and of.state is NodeState.UNHEALTHY
-    left = [result.rule for result in of.results if result.status is Status.UNKNOWN and not is_explained(result)]
-    # nvlink-speed compares links, and where not one is left it has nothing to compare: that is no GPU's own answer.
+    left = [result.rule for result in of.results if result.status is Status.UNKNOWN
+            and not is_explained(result)]
+    # nvlink-speed compares links, and where not one is left it has nothing to compare: that is no GPU's own
+    # answer.
     assert left == ["kernel-baseline", *(["nvlink-speed"] if name == "all" else [])]
 
 

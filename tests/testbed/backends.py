@@ -1,4 +1,5 @@
-"""Back ends of cordons as a site has them, each with the hands of a person who works beside us on the same nodes."""
+"""Back ends of cordons as a site has them, each with the hands of a person who works beside us on the same
+nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from tests.testbed.sshd import wait_until
 
 
 class Site(Protocol):
-    """A back end with some nodes that no one holds, and a person. `unknown` is who holds a node that the site does not have."""
+    """A back end with some nodes that no one holds, and a person. `unknown` is who holds a node that the site
+    does not have."""
 
     backend: Backend
     unknown: Holder
@@ -102,20 +104,23 @@ class HostFileSite:
         self.path.write_text(f"{self.path.read_text()}{node}  # {words}\n")
 
     def free(self, node: str) -> None:
-        self.path.write_text("".join(line for line in self.path.read_text().splitlines(True) if not line.startswith(f"{node} ")))
+        self.path.write_text("".join(line for line in self.path.read_text().splitlines(True)
+                                     if not line.startswith(f"{node} ")))
 
     def shown(self, node: str) -> str:
         return self.path.read_text()
 
 
 class GoldenSite:
-    """A file of hosts to use. A person who takes one out leaves a comment, or in another muster's words that muster's."""
+    """A file of hosts to use. A person who takes one out leaves a comment, or in another muster's words that
+    muster's."""
 
     unknown = Holder.OTHERS
 
     def __init__(self, folder: Path, nodes: Collection[str]) -> None:
         self.path = folder / "good"
-        self.path.write_text("# racks 1 to 4\n" + "".join(f"{node}  # {at}\n" for at, node in enumerate(nodes)))
+        self.path.write_text("# racks 1 to 4\n" + "".join(f"{node}  # {at}\n" for at,
+                                                          node in enumerate(nodes)))
         self.backend: Backend = GoldenSet(self.path)
 
     def hold(self, node: str, words: str) -> None:
@@ -154,7 +159,7 @@ else:
     site.update(dict.fromkeys(asked["nodes"], asked["reason"][:120] if asked["action"] == "isolate" else None))
     json.dump(site, open({path!r}, "w"))
 print(json.dumps(answer))
-"""
+"""  # noqa: E501
 
 
 class CommandSite:
@@ -183,7 +188,8 @@ class CommandSite:
 
 
 class KubernetesSite:
-    """A cluster behind a real HTTPS server, or a real one. A person cordons with kubectl, and may write into our annotation."""
+    """A cluster behind a real HTTPS server, or a real one. A person cordons with kubectl, and may write into
+    our annotation."""
 
     unknown = Holder.ABSENT
 
@@ -196,8 +202,11 @@ class KubernetesSite:
     def hold(self, node: str, words: str) -> None:
         self.free(node)
         mark = mark_of(words)
-        taints = [*self.bed.node(node)["spec"]["taints"], *([{"key": KEY, "value": f"{mark.store}.{mark.number}".lstrip("."), "effect": "NoSchedule"}] if mark else [])]
-        self.bed.patch(node, {"metadata": {"annotations": {KEY: words}}, "spec": {"unschedulable": True, "taints": taints}},
+        taints = [*self.bed.node(node)["spec"]["taints"],
+                  *([{"key": KEY, "value": f"{mark.store}.{mark.number}".lstrip("."), "effect": "NoSchedule"}]
+                    if mark else [])]
+        self.bed.patch(node, {"metadata": {"annotations": {KEY: words}},
+                              "spec": {"unschedulable": True, "taints": taints}},
                        "muster" if mark else "kubectl-cordon")
 
     def free(self, node: str) -> None:
@@ -206,7 +215,8 @@ class KubernetesSite:
 
     def shown(self, node: str) -> str:
         found = self.bed.node(node)
-        return json.dumps([found["spec"], found["metadata"].get("annotations", {}), found["metadata"].get("labels", {})], sort_keys=True)
+        return json.dumps([found["spec"], found["metadata"].get("annotations", {}),
+                           found["metadata"].get("labels", {})], sort_keys=True)
 
 
 class SlurmSite:
@@ -229,5 +239,6 @@ class SlurmSite:
         """Afterwards no one holds any node."""
         for node, state in self.bed.states().items():
             if state.rstrip("*") != "idle":
-                subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=self.bed.environment, check=False)
+                subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"],
+                               env=self.bed.environment, check=False)
         wait_until(lambda: set(self.bed.states().values()) == {"idle"}, what="idle nodes")

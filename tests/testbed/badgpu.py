@@ -1,22 +1,28 @@
-"""A Python for burn-in whose "GPUs" have faults: `[python, badgpu.py, PLAN]` in place of `[python]`, with the unchanged worker in it.
+"""A Python for burn-in whose "GPUs" have faults: `[python, badgpu.py, PLAN]` in place of `[python]`, with the
+unchanged worker in it.
 
-The lowest seam there is is PyTorch itself: what the worker calls (torch.mm, torch.mul, Tensor.fill_, Tensor.backward, torch.distributed's
-collectives, and torch.set_num_threads or torch.cuda.set_device, by which a rank takes its CPU or GPU) is wrapped here, in the nursery, before it
-forks ranks. Everything else is real: processes, signals, gloo or NCCL, the store. Where there is a GPU, nodes share it: NCCL refuses two ranks
-of one host on one GPU, so that each node gets a host's name of its own (NCCL_HOSTID), and they reach each other by sockets. PLAN is a file, read by each rank as it begins, that holds a JSON list of faults:
+The lowest seam there is is PyTorch itself: what the worker calls (torch.mm, torch.mul, Tensor.fill_,
+Tensor.backward, torch.distributed's collectives, and torch.set_num_threads or torch.cuda.set_device, by which
+a rank takes its CPU or GPU) is wrapped here, in the nursery, before it forks ranks. Everything else is real:
+processes, signals, gloo or NCCL, the store. Where there is a GPU, nodes share it: NCCL refuses two ranks of
+one host on one GPU, so that each node gets a host's name of its own (NCCL_HOSTID), and they reach each other
+by sockets. PLAN is a file, read by each rank as it begins, that holds a JSON list of faults:
 
     {"fault": "killed", "node": "n1", "gpu": 0, "iteration": 3}
 
-for the ranks on that node and GPU, or with that "rank"; "least_world" and "most_world" limit it to tasks of so many ranks, "every": true has it
-come back in each iteration from that one on, and "seconds" is how late a slow one is. In a task of single ranks an iteration is a product,
-else a collective, of which a step of a training has one. What alters data may be limited to one ("op": "broadcast", "call": 2, the third of them) and says
+for the ranks on that node and GPU, or with that "rank"; "least_world" and "most_world" limit it to tasks of
+so many ranks, "every": true has it come back in each iteration from that one on, and "seconds" is how late a
+slow one is. In a task of single ranks an iteration is a product, else a collective, of which a step of a
+training has one. What alters data may be limited to one ("op": "broadcast", "call": 2, the third of them) and
+says
 
-    "when"      "made": in the rank's memory, before it looks (by iteration alone); "entry": after that, as the collective begins; "exit": in its result
-    "what"      "own": an element that is not 0; "foreign": one that is, in data in which others' elements are
-    "at"        which of those, as a share of them; "every" alters that place each time
+    "when"      "made": in the rank's memory, before it looks (by iteration alone); "entry": after that, as
+    the collective begins; "exit": in its result "what"      "own": an element that is not 0; "foreign": one
+    that is, in data in which others' elements are "at"        which of those, as a share of them; "every"
+    alters that place each time
 
-and "adder" has every rank's part of a sum that one rank makes (its share of the buffer) be made wrongly: see ADDERS. Each alteration is
-written to PLAN.RANK as a line [number of the row, iteration].
+and "adder" has every rank's part of a sum that one rank makes (its share of the buffer) be made wrongly: see
+ADDERS. Each alteration is written to PLAN.RANK as a line [number of the row, iteration].
 """
 
 from __future__ import annotations
@@ -53,10 +59,12 @@ FAULTS = {
     "stuck": "one bit of one word of memory is 0 whatever value it is filled with",
 }
 
-ALTERS = {"flip": {"when": "entry", "what": "own", "at": 0.0}, "receive": {"when": "exit", "at": 0.1}, "buffer": {"when": "made", "count": 8},
+ALTERS = {"flip": {"when": "entry", "what": "own", "at": 0.0}, "receive": {"when": "exit", "at": 0.1},
+          "buffer": {"when": "made", "count": 8},
           "alters": {}}
 ADDERS = ("max", "or", "first of two that are not 0", "12 bits stuck at 0")
-COLLECTIVES = ("all_reduce", "reduce_scatter_tensor", "all_gather_into_tensor", "all_to_all_single", "broadcast", "batch_isend_irecv")
+COLLECTIVES = ("all_reduce", "reduce_scatter_tensor", "all_gather_into_tensor", "all_to_all_single",
+               "broadcast", "batch_isend_irecv")
 
 
 class Faults:
@@ -91,7 +99,8 @@ class Faults:
         iteration = self.reduced if self.together else self.products
         for row in self.rows:
             due = row.get("iteration", 0)
-            if row["fault"] in names and (iteration == due or (iteration > due and (row.get("every") or row["fault"] == "slow"))):
+            if (row["fault"] in names
+                and (iteration == due or (iteration > due and (row.get("every") or row["fault"] == "slow")))):
                 return row
         return None
 
@@ -118,10 +127,12 @@ class Faults:
                 at = int(mine[int(row["at"] * len(mine))])
                 flat[at] = -flat[at]    # the sign's bit: of all bits the one that no sum's rounding can hide
             else:
-                # The same place each time, in whatever data: the one at or after it that holds 0 where it must be another's.
+                # The same place each time, in whatever data: the one at or after it that holds 0 where it
+                # must be another's.
                 at = int(row.get("at", 0.0) * flat.numel())
                 if row.get("what") == "foreign" and bool((flat == 0).any()):
-                    at = next(each % flat.numel() for each in range(at, at + flat.numel()) if flat[each % flat.numel()] == 0)
+                    at = next(each % flat.numel()
+                              for each in range(at, at + flat.numel()) if flat[each % flat.numel()] == 0)
                 flat[at] += 16384       # is not lost in what any type of number holds there
             with open(self.path + "." + os.environ["RANK"], "a", encoding="utf-8") as file:
                 file.write(json.dumps([number, self.reduced]) + "\n")
@@ -150,7 +161,8 @@ def bits_of(torch: Any, tensor: Any) -> Any:
 def plant(torch: Any, faults: Faults) -> None:
     """Wraps what the worker calls."""
     dist = torch.distributed
-    take, mm, mul, fill, init = torch.set_num_threads, torch.mm, torch.mul, torch.Tensor.fill_, dist.init_process_group
+    take, mm, mul, fill, init = (torch.set_num_threads, torch.mm, torch.mul, torch.Tensor.fill_,
+                                 dist.init_process_group)
     take_gpu = torch.cuda.set_device
     backward, addcdiv, log_softmax = torch.Tensor.backward, torch.Tensor.addcdiv_, torch.log_softmax
     real = {name: getattr(dist, name) for name in COLLECTIVES}
@@ -192,7 +204,8 @@ def plant(torch: Any, faults: Faults) -> None:
 
     def fill_(target: Any, value: Any) -> Any:
         made = fill(target, value)
-        if not faults.together and target.numel() > 1234 and any(row["fault"] == "stuck" for row in faults.rows):
+        if not faults.together and target.numel() > 1234 and any(row["fault"] == "stuck"
+                                                                 for row in faults.rows):
             target.view(-1)[1234] &= ~(1 << 7)
         return made
 
@@ -220,7 +233,8 @@ def plant(torch: Any, faults: Faults) -> None:
         return log_softmax(*words) * (float("nan") if faults.now("loss") else 1)
 
     def planted(name: str, source: Any, target: Any) -> Any:
-        """A collective; `source` and `target` give of its words the buffers that are sent from and come to."""
+        """A collective; `source` and `target` give of its words the buffers that are sent from and come
+        to."""
         def collective(*words: Any, **named: Any) -> Any:
             if name == "all_reduce" and words[0].numel() == 1:      # an agreement, not data
                 return real[name](*words, **named)
@@ -242,7 +256,8 @@ def plant(torch: Any, faults: Faults) -> None:
         return collective
 
     def summed(words: Any, row: dict[str, Any], sent: Any) -> None:
-        """A sum of which each rank makes its share, as in a ring, and one makes it wrongly (without "rank": all do)."""
+        """A sum of which each rank makes its share, as in a ring, and one makes it wrongly (without "rank":
+        all do)."""
         world, rank = dist.get_world_size(), dist.get_rank()
         parts = [torch.empty_like(sent) for _ in range(world)]
         dist.all_gather(parts, sent.clone())

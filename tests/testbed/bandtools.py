@@ -1,5 +1,6 @@
-"""A machine whose adapters have firmware: a root folder of its own with a stand-in for mlxfwmanager, which is not free software and does
-nothing without an adapter. It keeps what is on each flash and what runs in a file, and prints as the recorded ones do."""
+"""A machine whose adapters have firmware: a root folder of its own with a stand-in for mlxfwmanager, which is
+not free software and does nothing without an adapter. It keeps what is on each flash and what runs in a file,
+and prints as the recorded ones do."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ with open(here + "/state.json.new", "w") as file:
     json.dump(state, file)
 os.rename(here + "/state.json.new", here + "/state.json")
 print("Device #1: Updating FW ...     \\nFSMST_INITIALIZE -   OK\\nWriting Boot image component -   OK\\nDone\\n\\nRestart needed for updates to take effect.")
-"""
+"""  # noqa: E501
 
 
 class AdapterMachine:
@@ -95,8 +96,8 @@ class AdapterMachine:
         self.up_since(self._started)
 
     def restart(self, pause: float = 0.0) -> None:
-        """What is on the flash runs. A real restart ends who is looking meanwhile; here `pause` seconds let a look that has read the old
-        version read the old time, too."""
+        """What is on the flash runs. A real restart ends who is looking meanwhile; here `pause` seconds let a
+        look that has read the old version read the old time, too."""
         state = self.state()
         if not state.get("keeps"):
             for card in state["cards"].values():
@@ -125,7 +126,8 @@ class AdapterMachine:
 
     @property
     def written(self) -> list[list[str]]:
-        """What the tool was given to write: the card, the payload's digest, and the mode of the folder in which it lay."""
+        """What the tool was given to write: the card, the payload's digest, and the mode of the folder in
+        which it lay."""
         path = self.root / "written"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -135,4 +137,5 @@ class AdapterMachine:
 
     def left(self) -> list[str]:
         """What a program has left beside its notes."""
-        return [path.name for path in self.notes.iterdir() if path.name != "lock" and path.suffix != ".json"] if self.notes.exists() else []
+        return [path.name for path in self.notes.iterdir() if path.name != "lock"
+                and path.suffix != ".json"] if self.notes.exists() else []

@@ -1,7 +1,9 @@
-"""A rack of emulated Redfish controllers in one process: sushy-tools' emulator, each machine at a loopback address of its own, with TLS.
+"""A rack of emulated Redfish controllers in one process: sushy-tools' emulator, each machine at a loopback
+address of its own, with TLS.
 
-What is the emulator's own and what is added to it stand in `tests/testbed/bmc`: driver (power, BIOS), resources (parts, logs, firmware), door
-(sessions, lockout), serve (listeners, troubles). The process ends with the rack, or with the test's process, whatever happens.
+What is the emulator's own and what is added to it stand in `tests/testbed/bmc`: driver (power, BIOS),
+resources (parts, logs, firmware), door (sessions, lockout), serve (listeners, troubles). The process ends
+with the rack, or with the test's process, whatever happens.
 """
 
 from __future__ import annotations
@@ -31,13 +33,15 @@ __all__ = ["ELSEWHERE", "Bed", "Machine", "Wrong", "rack", "require_rack"]
 
 
 def require_rack() -> None:
-    require(find_spec("sushy_tools") and find_spec("sushy"), "no sushy-tools here: .venv/bin/pip install sushy sushy-tools")
+    require(find_spec("sushy_tools") and find_spec("sushy"),
+            "no sushy-tools here: .venv/bin/pip install sushy sushy-tools")
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request as the log has it: `keys` are the names in its body, or the names of the settings that it writes, `what` is its
-    ResetType, `bytes` those of the answer's body, `login` by which header it said who it is."""
+    """One request as the log has it: `keys` are the names in its body, or the names of the settings that it
+    writes, `what` is its ResetType, `bytes` those of the answer's body, `login` by which header it said who
+    it is."""
 
     machine: str
     time: float
@@ -64,7 +68,8 @@ class Bed:
     password: str
     port: int
     process: subprocess.Popen[str]
-    boots: dict[str, str]       # from what each booted last, such as Pxe or None; said before `on_power` is called
+    # from what each booted last, such as Pxe or None; said before `on_power` is called
+    boots: dict[str, str]
     _told: queue.Queue[str]
 
     def address(self, name: str) -> str:
@@ -72,18 +77,23 @@ class Bed:
         return self.addresses[name]
 
     def entry(self, name: str, tls: str = "pin", env: str = "BMC_PASSWORD") -> str:
-        """The value of `bmc` for its entry in an inventory; the password comes from a variable of the environment."""
-        return (f"{{address: {self.addresses[name]}, port: {self.port}, user: {self.user}, tls: {self.ca if tls == 'ca' else tls}, "
-                f"password: {{env: {env}}}}}")
+        """The value of `bmc` for its entry in an inventory; the password comes from a variable of the
+        environment."""
+        return (
+            f"{{address: {self.addresses[name]}, port: {self.port}, user: {self.user}, tls: "
+            f"{self.ca if tls == 'ca' else tls}, "
+            f"password: {{env: {env}}}}}")
 
     def log(self, name: str | None = None) -> list[Request]:
         """All requests so far, of one machine or of all, oldest first."""
         lines = (self.folder / "requests.jsonl").read_text().splitlines()
         read = (json.loads(line) for line in lines)
-        return [Request(**{**one, "keys": tuple(one["keys"])}) for one in read if name in (None, one["machine"])]
+        return [Request(**{**one, "keys": tuple(one["keys"])})
+                for one in read if name in (None, one["machine"])]
 
     def counts(self, name: str) -> Counter[str]:
-        """How often each was done with success: bios, on, off, shutdown, restart, boot, login; and 401 and requests in all."""
+        """How often each was done with success: bios, on, off, shutdown, restart, boot, login; and 401 and
+        requests in all."""
         return _counted(self.log(name))
 
     def all_counts(self) -> dict[str, Counter[str]]:
@@ -94,7 +104,8 @@ class Bed:
         return {name: _counted(requests) for name, requests in asked.items()}
 
     def change(self, name: str, **changes: Any) -> None:
-        """Makes the machine another one, such as `wrong=None` to mend it; it counts from the next request on."""
+        """Makes the machine another one, such as `wrong=None` to mend it; it counts from the next request
+        on."""
         self.machines[name] = replace(self.machines[name], **changes)
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(self.machines[name].document()) + "\n")
@@ -109,34 +120,43 @@ class Bed:
 
 
 @contextlib.contextmanager
-def rack(folder: Path, machines: Sequence[Machine], *, user: str = "root", password: str = "calvin-0penSesame", power_s: float = 0.1,  # noqa: S107
-         post_s: float = 0.2, lockout: int = 3, port: int | None = None, on_power: Callable[[str, bool], None] | None = None) -> Iterator[Bed]:
-    """These machines, when all listen. `on_power` is called, in a thread, when a machine has passed its POST, and when it is turned off."""
+def rack(folder: Path, machines: Sequence[Machine], *, user: str = "root",
+         password: str = "calvin-0penSesame", power_s: float = 0.1,  # noqa: S107
+         post_s: float = 0.2, lockout: int = 3, port: int | None = None,
+         on_power: Callable[[str, bool], None] | None = None) -> Iterator[Bed]:
+    """These machines, when all listen. `on_power` is called, in a thread, when a machine has passed its POST,
+    and when it is turned off."""
     folder.mkdir(parents=True, exist_ok=True)
     sound = next((one for one in machines if one.wrong is None), None)
-    machines = [replace(one, serial=sound.number) if one.wrong is Wrong.TWIN and not one.serial and sound else one for one in machines]
+    machines = [replace(one, serial=sound.number) if one.wrong is Wrong.TWIN and not one.serial
+                and sound else one for one in machines]
     block = f"127.{64 + secrets.randbelow(128)}.{secrets.randbelow(256)}"
     names = [*(one.name for one in machines), ELSEWHERE]
     assert len(names) < 255
     addresses = {name: f"{block}.{at}" for at, name in enumerate(names, 1)}
     authority = Authority(folder / "ca.pem")
-    certificates = {name: [authority.certificate(folder / f"{name}.{at}.pem", addresses[name]) for at in range(2)] for name in names}
+    certificates = {name: [authority.certificate(folder / f"{name}.{at}.pem", addresses[name])
+                           for at in range(2)] for name in names}
     port = port or free_port(addresses[ELSEWHERE])
     (folder / "rack.json").write_text(json.dumps({
-        "machines": [one.document() for one in machines], "addresses": addresses, "port": port, "user": user, "password": password,
+        "machines": [one.document() for one in machines], "addresses": addresses, "port": port, "user": user,
+        "password": password,
         "power_s": power_s, "post_s": post_s, "lockout": lockout,
         "certificates": {name: [str(path) for path, _ in both] for name, both in certificates.items()}}))
     (folder / "requests.jsonl").touch()
     with (folder / "log").open("w") as log:
-        process = subprocess.Popen([sys.executable, "-m", "tests.testbed.bmc.serve", str(folder)], cwd=_ROOT, text=True, stdin=subprocess.PIPE,
+        process = subprocess.Popen([sys.executable, "-m", "tests.testbed.bmc.serve", str(folder)], cwd=_ROOT,
+                                   text=True, stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, stderr=log)
     told: queue.Queue[str] = queue.Queue()
     boots: dict[str, str] = {}
-    thread = threading.Thread(target=_listen, args=(process, told, boots, on_power or (lambda name, on: None)), daemon=True)
+    thread = threading.Thread(target=_listen,
+                              args=(process, told, boots, on_power or (lambda name, on: None)), daemon=True)
     thread.start()
     try:
         assert told.get(timeout=60), f"the rack did not start: {(folder / 'log').read_text()[-2000:]}"
-        yield Bed(folder, {one.name: one for one in machines}, addresses, {name: both[0][1] for name, both in certificates.items()},
+        yield Bed(folder, {one.name: one for one in machines}, addresses,
+                  {name: both[0][1] for name, both in certificates.items()},
                   folder / "ca.pem", user, password, port, process, boots, told)
     finally:
         assert process.stdin is not None
@@ -149,7 +169,8 @@ def rack(folder: Path, machines: Sequence[Machine], *, user: str = "root", passw
         thread.join(10)
 
 
-def _listen(process: subprocess.Popen[str], told: queue.Queue[str], boots: dict[str, str], on_power: Callable[[str, bool], None]) -> None:
+def _listen(process: subprocess.Popen[str], told: queue.Queue[str], boots: dict[str, str],
+            on_power: Callable[[str, bool], None]) -> None:
     assert process.stdout is not None
     for line in process.stdout:
         said = json.loads(line)
@@ -174,7 +195,8 @@ def _counted(requests: Sequence[Request]) -> Counter[str]:
 
 def _action(request: Request) -> str:
     if request.path.endswith("/ComputerSystem.Reset"):
-        return {"On": "on", "ForceOn": "on", "ForceOff": "off", "GracefulShutdown": "shutdown"}.get(request.what, "restart")
+        return {"On": "on", "ForceOn": "on", "ForceOff": "off",
+                "GracefulShutdown": "shutdown"}.get(request.what, "restart")
     if request.method == "PATCH":
         return "bios" if request.path.endswith("/Settings") else "boot"
     return "login" if request.method == "POST" and request.path.rstrip("/").endswith("/Sessions") else "other"

@@ -1,7 +1,9 @@
-"""Machines that boot and lose power in an instant: each a real sshd in namespaces of its own, with its own boot, name and board number.
+"""Machines that boot and lose power in an instant: each a real sshd in namespaces of its own, with its own
+boot, name and board number.
 
-A box sees this machine's files and network, and of itself what makes it one machine among others: the host name, boot_id and machine-id, and
-the serial number of its board. It is dead at once when its power goes. Needs root.
+A box sees this machine's files and network, and of itself what makes it one machine among others: the host
+name, boot_id and machine-id, and the serial number of its board. It is dead at once when its power goes.
+Needs root.
 """
 
 from __future__ import annotations
@@ -59,8 +61,10 @@ class Boxes:
 
     def entry(self, name: str) -> str:
         """The keys of its entry in an inventory by which it is reached, for a line of the form {...}."""
-        return (f"address: {self.addresses[name]}, port: {self.port}, user: {getpass.getuser()}, identity_file: {self.key}, "
-                f"known_hosts_file: {self.known_hosts}")
+        return (
+            f"address: {self.addresses[name]}, port: {self.port}, user: {getpass.getuser()}, identity_file: "
+            f"{self.key}, "
+            f"known_hosts_file: {self.known_hosts}")
 
     def power(self, name: str, on: bool) -> None:
         """Boots it, or takes its power away; twice the same does nothing."""
@@ -70,7 +74,8 @@ class Boxes:
                 (own / "boot_id").write_text(f"{uuid.uuid4()}\n")
                 with (own / "log").open("ab") as log:
                     self._running[name] = subprocess.Popen(
-                        ["unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", str(own / "boot")],
+                        ["unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc",
+                         "sh", str(own / "boot")],
                         stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
             elif not on and name in self._running:
                 process = self._running.pop(name)
@@ -85,7 +90,8 @@ def boxes(folder: Path, serials: Mapping[str, str]) -> Iterator[Boxes]:
     Path("/run/sshd").mkdir(exist_ok=True)
     key = make_key(folder / "key")
     block = f"127.{192 + secrets.randbelow(60)}.{secrets.randbelow(256)}"
-    made = Boxes(folder, key, folder / "known_hosts", {name: f"{block}.{at}" for at, name in enumerate(serials, 1)}, free_port(), serials)
+    made = Boxes(folder, key, folder / "known_hosts",
+                 {name: f"{block}.{at}" for at, name in enumerate(serials, 1)}, free_port(), serials)
     (folder / "authorized_keys").write_text(f"{public(key)}\n")
     for name, serial in serials.items():
         own = folder / name
@@ -93,10 +99,14 @@ def boxes(folder: Path, serials: Mapping[str, str]) -> Iterator[Boxes]:
         make_key(own / "host_key")
         (own / "machine-id").write_text(f"{uuid.uuid4().hex}\n")
         (own / "sshd_config").write_text("\n".join((
-            f"ListenAddress {made.addresses[name]}:{made.port}", f"HostKey {own / 'host_key'}", f"AuthorizedKeysFile {folder / 'authorized_keys'}",
-            "StrictModes no", "UsePAM no", "UseDNS no", "PidFile none", "PasswordAuthentication no", "KbdInteractiveAuthentication no",
-            "PermitRootLogin yes", f"SetEnv HOME={own} PATH=/usr/local/bin:/usr/bin:/bin", "PrintMotd no", "PrintLastLog no", "")))
-        (own / "boot").write_text(_BOOT.format(name=name, folder=shlex.quote(str(own)), serial=serial, sshd=SSHD, marker=MARKER))
+            f"ListenAddress {made.addresses[name]}:{made.port}", f"HostKey {own / 'host_key'}",
+            f"AuthorizedKeysFile {folder / 'authorized_keys'}",
+            "StrictModes no", "UsePAM no", "UseDNS no", "PidFile none", "PasswordAuthentication no",
+            "KbdInteractiveAuthentication no",
+            "PermitRootLogin yes", f"SetEnv HOME={own} PATH=/usr/local/bin:/usr/bin:/bin", "PrintMotd no",
+            "PrintLastLog no", "")))
+        (own / "boot").write_text(_BOOT.format(name=name, folder=shlex.quote(str(own)), serial=serial,
+                                               sshd=SSHD, marker=MARKER))
     try:
         yield made
     finally:

@@ -1,5 +1,5 @@
-"""Chromium without a window, driven over its debugging pipe (chromedevtools.github.io/devtools-protocol): opens pages, presses
-keys, runs expressions, takes pictures, and keeps what the console said."""
+"""Chromium without a window, driven over its debugging pipe (chromedevtools.github.io/devtools-protocol):
+opens pages, presses keys, runs expressions, takes pictures, and keeps what the console said."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-_KEYS = {"Enter": 13, "Escape": 27, "Home": 36, "End": 35, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40,
+_KEYS = {"Enter": 13, "Escape": 27, "Home": 36, "End": 35, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39,
+         "ArrowDown": 40,
          "Tab": 9}
 
-# Chromium reads from descriptor 3 and writes to 4. They are moved away first, as either may be one of these already.
+# Chromium reads from descriptor 3 and writes to 4. They are moved away first, as either may be one of these
+# already.
 _MOVE = """import fcntl, os, sys
 for to, at in zip((3, 4), [fcntl.fcntl(int(word), fcntl.F_DUPFD, 10) for word in sys.argv[1:3]]):
     os.dup2(at, to)
@@ -57,7 +59,8 @@ class Chromium:
     def open(self, url: str, *, width: int = 1280, height: int = 900, dark: bool = False, script: bool = True,
              media: str = "") -> None:
         """Opens an address in a window of this size, and waits until it is loaded."""
-        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                  deviceScaleFactor=1, mobile=False)
         self.send("Emulation.setEmulatedMedia", media=media,
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.send("Emulation.setScriptExecutionDisabled", value=not script)
@@ -111,11 +114,13 @@ class Chromium:
         for event in self._events:
             method, params = event.get("method"), event.get("params", {})
             if method == "Runtime.consoleAPICalled":
-                self.said.append(" ".join(str(each.get("value", each.get("description"))) for each in params["args"]))
+                self.said.append(" ".join(str(each.get("value", each.get("description")))
+                                          for each in params["args"]))
             elif method == "Log.entryAdded":
                 self.said.append(params["entry"]["text"])
             elif method == "Runtime.exceptionThrown":
-                self.said.append(params["exceptionDetails"].get("exception", {}).get("description", "exception"))
+                self.said.append(params["exceptionDetails"].get("exception",
+                                                                {}).get("description", "exception"))
             elif method == "Page.javascriptDialogOpening":
                 self.said.append(f"dialog: {params['message']}")
         self._events.clear()
@@ -131,9 +136,11 @@ def chromium() -> Iterator[Chromium]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         browser = subprocess.Popen(
             [sys.executable, "-c", _MOVE, str(theirs), str(mine), CHROMIUM, "--headless=new", "--no-sandbox",
-             "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-dev-shm-usage", f"--user-data-dir={folder}",
+             "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-dev-shm-usage",
+             f"--user-data-dir={folder}",
              "--remote-debugging-pipe", "about:blank"],
-            pass_fds=(theirs, mine), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+            pass_fds=(theirs, mine), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            start_new_session=True)
         os.close(theirs)
         os.close(mine)
         try:

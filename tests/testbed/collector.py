@@ -1,4 +1,5 @@
-"""The real program on this machine, over pipes: started as a login shell would start it, under a tree of its own."""
+"""The real program on this machine, over pipes: started as a login shell would start it, under a tree of its
+own."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from inventory.transport.base import Failure, Program, Reply, Stage
 from inventory.transport.frame import Body, Broken, ExtraRequested, Framer, LoaderStarted
 
 # Not the interpreter of the tests where there is another: what runs on nodes is the system's.
-PYTHON = next((path for path in ("/usr/bin/python3",) if Path(path).exists()), shutil.which("python3") or "python3")
+PYTHON = next((path for path in ("/usr/bin/python3",) if Path(path).exists()),
+              shutil.which("python3") or "python3")
 
 
 MARK = "MUSTER_TEST_RUN"
@@ -82,20 +84,25 @@ class Running:
 
 @contextmanager
 def running(
-    probes: Sequence[Probe], root: Path | None = None, *, seconds: float = 20.0, reply_bytes: int = 32 * MIB, python: str = PYTHON,
-    before: Sequence[str] = (), after: Sequence[str] = (), nvml: bool = True, mark: str = "", env: Mapping[str, str] | None = None,
+    probes: Sequence[Probe], root: Path | None = None, *, seconds: float = 20.0, reply_bytes: int = 32 * MIB,
+    python: str = PYTHON,
+    before: Sequence[str] = (), after: Sequence[str] = (), nvml: bool = True, mark: str = "",
+    env: Mapping[str, str] | None = None,
     cpu_seconds: float | None = None,
 ) -> Iterator[Running]:
-    """Starts the program with these probes; in the end it is killed, whatever became of it. `before` are words to start it through, `after` those that follow the nonce.
+    """Starts the program with these probes; in the end it is killed, whatever became of it. `before` are
+    words to start it through, `after` those that follow the nonce.
 
-    `root` is the tree that it takes for the machine's; the tools in its /usr/bin come first. By `mark` its processes are found again.
+    `root` is the tree that it takes for the machine's; the tools in its /usr/bin come first. By `mark` its
+    processes are found again.
     """
     built = program.build(ProbeSet(tuple(probes), seconds, reply_bytes, cpu_seconds=cpu_seconds), nvml=nvml)
     environment = {**os.environ, MARK: mark, **(env or {})}
     if root is not None:
         environment.update(MUSTER_ROOT=str(root), PATH=f"{root}/usr/bin:{environment['PATH']}")
     command = [*before, python, "-I", "-S", "-c", built.loader, built.nonce, *after]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               env=environment)
     started = Running(built, process)
     try:
         with contextlib.suppress(BrokenPipeError):      # it has ended, and its reply says so
@@ -110,7 +117,8 @@ def running(
                 stream.close()
 
 
-def collect(probes: Sequence[Probe], root: Path | None = None, *, timeout: float = 30.0, **how: object) -> Recording:
+def collect(probes: Sequence[Probe], root: Path | None = None, *, timeout: float = 30.0,
+            **how: object) -> Recording:
     """One whole run: start, answer, end."""
     with running(probes, root, **how) as started:  # type: ignore[arg-type]
         recording = started.recording(timeout)

@@ -1,4 +1,5 @@
-"""Starts a real containerd of its own, waits until it answers, and stops it whatever happens. Only root can."""
+"""Starts a real containerd of its own, waits until it answers, and stops it whatever happens. Only root
+can."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ CONTAINERD = shutil.which("containerd", path="/usr/bin:/usr/sbin:/usr/local/bin:
 
 def require_containerd() -> None:
     require(os.geteuid() == 0, "only root can start containerd")
-    require(CONTAINERD is not None and shutil.which("ctr") is not None, "no containerd on this machine: apt-get install -y containerd")
+    require(CONTAINERD is not None and shutil.which("ctr") is not None,
+            "no containerd on this machine: apt-get install -y containerd")
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,8 @@ class Containerd:
 
     def ctr(self, *words: str, check: bool = True) -> str:
         """What ctr prints in the namespace "default"."""
-        done = subprocess.run(["ctr", "--address", self.socket, *words], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(["ctr", "--address", self.socket, *words], capture_output=True, text=True,
+                              timeout=60, check=False)
         assert done.returncode == 0 or not check, done.stderr
         return done.stdout
 
@@ -54,25 +57,29 @@ class Containerd:
 
 @contextmanager
 def containerd(root: Path | None = None) -> Iterator[Containerd]:
-    """A daemon whose data lie in a folder of its own, or in that one, and whose mounts in a namespace of its own."""
+    """A daemon whose data lie in a folder of its own, or in that one, and whose mounts in a namespace of its
+    own."""
     assert CONTAINERD is not None
     # Not under pytest's folder: a socket's path may have 107 bytes.
     with tempfile.TemporaryDirectory(prefix="muster-containerd-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         socket, data = folder / "s.sock", root or folder / "root"
         (folder / "config.toml").write_text(
-            f'version = 2\nroot = "{data}"\nstate = "{folder}/state"\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n'
+            f'version = 2\nroot = "{data}"\nstate = "{folder}/state"\ndisabled_plugins = '
+            f'["io.containerd.grpc.v1.cri"]\n'
             f'[grpc]\naddress = "{socket}"\n[ttrpc]\naddress = "{folder}/t.sock"\n')
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
-                ["unshare", "--mount", "--propagation", "private", CONTAINERD, "--config", str(folder / "config.toml")],
+                ["unshare", "--mount", "--propagation", "private", CONTAINERD, "--config",
+                 str(folder / "config.toml")],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
         def said() -> str:
             return (folder / "log").read_text(errors="replace")
 
         try:
-            wait_until(lambda: "containerd successfully booted" in said() or process.poll() is not None, 60, "containerd")
+            wait_until(lambda: "containerd successfully booted" in said() or process.poll() is not None,
+                       60, "containerd")
             assert process.poll() is None, said()[-2000:]
             yield Containerd(socket, data, folder / "certs.d", process)
         finally:

@@ -1,4 +1,5 @@
-"""Starts a real registry (docker-registry, the reference implementation) on loopback, and stops it whatever happens."""
+"""Starts a real registry (docker-registry, the reference implementation) on loopback, and stops it whatever
+happens."""
 
 from __future__ import annotations
 
@@ -24,9 +25,11 @@ def distribution(folder: Path) -> Iterator[str]:
     folder.mkdir()
     host = f"127.0.0.1:{free_port()}"
     (folder / "config.yml").write_text(
-        f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder}/data}}}}\nhttp: {{addr: '{host}'}}\n")
+        f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder}/data}}}}\n"
+        f"http: {{addr: '{host}'}}\n")
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([REGISTRY, "serve", str(folder / "config.yml")], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = subprocess.Popen([REGISTRY, "serve", str(folder / "config.yml")], stdin=subprocess.DEVNULL,
+                                   stdout=log, stderr=log)
     try:
         wait_until(lambda: _answers(host) or process.poll() is not None, 30, "a registry")
         assert process.poll() is None, (folder / "log").read_text()[-1000:]

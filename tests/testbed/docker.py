@@ -1,4 +1,5 @@
-"""Starts a real Docker daemon of its own, waits until it answers, and stops it whatever happens. Only root can."""
+"""Starts a real Docker daemon of its own, waits until it answers, and stops it whatever happens. Only root
+can."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class Dockerd:
 
 
 def led_to(daemon: Dockerd, folder: Path, client: str) -> Path:
-    """A folder with a `docker` that asks this daemon where muster has it ask the node's own, by the client in that other folder."""
+    """A folder with a `docker` that asks this daemon where muster has it ask the node's own, by the client in
+    that other folder."""
     folder.mkdir(parents=True, exist_ok=True)
     executable(
         folder / "docker",
@@ -55,7 +57,8 @@ def led_to(daemon: Dockerd, folder: Path, client: str) -> Path:
 
 def docker(client: Path, *words: str, check: bool = True) -> str:
     """What this client prints."""
-    done = subprocess.run([client / "docker", *words], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([client / "docker", *words], capture_output=True, text=True,
+                          timeout=60, check=False)
     assert done.returncode == 0 or not check, done.stderr
     return done.stdout.strip()
 
@@ -68,7 +71,8 @@ def busybox(client: Path, folder: Path) -> str:
         for path in needed:
             for found in {path, *_libraries(path)}:
                 real = Path(found).resolve()
-                tar.add(real, arcname=found.lstrip("/") if not program else "bin/busybox" if found == path else found.lstrip("/"))
+                tar.add(real, arcname=found.lstrip("/") if not program else "bin/busybox" if found == path
+                        else found.lstrip("/"))
         for name in ("sh", "sleep", "false") if program else ():
             link = tarfile.TarInfo(f"bin/{name}")
             link.type, link.linkname = tarfile.SYMTYPE, "/bin/busybox"
@@ -99,22 +103,28 @@ def small_disk(at: Path, megabytes: int) -> Iterator[Path]:
 
 @contextmanager
 def dockerd(data: Path | None = None, *, before: str = ":", tools: Path | None = None) -> Iterator[Dockerd]:
-    """A daemon without network, whose data lie in a folder of its own, or in that one, and whose mounts in a namespace of its own.
+    """A daemon without network, whose data lie in a folder of its own, or in that one, and whose mounts in a
+    namespace of its own.
 
-    `before` is shell text that runs in that namespace first; programs of the folder `tools` are the daemon's before any other.
+    `before` is shell text that runs in that namespace first; programs of the folder `tools` are the daemon's
+    before any other.
     """
     assert DOCKERD is not None, "no dockerd on this machine: apt-get install -y docker.io"
-    # Not under pytest's folder: a socket's path may have 107 bytes, and an ordinary user must get as far as the socket.
+    # Not under pytest's folder: a socket's path may have 107 bytes, and an ordinary user must get as far as
+    # the socket.
     with tempfile.TemporaryDirectory(prefix="muster-dockerd-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)
         socket = folder / "docker.sock"
-        argv = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", f'{before}\nexec "$@"', "sh", DOCKERD,
-                "--data-root", str(data or folder / "data"), "--exec-root", f"{folder}/exec", "--pidfile", f"{folder}/pid",
+        argv = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", f'{before}\nexec "$@"',
+                "sh", DOCKERD,
+                "--data-root", str(data or folder / "data"), "--exec-root", f"{folder}/exec", "--pidfile",
+                f"{folder}/pid",
                 "--host", f"unix://{socket}", "--iptables=false", "--ip6tables=false", "--bridge=none"]
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                       env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}" if tools else os.environ["PATH"]})
+                                       env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}" if tools
+                                            else os.environ["PATH"]})
 
         def said() -> str:
             return (folder / "log").read_text(errors="replace")

@@ -23,7 +23,8 @@ from tests.testbed.sshd import wait_until
 
 
 def swept(state: Path, *looks: Recording, ago: float = 0.0, nodes: tuple[str, ...] = ()) -> None:
-    """Judges these looks by the packaged rules and stores them as a sweep; of `nodes` beside them nothing came."""
+    """Judges these looks by the packaged rules and stores them as a sweep; of `nodes` beside them nothing
+    came."""
     rules = load_ruleset([packaged()])
     there = [Node(name, sku="hgx-h100") for name in (*(look.node for look in looks), *nodes)]
     assessment = Assessment(there, rules, None, set())

@@ -1,7 +1,7 @@
 """A file system whose every file hangs: it takes each request from the kernel and never answers.
 
-A process that has touched it waits in state D, where no signal reaches it, because the kernel keeps a request that was taken
-alive until it is answered or the connection ends (fs/fuse/dev.c, request_wait_answer).
+A process that has touched it waits in state D, where no signal reaches it, because the kernel keeps a request
+that was taken alive until it is answered or the connection ends (fs/fuse/dev.c, request_wait_answer).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def available() -> str | None:
 
 @contextmanager
 def hung(point: Path) -> Iterator[threading.Event]:
-    """Mounts it on an existing folder. The event is set once a request was swallowed; at the end whoever waits is let go with
-    an error, and the mount is gone."""
+    """Mounts it on an existing folder. The event is set once a request was swallowed; at the end whoever
+    waits is let go with an error, and the mount is gone."""
     device = _mount_as_root(point) if os.geteuid() == 0 else _mount_as_user(point)
     stop, stopper = os.pipe()
     swallowed = threading.Event()
@@ -65,11 +65,13 @@ def _serve(device: int, stop: int, swallowed: threading.Event) -> None:
             return
         _, opcode, unique = struct.unpack_from("<IIQ", request)
         if opcode == _INIT:
-            # fuse_init_out of protocol 7.31: major, minor, max_readahead, flags, background, congestion, max_write, granularity.
+            # fuse_init_out of protocol 7.31: major, minor, max_readahead, flags, background, congestion,
+            # max_write, granularity.
             _reply(device, unique, struct.pack("<IIIIHHII32x", 7, 31, 0, 0, 12, 9, 4096, 1))
         elif opcode == _GETATTR and struct.unpack_from("<Q", request, 16)[0] == 1:
             # fuse_attr_out: valid for an hour; inode 1, a folder of root's with mode 0755.
-            _reply(device, unique, struct.pack("<QII", 3600, 0, 0) + struct.pack("<6Q3I7I", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0o40755, 2, 0, 0, 0, 0, 0))
+            _reply(device, unique, struct.pack("<QII", 3600, 0, 0)
+                   + struct.pack("<6Q3I7I", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0o40755, 2, 0, 0, 0, 0, 0))
         elif opcode == _ACCESS:
             _reply(device, unique, b"", _ENOSYS)
         else:

@@ -1,9 +1,10 @@
-"""A simulated InfiniBand fabric: ibsim with the topology of a cabling plan, opensm and infiniband-diags on it, without any hardware.
+"""A simulated InfiniBand fabric: ibsim with the topology of a cabling plan, opensm and infiniband-diags on
+it, without any hardware.
 
-ibsim 0.10 reads ibnetdiscover's own form, with traps of which the form below keeps clear: GUIDs must be given (`switchguid=`, `caguid=`), as it
-takes none from the node's id; the library makes a folder `sys-<pid>`
-where a tool runs, which stays if the tool is killed; and a line's width and rate are read only after a description and a LID (`# "x" lid 0 4xHDR`): SDR, DDR, QDR,
-FDR10, FDR, EDR and HDR; NDR comes up as SDR.
+ibsim 0.10 reads ibnetdiscover's own form, with traps of which the form below keeps clear: GUIDs must be given
+(`switchguid=`, `caguid=`), as it takes none from the node's id; the library makes a folder `sys-<pid>` where
+a tool runs, which stays if the tool is killed; and a line's width and rate are read only after a description
+and a LID (`# "x" lid 0 4xHDR`): SDR, DDR, QDR, FDR10, FDR, EDR and HDR; NDR comes up as SDR.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
 
 _LIBRARY = "umad2sim/libumad2sim.so"
-_PROGRAMS = ("ibsim", "opensm", "ibnetdiscover", "iblinkinfo", "ibqueryerrors", "saquery", "sminfo", "perfquery", "smpquery")
+_PROGRAMS = ("ibsim", "opensm", "ibnetdiscover", "iblinkinfo", "ibqueryerrors", "saquery", "sminfo",
+             "perfquery", "smpquery")
 # What a look at a fabric takes, by the name of the file that it is saved in.
 LOOK: Mapping[str, tuple[str, ...]] = {
     "ibnetdiscover": ("ibnetdiscover",),
@@ -45,34 +47,41 @@ def library() -> Path | None:
 
 def require_fabric() -> None:
     missing = [name for name in _PROGRAMS if shutil.which(name, path=_PATH) is None]
-    require(not missing and library(), f"no {', '.join(missing) or _LIBRARY} here: apt-get install -y ibsim-utils infiniband-diags opensm")
+    require(not missing
+            and library(),
+            f"no {', '.join(missing) or _LIBRARY} here: apt-get install -y ibsim-utils "
+            f"infiniband-diags opensm")
 
 
 _ATTEMPTS = 3
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 
-def two_tiers(hosts: int = 32, per_leaf: int = 8, spines: int = 2, uplinks: int = 1, rails: int = 1) -> CablingPlan:
-    """A fat tree of two tiers: leaf01.. with `per_leaf` hosts each (with rails, a leaf for each rail), and `uplinks` cables from each leaf
-    to each spine. Hosts are gpu001.., their ports mlx5_0.."""
+def two_tiers(hosts: int = 32, per_leaf: int = 8, spines: int = 2, uplinks: int = 1,
+              rails: int = 1) -> CablingPlan:
+    """A fat tree of two tiers: leaf01.. with `per_leaf` hosts each (with rails, a leaf for each rail), and
+    `uplinks` cables from each leaf to each spine. Hosts are gpu001.., their ports mlx5_0.."""
     devices: dict[str, PlannedDevice] = {}
     cables: list[PlannedCable] = []
     groups = -(-hosts // per_leaf)
     for spine in range(spines):
-        devices[f"spine{spine + 1:02d}"] = PlannedDevice(f"spine{spine + 1:02d}", Tier.SPINE, f"n{spine // 4 + 1:02d}")
+        devices[f"spine{spine + 1:02d}"] = PlannedDevice(f"spine{spine + 1:02d}", Tier.SPINE,
+                                                         f"n{spine // 4 + 1:02d}")
     for group in range(groups):
         for rail in range(rails):
             leaf = f"leaf{group * rails + rail + 1:02d}"
             devices[leaf] = PlannedDevice(leaf, Tier.LEAF, f"r{group + 1:02d}")
             for spine in range(spines):
                 for uplink in range(uplinks):
-                    cables.append(_cable(leaf, per_leaf + spine * uplinks + uplink + 1, f"spine{spine + 1:02d}",
+                    cables.append(_cable(leaf, per_leaf + spine * uplinks + uplink + 1,
+                                         f"spine{spine + 1:02d}",
                                          (group * rails + rail) * uplinks + uplink + 1))
     for host in range(hosts):
         name, group = f"gpu{host + 1:03d}", host // per_leaf
         devices[name] = PlannedDevice(name, Tier.HOST, f"r{group + 1:02d}")
         for rail in range(rails):
-            cables.append(_cable(name, f"mlx5_{rail}", f"leaf{group * rails + rail + 1:02d}", host % per_leaf + 1))
+            cables.append(_cable(name, f"mlx5_{rail}", f"leaf{group * rails + rail + 1:02d}",
+                                 host % per_leaf + 1))
     return CablingPlan(devices, tuple(cables))
 
 
@@ -95,7 +104,8 @@ def net_ports(plan: CablingPlan) -> dict[PlannedEnd, NetPort]:
     """Each planned end in the simulator: a host's ports are an adapter each, a switch's are its numbers."""
     guids = node_guids(plan)
     return {end: NetPort(f"H-{guids[end.device, end.port]}", 1) if plan.devices[end.device].tier is Tier.HOST
-            else NetPort(f"S-{guids[end.device, '']}", int(end.port)) for cable in plan.cables for end in (cable.a, cable.b)}
+            else NetPort(f"S-{guids[end.device, '']}", int(end.port)) for cable in plan.cables
+            for end in (cable.a, cable.b)}
 
 
 def node_guids(plan: CablingPlan) -> dict[tuple[str, str], str]:
@@ -110,9 +120,11 @@ def node_guids(plan: CablingPlan) -> dict[tuple[str, str], str]:
     return found
 
 
-def topology(plan: CablingPlan, rates: Mapping[PlannedCable, str] | None = None, descriptions: Mapping[tuple[str, str], str] | None = None) -> str:
-    """The plan in the form that ibsim reads. `rates` are those of cables that are not as planned ("1xHDR"), `descriptions` those of devices
-    (by the keys of `node_guids`) that call themselves otherwise than "leaf01" and "gpu001 mlx5_0"."""
+def topology(plan: CablingPlan, rates: Mapping[PlannedCable, str] | None = None,
+             descriptions: Mapping[tuple[str, str], str] | None = None) -> str:
+    """The plan in the form that ibsim reads. `rates` are those of cables that are not as planned ("1xHDR"),
+    `descriptions` those of devices (by the keys of `node_guids`) that call themselves otherwise than "leaf01"
+    and "gpu001 mlx5_0"."""
     rates, descriptions = rates or {}, descriptions or {}
     there = net_ports(plan)
     ports = max(40, *(port.number for port in there.values()))
@@ -125,7 +137,8 @@ def topology(plan: CablingPlan, rates: Mapping[PlannedCable, str] | None = None,
     for (name, port), guid in node_guids(plan).items():
         node, kind = (f"H-{guid}", "Ca 1") if port else (f"S-{guid}", f"Switch {ports}")
         own = descriptions.get((name, port), f"{name} {port}".strip())
-        made += [f"{'ca' if port else 'switch'}guid=0x{guid}", f'{kind} "{node}"  # "{own}"', *lines.get(node, ()), ""]
+        made += [f"{'ca' if port else 'switch'}guid=0x{guid}", f'{kind} "{node}"  # "{own}"',
+                 *lines.get(node, ()), ""]
     return "\n".join(made)
 
 
@@ -143,7 +156,8 @@ class Fabric:
 
     def environment(self, host: str | None = None) -> dict[str, str]:
         """In which the tools meet this fabric; on `host`'s first adapter, or the first in the topology."""
-        return {**os.environ, "PATH": _PATH, "LD_PRELOAD": str(library()), "IBSIM_SOCKNAME": self.socket, "LC_ALL": "C",
+        return {**os.environ, "PATH": _PATH, "LD_PRELOAD": str(library()), "IBSIM_SOCKNAME": self.socket,
+                "LC_ALL": "C",
                 **({"SIM_HOST": self.adapter(host).node} if host else {})}
 
     def adapter(self, host: str) -> NetPort:
@@ -151,18 +165,21 @@ class Fabric:
         return next(port for end, port in sorted(self.there.items()) if end.device == host)
 
     def tell(self, *commands: str) -> None:
-        """Commands of the simulator's console; they are carried out in order, before whatever a tool asks afterwards."""
+        """Commands of the simulator's console; they are carried out in order, before whatever a tool asks
+        afterwards."""
         for command in commands:
             self._console.write(f"{command}\n")
         self._console.flush()
         marker = secrets.token_hex(8)
         self._console.write(f"#{marker}\n")
         self._console.flush()
-        wait_until(lambda: marker in (self.folder / "ibsim.log").read_text(errors="replace"), what="the simulator's console")
+        wait_until(lambda: marker in (self.folder / "ibsim.log").read_text(errors="replace"),
+                   what="the simulator's console")
 
     def run(self, *words: str, host: str | None = None) -> subprocess.CompletedProcess[str]:
         """One tool's output, on the host that looks at the fabric."""
-        return subprocess.run(words, capture_output=True, text=True, errors="surrogateescape", timeout=120, check=False, cwd=self.folder,
+        return subprocess.run(words, capture_output=True, text=True, errors="surrogateescape", timeout=120,
+                              check=False, cwd=self.folder,
                               env=self.environment(host or self.observer))
 
     @property
@@ -171,11 +188,13 @@ class Fabric:
         return max(end.device for end in self.there if self.plan.devices[end.device].tier is Tier.HOST)
 
     def look(self, folder: Path, without: Sequence[str] = (), host: str | None = None) -> Path:
-        """Saves what the tools print now on a host, or the observer: one file each, in a folder as `muster fabric check --from` reads it."""
+        """Saves what the tools print now on a host, or the observer: one file each, in a folder as `muster
+        fabric check --from` reads it."""
         folder.mkdir(parents=True)
         for name, words in LOOK.items():
             if name not in without:
-                (folder / f"{name}.txt").write_text(self.run(*words, host=host).stdout, errors="surrogateescape")
+                (folder / f"{name}.txt").write_text(self.run(*words, host=host).stdout,
+                                                    errors="surrogateescape")
         return folder
 
     def manager(self, host: str, priority: int, *more: str, state: str = "SUBNET UP") -> None:
@@ -186,33 +205,43 @@ class Fabric:
         config.write_text("force_log_flush TRUE\n")     # otherwise it keeps its lines until it ends
         guid = f"0x{int(self.adapter(host).node.removeprefix('H-'), 16) + 1:x}"
         process = subprocess.Popen(
-            ["opensm", "-g", guid, "-p", str(priority), "-F", str(config), "-f", str(log), "-s", "1", *more], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, cwd=folder, env={**self.environment(host), "OSM_CACHE_DIR": f"{folder}/", "OSM_TMP_DIR": f"{folder}/"})
+            ["opensm", "-g", guid, "-p", str(priority), "-F", str(config), "-f", str(log), "-s", "1", *more],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, cwd=folder,
+            env={**self.environment(host), "OSM_CACHE_DIR": f"{folder}/", "OSM_TMP_DIR": f"{folder}/"})
         self._managers[host] = process
         self._stack.callback(stop, process)
-        wait_until(lambda: process.poll() is not None or (log.exists() and state in log.read_text(errors="replace")), seconds=60,
+        wait_until(lambda: process.poll() is not None
+                   or (log.exists() and state in log.read_text(errors="replace")), seconds=60,
                    what=f"opensm on {host}")
-        assert process.poll() is None, log.read_text(errors="replace") if log.exists() else "opensm ended at once"
+        assert (process.poll() is None), (log.read_text(errors="replace") if log.exists()
+                                          else "opensm ended at once")
 
     def stop(self, host: str) -> None:
         """Ends the manager of a host."""
         stop(self._managers.pop(host))
 
     def settled(self, seconds: float = 60.0) -> None:
-        """Waits until the manager has brought up every port that has a cable, and knows who else is a manager."""
+        """Waits until the manager has brought up every port that has a cable, and knows who else is a
+        manager."""
         def up() -> bool:
             shown = self.run("iblinkinfo", "--line").stdout
-            states = [line.rpartition(".")[2] for line in self.run("saquery", "SMIR").stdout.splitlines() if "SMState" in line]
-            return "LinkUp" in shown and "Initialize/" not in shown and "Armed/" not in shown and sorted(states) == [
-                *["2"] * (len(states) - 1), "3"] and len(states) >= len(self._managers)
+            states = [line.rpartition(".")[2]
+                      for line in self.run("saquery", "SMIR").stdout.splitlines() if "SMState" in line]
+            return ("LinkUp" in shown and "Initialize/" not in shown and "Armed/" not in shown
+                    and sorted(states) == [
+                        *["2"] * (len(states) - 1), "3"] and len(states) >= len(self._managers))
 
         wait_until(up, seconds=seconds, what="the subnet")
 
 
 @contextlib.contextmanager
-def fabric(folder: Path, plan: CablingPlan, text: str | None = None, managers: Sequence[str] = ()) -> Iterator[Fabric]:
-    """The plan's fabric, or the one of `text`, with opensm on these hosts, of which the first becomes master; gone afterwards."""
-    # Beside much other work the simulator's packets are lost to a manager now and then, and it never learns of another: begun anew then.
+def fabric(folder: Path, plan: CablingPlan, text: str | None = None,
+           managers: Sequence[str] = ()) -> Iterator[Fabric]:
+    """The plan's fabric, or the one of `text`, with opensm on these hosts, of which the first becomes master;
+    gone afterwards."""
+    # Beside much other work the simulator's packets are lost to a manager now and then, and it never learns
+    # of another: begun anew then.
     for attempt in range(_ATTEMPTS):
         with contextlib.ExitStack() as stack:
             made = _started(stack, folder / f"try{attempt}", plan, text)
@@ -238,12 +267,15 @@ def _started(stack: contextlib.ExitStack, folder: Path, plan: CablingPlan, text:
     log = stack.enter_context((folder / "ibsim.log").open("wb"))
     socket = f"muster-{os.getpid()}-{secrets.token_hex(4)}"
     process = subprocess.Popen(
-        ["ibsim", "-s", "-N", str(devices), "-S", str(len(plan.devices)), "-P", str(64 * len(plan.devices) + devices), str(net)],
-        stdin=subprocess.PIPE, stdout=log, stderr=log, env={**os.environ, "IBSIM_SOCKNAME": socket}, text=True)
+        ["ibsim", "-s", "-N", str(devices), "-S", str(len(plan.devices)), "-P",
+         str(64 * len(plan.devices) + devices), str(net)],
+        stdin=subprocess.PIPE, stdout=log, stderr=log,
+        env={**os.environ, "IBSIM_SOCKNAME": socket}, text=True)
     stack.callback(process.wait, 10)
     stack.callback(process.kill)
     assert process.stdin is not None
     made = Fabric(folder, plan, net_ports(plan), socket, stack.enter_context(process.stdin), stack)
-    wait_until(lambda: process.poll() is not None or b"ready" in (folder / "ibsim.log").read_bytes(), what="ibsim")
+    wait_until(lambda: process.poll() is not None or b"ready" in (folder / "ibsim.log").read_bytes(),
+               what="ibsim")
     assert process.poll() is None, (folder / "ibsim.log").read_text(errors="replace")
     return made

@@ -1,6 +1,8 @@
-"""A stand-in for ib_write_bw, for machines without RDMA: both sides meet over TCP as the real one's do, and it prints what that prints.
+"""A stand-in for ib_write_bw, for machines without RDMA: both sides meet over TCP as the real one's do, and
+it prints what that prints.
 
-It is a program of its own in a folder; `rates` beside it has the Gb/s of both ways by the devices' names, `fault` what is wrong with it.
+It is a program of its own in a folder; `rates` beside it has the Gb/s of both ways by the devices' names,
+`fault` what is wrong with it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ FORM = f"""{LINE}
 
 
 def install(folder: Path, rates: dict[str, float], usual: float, fault: str = "") -> Path:
-    """Puts it there; gives the folder, for PATH. A pair has the lowest rate of its devices. Faults: absent, hang, garbage."""
+    """Puts it there; gives the folder, for PATH. A pair has the lowest rate of its devices. Faults: absent,
+    hang, garbage."""
     folder.mkdir(exist_ok=True)
     if fault == "absent":
         return folder
@@ -49,7 +52,9 @@ def main(folder: str) -> int:
         try:
             line = socket.create_connection((address, int(port)), 5)
         except OSError:
-            print(f" Couldn't connect to {address}:{port}\nUnable to open file descriptor for socket connection")
+            print(
+                f" Couldn't connect to {address}:{port}\nUnable to open file descriptor for socket "
+                f"connection")
             return 1
     else:
         with socket.create_server(("", int(port))) as server:

@@ -1,7 +1,10 @@
-"""A real IPMI 2.0 controller: OpenIPMI's ipmi_sim with a chassis program, an event log, sensors and FRU records.
+"""A real IPMI 2.0 controller: OpenIPMI's ipmi_sim with a chassis program, an event log, sensors and FRU
+records.
 
-Its limits, which are its own: boot flags keep the device and neither their valid bit nor how long they last; there is no cipher suite but 3,
-and no list of them; an account may do what it asks to do, whatever it was given; events have no date. A mistake in its command file leaves the port closed without a word, so whoever starts one waits for an answer.
+Its limits, which are its own: boot flags keep the device and neither their valid bit nor how long they last;
+there is no cipher suite but 3, and no list of them; an account may do what it asks to do, whatever it was
+given; events have no date. A mistake in its command file leaves the port closed without a word, so whoever
+starts one waits for an answer.
 """
 
 from __future__ import annotations
@@ -41,13 +44,15 @@ done
 
 def require_ipmi() -> None:
     """What `ipmi_sim` below and those who ask it need."""
-    require(all(map(shutil.which, ("ipmi_sim", "ipmitool"))), "no ipmi_sim or no ipmitool on this machine: apt-get install -y openipmi "
+    require(all(map(shutil.which, ("ipmi_sim", "ipmitool"))),
+            "no ipmi_sim or no ipmitool on this machine: apt-get install -y openipmi "
                                                              "ipmitool")
 
 
 @dataclass
 class IpmiSim:
-    """One controller. Its machine's power is the file `power` (0 or 1), its boot device `boot`; `asked` is what the chassis was told."""
+    """One controller. Its machine's power is the file `power` (0 or 1), its boot device `boot`; `asked` is
+    what the chassis was told."""
 
     folder: Path
     address: str
@@ -81,10 +86,12 @@ class IpmiSim:
 
 
 @contextlib.contextmanager
-def ipmi_sim(folder: Path, address: str = "127.0.0.1", port: int | None = None, *, serial: str = SERIAL, records: bool = True,
+def ipmi_sim(folder: Path, address: str = "127.0.0.1", port: int | None = None, *, serial: str = SERIAL,
+             records: bool = True,
              console: str = "") -> Iterator[IpmiSim]:
-    """A controller at the address, with a machine that has no power; without `records` its repository of sensors is empty. `console` is where the
-    machine's serial port is, as tcp:ADDRESS:PORT. Stopped whatever happens."""
+    """A controller at the address, with a machine that has no power; without `records` its repository of
+    sensors is empty. `console` is where the machine's serial port is, as tcp:ADDRESS:PORT. Stopped whatever
+    happens."""
     folder.mkdir(exist_ok=True)
     (folder / "state").mkdir(exist_ok=True)
     (folder / "power").write_text("0\n")
@@ -94,11 +101,13 @@ def ipmi_sim(folder: Path, address: str = "127.0.0.1", port: int | None = None, 
     (folder / "lan.conf").write_text(_configuration(chassis, address, taken, console))
     (folder / "emu.cmd").write_text(_commands(serial, records))
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(["ipmi_sim", "-c", str(folder / "lan.conf"), "-f", str(folder / "emu.cmd"), "-s", str(folder / "state"),
+        process = subprocess.Popen(["ipmi_sim", "-c", str(folder / "lan.conf"), "-f", str(folder / "emu.cmd"),
+                                    "-s", str(folder / "state"),
                                     "-n"], cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     sim = IpmiSim(folder, address, taken, process)
     try:
-        wait_until(lambda: process.poll() is None and sim.answers(), 20, f"an answer of ipmi_sim; its log: {(folder / 'log').read_text()}")
+        wait_until(lambda: process.poll() is None and sim.answers(), 20,
+                   f"an answer of ipmi_sim; its log: {(folder / 'log').read_text()}")
         yield sim
     finally:
         process.kill()
@@ -106,7 +115,8 @@ def ipmi_sim(folder: Path, address: str = "127.0.0.1", port: int | None = None, 
 
 
 def _configuration(chassis: Path, address: str, port: int, console: str) -> str:
-    levels = "\n".join(f"    allowed_auths_{level} none md2 md5 straight" for level in ("callback", "user", "operator", "admin"))
+    levels = "\n".join(f"    allowed_auths_{level} none md2 md5 straight"
+                       for level in ("callback", "user", "operator", "admin"))
     return f"""name "muster"
 set_working_mc 0x20
   startlan 1
@@ -123,8 +133,8 @@ set_working_mc 0x20
 
 
 def _commands(serial: str, records: bool) -> str:
-    """A temperature at 35 C whose critical limit is 90, a fan at 4700 RPM, two power supplies of which the second has no input, a FRU record
-    of the machine and one of the first supply, and three events."""
+    """A temperature at 35 C whose critical limit is 90, a fan at 4700 RPM, two power supplies of which the
+    second has no input, a FRU record of the machine and one of the first supply, and three events."""
     temperature = _sdr_full(1, 1, 7, 1, "CPU Temp")
     fan = _sdr_full(2, 4, 29, 1, "FAN1", unit=18, m=50)
     supplies = [_sdr_compact(number, 8, 10, number - 2, f"PSU{number - 2} Status") for number in (3, 4)]
@@ -135,12 +145,16 @@ def _commands(serial: str, records: bool) -> str:
         "sel_enable 0x20 1000 0x0a",
         f"mc_add_fru_data 0x20 0 256 data {_bytes(_fru(256, VENDOR, MODEL, serial))}",
         f"mc_add_fru_data 0x20 1 256 data {_bytes(_fru(256, 'Delta', 'DPS-3000', PSU_SERIAL))}",
-        *(f"main_sdr_add 0x20 {_bytes(record)}" for record in (temperature, fan, *supplies, located) if records),
-        "sensor_add 0x20 0 1 0x01 0x01", "sensor_set_threshold 0x20 0 1 settable 111000 100 90 80 0 0 0", "sensor_set_value 0x20 0 1 35 0",
-        "sensor_add 0x20 0 2 0x04 0x01", "sensor_set_threshold 0x20 0 2 settable 111000 255 254 253 0 0 0", "sensor_set_value 0x20 0 2 94 0",
+        *(f"main_sdr_add 0x20 {_bytes(record)}"
+          for record in (temperature, fan, *supplies, located) if records),
+        "sensor_add 0x20 0 1 0x01 0x01", "sensor_set_threshold 0x20 0 1 settable 111000 100 90 80 0 0 0",
+        "sensor_set_value 0x20 0 1 35 0",
+        "sensor_add 0x20 0 2 0x04 0x01", "sensor_set_threshold 0x20 0 2 settable 111000 255 254 253 0 0 0",
+        "sensor_set_value 0x20 0 2 94 0",
         "sensor_add 0x20 0 3 0x08 0x6f", "sensor_set_bit 0x20 0 3 0 1 0",
         "sensor_add 0x20 0 4 0x08 0x6f", "sensor_set_bit 0x20 0 4 0 1 0", "sensor_set_bit 0x20 0 4 3 1 0",
-        # Power supply 2 lost its input; a correctable error that was taken back: asserted, and then not (bit 7 of the event's direction).
+        # Power supply 2 lost its input; a correctable error that was taken back: asserted, and then not (bit
+        # 7 of the event's direction).
         f"sel_add 0x20 2 {_bytes(_event(8, 4, 0x6F, 3))}",
         f"sel_add 0x20 2 {_bytes(_event(12, 9, 0x6F, 0))}",
         f"sel_add 0x20 2 {_bytes(_event(12, 9, 0xEF, 0))}",
@@ -157,16 +171,19 @@ def _name(text: str) -> bytes:
     return bytes((0xC0 | len(text),)) + text.encode("ascii")
 
 
-def _sdr_full(number: int, kind: int, entity: int, instance: int, name: str, *, unit: int = 1, m: int = 1) -> bytes:
+def _sdr_full(number: int, kind: int, entity: int, instance: int, name: str, *, unit: int = 1,
+              m: int = 1) -> bytes:
     """A full sensor record (IPMI 2.0, 43.1) of a linear, unsigned sensor with thresholds."""
-    body = bytes((0x20, 0, number, entity, instance, 0x7F, 0x68, kind, 1, 0x00, 0x70, 0x00, 0x70, 0x38, 0x38, 0x00, unit, 0, 0, m, 0, 0, 0, 0,
+    body = bytes((0x20, 0, number, entity, instance, 0x7F, 0x68, kind, 1, 0x00, 0x70, 0x00, 0x70, 0x38, 0x38,
+                  0x00, unit, 0, 0, m, 0, 0, 0, 0,
                   0, 0, 0, 0, 0, 255, 0, 100, 90, 80, 0, 0, 0, 1, 1, 0, 0, 0)) + _name(name)
     return bytes((number, 0, 0x51, 1, len(body))) + body
 
 
 def _sdr_compact(number: int, kind: int, entity: int, instance: int, name: str) -> bytes:
     """A compact sensor record (43.2) of a discrete sensor."""
-    body = bytes((0x20, 0, number, entity, instance, 0x67, 0x40, kind, 0x6F, 0x0F, 0, 0x0F, 0, 0x0F, 0, 0xC0, 0, 0, 1, 0, 0, 0, 0, 0, 0,
+    body = bytes((0x20, 0, number, entity, instance, 0x67, 0x40, kind, 0x6F, 0x0F, 0, 0x0F, 0, 0x0F, 0, 0xC0,
+                  0, 0, 1, 0, 0, 0, 0, 0, 0,
                   0)) + _name(name)
     return bytes((number, 0, 0x51, 2, len(body))) + body
 
@@ -179,11 +196,13 @@ def _sdr_located(device: int, entity: int, instance: int, name: str) -> bytes:
 
 def _event(kind: int, sensor: int, direction: int, state: int) -> bytes:
     """The 13 bytes of a system event after its record type: timestamp (of 2026), who, sensor, what."""
-    return (1_790_000_000).to_bytes(4, "little") + bytes((0x20, 0, 4, kind, sensor, direction, state, 0xFF, 0xFF))
+    return (1_790_000_000).to_bytes(4, "little") + bytes((0x20, 0, 4, kind, sensor, direction,
+                                                          state, 0xFF, 0xFF))
 
 
 def _fru(size: int, vendor: str, model: str, serial: str) -> bytes:
-    """A FRU record with a product area (Platform Management FRU Information Storage Definition 1.0, 8 and 12)."""
+    """A FRU record with a product area (Platform Management FRU Information Storage Definition 1.0, 8 and
+    12)."""
     fields = b"".join(map(_name, (vendor, model, "PN-1", "1", serial, "tag-1", ""))) + b"\xc1"
     area = bytes((1, 0, 0)) + fields
     area += bytes(-(len(area) + 1) % 8)

@@ -27,7 +27,8 @@ def kept(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def _remove(half: Path) -> None:
-    """What a killed process left. mmdebstrap mounts this machine's own /dev/shm and /proc there, whose content stays."""
+    """What a killed process left. mmdebstrap mounts this machine's own /dev/shm and /proc there, whose
+    content stays."""
     for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
         at = Path(line.split()[1])
         if at.is_relative_to(half):
@@ -38,7 +39,8 @@ def _remove(half: Path) -> None:
 def bootstrapped(name: str, suite: str, *options: str) -> Path:
     """A root file system of mmdebstrap's, kept under this name; skips where it cannot be made."""
     def make(half: Path) -> None:
-        done = subprocess.run(["mmdebstrap", *options, suite, str(half)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(["mmdebstrap", *options, suite, str(half)], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, check=False)
         require(done.returncode == 0, f"mmdebstrap cannot make a root file system here: {done.stderr[-400:]}")
 
     return kept(name, make)

@@ -14,7 +14,8 @@ import pytest
 # Of x86_64 (asm/unistd_64.h): what changes a file or a folder.
 _CHANGES = {
     1: "write", 18: "pwrite64", 20: "writev", 40: "sendfile", 74: "fsync", 75: "fdatasync", 76: "truncate",
-    77: "ftruncate", 82: "rename", 83: "mkdir", 84: "rmdir", 85: "creat", 86: "link", 87: "unlink", 91: "fchmod",
+    77: "ftruncate", 82: "rename", 83: "mkdir", 84: "rmdir", 85: "creat", 86: "link",
+    87: "unlink", 91: "fchmod",
     90: "chmod", 263: "unlinkat", 264: "renameat", 265: "linkat", 316: "renameat2", 326: "copy_file_range",
 }
 _TRACEME, _PEEKUSER, _SYSCALL, _SETOPTIONS = 0, 3, 24, 0x4200

@@ -1,9 +1,11 @@
-"""A Kubernetes API server for tests: nodes, pods and events over HTTPS, with what a real kube-apiserver (1.20.2) was seen to do.
+"""A Kubernetes API server for tests: nodes, pods and events over HTTPS, with what a real kube-apiserver
+(1.20.2) was seen to do.
 
-Real: a new node is tainted not-ready, and has a UID and a time of registration of its own; an object is replaced whole, if its
-resourceVersion is the newest (409); what a main resource's PUT says of `status` is not taken; a patch of either kind replaces spec.taints,
-a strategic one merges conditions by type; a bad taint is 422; managedFields name who set a field, once an object has any: one made without
-labels has none and gets none; lists come in pages, whose token is worth nothing (410) once it is old. Faults are injected.
+Real: a new node is tainted not-ready, and has a UID and a time of registration of its own; an object is
+replaced whole, if its resourceVersion is the newest (409); what a main resource's PUT says of `status` is not
+taken; a patch of either kind replaces spec.taints, a strategic one merges conditions by type; a bad taint is
+422; managedFields name who set a field, once an object has any: one made without labels has none and gets
+none; lists come in pages, whose token is worth nothing (410) once it is old. Faults are injected.
 """
 
 from __future__ import annotations
@@ -45,8 +47,9 @@ class Problem(Exception):
 class Cluster:
     """What the server holds, and what it is to do wrong.
 
-    `faults` is asked before each request with method and path: an int is that status, a Problem is answered, "drop" closes the connection,
-    "drop after" does so when all is done, and a function is called instead of an answer. `seen` is what was asked: (method, path with query).
+    `faults` is asked before each request with method and path: an int is that status, a Problem is answered,
+    "drop" closes the connection, "drop after" does so when all is done, and a function is called instead of
+    an answer. `seen` is what was asked: (method, path with query).
     """
 
     nodes: dict[str, Json] = field(default_factory=dict)
@@ -67,13 +70,15 @@ class Cluster:
         new = copy.deepcopy(document)
         about = new.setdefault("metadata", {})
         now = dt.datetime.fromtimestamp(time.time(), dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        about.update(name=name, resourceVersion=str(self.version), uid=str(uuid.uuid4()), creationTimestamp=now)
+        about.update(name=name, resourceVersion=str(self.version), uid=str(uuid.uuid4()),
+                     creationTimestamp=now)
         if kind == "nodes":
             spec = new.setdefault("spec", {})
             about["managedFields"] = _noted({}, new, "kubelet") if about.get("labels") else []
             if not about["managedFields"]:
                 del about["managedFields"]
-            spec["taints"] = [*spec.get("taints", []), {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
+            spec["taints"] = [*spec.get("taints", []),
+                              {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
             new.setdefault("status", {})
         check(new, kind)
         getattr(self, kind)[name] = new
@@ -91,10 +96,14 @@ class Cluster:
         old = self.nodes[name]
         asked = new.get("metadata", {}).get("resourceVersion")
         if asked is not None and asked != old["metadata"]["resourceVersion"]:
-            raise Problem(409, "Conflict", f'Operation cannot be fulfilled on nodes "{name}": the object has been modified; please apply '
+            raise Problem(409,
+                          "Conflict",
+                          f'Operation cannot be fulfilled on nodes "{name}": the object has been modified; '
+                          f'please apply '
                                            "your changes to the latest version and try again")
         if new.get("metadata", {}).get("name", name) != name:
-            raise Problem(400, "BadRequest", f"the name of the object does not match the name on the URL ({name})")
+            raise Problem(400, "BadRequest",
+                          f"the name of the object does not match the name on the URL ({name})")
         kept = copy.deepcopy(old)
         if status:
             kept["status"] = new.get("status", {})
@@ -121,8 +130,10 @@ Path_ = tuple[str, ...]
 
 
 def _noted(old: Json, new: Json, manager: str) -> list[Json]:
-    """managedFields after a change of labels, annotations, taints or unschedulable: whoever changes a field has it."""
-    was = {path: one["manager"] for one in old.get("metadata", {}).get("managedFields", []) for path in _paths(one["fieldsV1"])}
+    """managedFields after a change of labels, annotations, taints or unschedulable: whoever changes a field
+    has it."""
+    was = {path: one["manager"] for one in old.get("metadata", {}).get("managedFields", [])
+           for path in _paths(one["fieldsV1"])}
     before = _leaves(old)
     trees: dict[str, Json] = {}
     for path, value in _leaves(new).items():
@@ -131,12 +142,14 @@ def _noted(old: Json, new: Json, manager: str) -> list[Json]:
             tree = trees.setdefault(owner, {})
             for word in path:
                 tree = tree.setdefault(word, {})
-    return [{"manager": owner, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": tree} for owner, tree in trees.items()]
+    return [{"manager": owner, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+             "fieldsV1": tree} for owner, tree in trees.items()]
 
 
 def _leaves(document: Json) -> dict[Path_, Any]:
     about, spec = document.get("metadata", {}), document.get("spec", {})
-    found = {("f:metadata", f"f:{kind}", f"f:{key}"): value for kind in ("labels", "annotations") for key, value in (about.get(kind) or {}).items()}
+    found = {("f:metadata", f"f:{kind}", f"f:{key}"): value for kind in ("labels", "annotations") for key,
+             value in (about.get(kind) or {}).items()}
     return found | {("f:spec", f"f:{key}"): spec[key] for key in ("taints", "unschedulable") if spec.get(key)}
 
 
@@ -153,11 +166,15 @@ def check(document: Json, kind: str) -> None:
     for at, taint in enumerate(document["spec"].get("taints") or []):
         key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
         wrong = ("a qualified name must consist of alphanumeric characters" if not _KEY.fullmatch(key)
-                 else "a valid label must be an empty string or consist of alphanumeric characters" if not _VALUE.fullmatch(value)
+                 else "a valid label must be an empty string or consist of alphanumeric characters"
+                 if not _VALUE.fullmatch(value)
                  else "Unsupported value" if effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute")
                  else "Duplicate value" if (key, effect) in seen else "")
         if wrong:
-            raise Problem(422, "Invalid", f'Node "{document["metadata"]["name"]}" is invalid: metadata.taints[{at}]: Invalid value: '
+            raise Problem(422,
+                          "Invalid",
+                          f'Node "{document["metadata"]["name"]}" is invalid: metadata.taints[{at}]: '
+                          f'Invalid value: '
                                           f'"{value}": {wrong}')
         seen.add((key, effect))
 
@@ -209,7 +226,8 @@ def handler(cluster: Cluster) -> type[Answers]:
                 with cluster.lock:
                     code, found = self.answer(json.loads(body) if body else None)
             except Problem as problem:
-                code, found = problem.code, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": str(problem),
+                code, found = problem.code, {"kind": "Status", "apiVersion": "v1", "metadata": {},
+                                             "status": "Failure", "message": str(problem),
                                              "reason": problem.reason, "code": problem.code}
             if fault == "drop after":
                 self.close_connection = True
@@ -258,18 +276,21 @@ def handler(cluster: Cluster) -> type[Answers]:
 
 def listed(cluster: Cluster, held: dict[str, Json], kind: str, query: dict[str, str]) -> Json:
     labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
-    found = [held[name] for name in sorted(held) if (not labels or _labelled(held[name], labels)) and (not fields or _fits(held[name], fields))]
+    found = [held[name] for name in sorted(held) if (not labels or _labelled(held[name], labels))
+             and (not fields or _fits(held[name], fields))]
     start = 0
     if "continue" in query:
         if cluster.expire:
             cluster.expire -= 1
-            raise Problem(410, "Expired", "The provided continue parameter is too old to display a consistent list result.")
+            raise Problem(410, "Expired",
+                          "The provided continue parameter is too old to display a consistent list result.")
         start = int(base64.b64decode(query["continue"]))
     end = start + int(query.get("limit") or len(found) or 1)
     about: Json = {"resourceVersion": str(cluster.version)}
     if end < len(found):
         about["continue"] = base64.b64encode(str(end).encode()).decode()
-    return {"kind": f"{kind[:-1].title()}List", "apiVersion": "v1", "metadata": about, "items": found[start:end]}
+    return {"kind": f"{kind[:-1].title()}List", "apiVersion": "v1", "metadata": about,
+            "items": found[start:end]}
 
 
 def _labelled(one: Json, selector: str) -> bool:
@@ -292,7 +313,8 @@ def _fits(one: Json, selector: str) -> bool:
 
 @dataclass
 class Serving:
-    """A running server; `cluster` is None where it is a real one, whose insides no one sees. `config` is a kubeconfig for it."""
+    """A running server; `cluster` is None where it is a real one, whose insides no one sees. `config` is a
+    kubeconfig for it."""
 
     url: str
     config: Path
@@ -300,14 +322,17 @@ class Serving:
     trust: Path
     token: str = TOKEN
 
-    def ask(self, method: str, path: str, body: Any = None, *, kind: str = "application/json", manager: str = "kubectl-cordon") -> tuple[int, Json]:
+    def ask(self, method: str, path: str, body: Any = None, *, kind: str = "application/json",
+            manager: str = "kubectl-cordon") -> tuple[int, Json]:
         """What another client gets."""
         import http.client
 
         parts = urlsplit(self.url)
-        connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=20, context=ssl.create_default_context(cafile=str(self.trust)))
+        connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=20,
+                                                 context=ssl.create_default_context(cafile=str(self.trust)))
         connection.request(method, path, None if body is None else json.dumps(body), {
-            "Authorization": f"Bearer {self.token}", "Content-Type": kind, "User-Agent": f"{manager}/1.20 (linux)"})
+            "Authorization": f"Bearer {self.token}", "Content-Type": kind,
+            "User-Agent": f"{manager}/1.20 (linux)"})
         answer = connection.getresponse()
         found = json.loads(answer.read())
         connection.close()
@@ -318,14 +343,17 @@ class Serving:
 
     def patch(self, name: str, patch: Json, manager: str = "kubectl-cordon") -> Json:
         """A merge patch of a node, as kubectl sends."""
-        status, found = self.ask("PATCH", f"/api/v1/nodes/{name}", patch, kind="application/merge-patch+json", manager=manager)
+        status, found = self.ask("PATCH", f"/api/v1/nodes/{name}", patch, kind="application/merge-patch+json",
+                                 manager=manager)
         assert status == 200, found
         return found
 
     def add(self, name: str, labels: dict[str, str] | None = None, taints: list[Json] | None = None) -> None:
         """A node registers itself."""
-        status, found = self.ask("POST", "/api/v1/nodes", {"kind": "Node", "apiVersion": "v1", "spec": {"taints": taints or []},
-                                                           "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}},
+        status, found = self.ask("POST", "/api/v1/nodes",
+                                 {"kind": "Node", "apiVersion": "v1", "spec": {"taints": taints or []},
+                                  "metadata": {"name": name,
+                                               "labels": {"kubernetes.io/hostname": name, **(labels or {})}}},
                                  manager="kubelet")
         assert status == 201, found
 
@@ -336,25 +364,36 @@ class Serving:
 
     def untaint(self, name: str, key: str) -> None:
         """kubectl taint node NAME KEY-"""
-        self.patch(name, {"spec": {"taints": [taint for taint in self.node(name)["spec"].get("taints", []) if taint["key"] != key]}}, "kubectl-taint")
+        self.patch(name,
+                   {"spec": {"taints": [taint for taint in self.node(name)["spec"].get("taints", [])
+                                        if taint["key"] != key]}}, "kubectl-taint")
 
     def events(self, name: str) -> list[Json]:
         """Those of a node, as `kubectl describe node` asks for them."""
-        found = self.ask("GET", f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name},involvedObject.kind=Node")
+        found = self.ask("GET",
+                         f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name},"
+                         f"involvedObject.kind=Node")
         assert found[0] == 200, found
         return list(found[1]["items"])
 
-    def pod(self, name: str, node: str, gpus: int = 0, phase: str = "Running", unplaced: str = "", **spec: Any) -> None:
-        """A pod that is bound to a node; or, with node "", one that the scheduler could not place for the reason `unplaced`."""
-        resources = {"limits": {"nvidia.com/gpu": str(gpus)}, "requests": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
-        told = {"phase": phase, **({"conditions": [{"type": "PodScheduled", "status": "False", "reason": unplaced}]} if unplaced else {})}
+    def pod(self, name: str, node: str, gpus: int = 0, phase: str = "Running", unplaced: str = "",
+            **spec: Any) -> None:
+        """A pod that is bound to a node; or, with node "", one that the scheduler could not place for the
+        reason `unplaced`."""
+        resources = {"limits": {"nvidia.com/gpu": str(gpus)},
+                     "requests": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
+        told = {"phase": phase,
+                **({"conditions": [{"type": "PodScheduled", "status": "False", "reason": unplaced}]}
+                   if unplaced else {})}
         status, found = self.ask("POST", "/api/v1/namespaces/default/pods", {
             "kind": "Pod", "apiVersion": "v1", "metadata": {"name": name, "namespace": "default"},
-            "spec": {**({"nodeName": node} if node else {}), "containers": [{"name": "c", "image": "i", "resources": resources}], **spec},
+            "spec": {**({"nodeName": node} if node else {}),
+                     "containers": [{"name": "c", "image": "i", "resources": resources}], **spec},
             "status": told})
         assert status == 201, found
         if self.cluster is None:
-            status, found = self.ask("PATCH", f"/api/v1/namespaces/default/pods/{name}/status", {"status": told}, kind="application/merge-patch+json")
+            status, found = self.ask("PATCH", f"/api/v1/namespaces/default/pods/{name}/status",
+                                     {"status": told}, kind="application/merge-patch+json")
             assert status == 200, found
 
 
@@ -368,8 +407,9 @@ def serving(folder: Path) -> Iterator[Serving]:
 
 @contextmanager
 def relayed(bed: Serving, folder: Path, hook: Callable[[str, str, bool], None]) -> Iterator[Path]:
-    """A kubeconfig of a way to the server on which `hook(method, path, after)` is called before and after each request is done; where it
-    raises OSError the connection ends there, and where it hangs it does, too."""
+    """A kubeconfig of a way to the server on which `hook(method, path, after)` is called before and after
+    each request is done; where it raises OSError the connection ends there, and where it hangs it does,
+    too."""
     class Handler(Answers):
         protocol_version = "HTTP/1.1"
         wbufsize = 65536
@@ -379,7 +419,8 @@ def relayed(bed: Serving, folder: Path, hook: Callable[[str, str, bool], None]) 
             body = json.loads(self.rfile.read(length)) if length else None
             try:
                 hook(self.command, self.path, False)
-                status, found = bed.ask(self.command, self.path, body, kind=self.headers.get("Content-Type") or "", manager="muster")
+                status, found = bed.ask(self.command, self.path, body,
+                                        kind=self.headers.get("Content-Type") or "", manager="muster")
                 hook(self.command, self.path, True)
             except OSError:
                 self.close_connection = True
@@ -406,7 +447,8 @@ def _listening(folder: Path, answers: type[Answers]) -> Iterator[tuple[str, Path
 
 @contextmanager
 def webhook(bed: Serving, folder: Path, answer: Callable[[Json], Json | None]) -> Iterator[None]:
-    """An admission webhook of a real server, for changes of nodes: `answer` makes the response of a request, or None where it hangs."""
+    """An admission webhook of a real server, for changes of nodes: `answer` makes the response of a request,
+    or None where it hangs."""
     end = threading.Event()
 
     class Handler(Answers):
@@ -427,9 +469,13 @@ def webhook(bed: Serving, folder: Path, answer: Callable[[Json], Json | None]) -
     folder.mkdir()
     with _listening(folder, Handler) as (url, certificate):
         status, found = bed.ask("POST", path, {"metadata": {"name": "guard"}, "webhooks": [{
-            "name": "guard.example.org", "clientConfig": {"url": f"{url}/", "caBundle": base64.b64encode(certificate.read_bytes()).decode()},
-            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes"]}],
-            "admissionReviewVersions": ["v1"], "sideEffects": "None", "timeoutSeconds": 1, "failurePolicy": "Fail"}]})
+            "name": "guard.example.org",
+            "clientConfig": {"url": f"{url}/",
+                             "caBundle": base64.b64encode(certificate.read_bytes()).decode()},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"],
+                       "resources": ["nodes"]}],
+            "admissionReviewVersions": ["v1"], "sideEffects": "None", "timeoutSeconds": 1,
+            "failurePolicy": "Fail"}]})
         assert status == 201, found
         try:
             yield
@@ -458,10 +504,15 @@ def certified(folder: Path) -> tuple[Path, Path]:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = dt.datetime.fromtimestamp(time.time(), dt.timezone.utc)
-    made = (x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(x509.random_serial_number())
+    made = (x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(
+        key.public_key()).serial_number(x509.random_serial_number())
             .not_valid_before(now - dt.timedelta(days=1)).not_valid_after(now + dt.timedelta(days=2))
-            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(key, hashes.SHA256()))
+            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+                           critical=False)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None),
+                           critical=True).sign(key, hashes.SHA256()))
     (folder / "tls.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    (folder / "tls.key").write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()))
+    (folder / "tls.key").write_bytes(key.private_bytes(serialization.Encoding.PEM,
+                                                       serialization.PrivateFormat.TraditionalOpenSSL,
+                                                       serialization.NoEncryption()))
     return folder / "tls.crt", folder / "tls.key"

@@ -1,4 +1,5 @@
-"""An Ethernet fabric of network namespaces: nodes and switches with lldpd, cabled by veth pairs as a plan says. Needs root and lldpd."""
+"""An Ethernet fabric of network namespaces: nodes and switches with lldpd, cabled by veth pairs as a plan
+says. Needs root and lldpd."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _SECONDS = 30.0
 
 def require_lldp() -> None:
     require(os.geteuid() == 0, "needs root for network namespaces")
-    missing = [name for name in ("ip", "lldpd", "lldpctl", "lldpcli") if shutil.which(name, path=_PATH) is None]
+    missing = [name
+               for name in ("ip", "lldpd", "lldpctl", "lldpcli") if shutil.which(name, path=_PATH) is None]
     require(not missing, f"no {', '.join(missing)} here: apt-get install -y lldpd iproute2")
 
 
@@ -41,7 +43,8 @@ class LldpFabric:
 
     def lldpctl(self, device: str, *words: str) -> str:
         """What lldpctl prints on a device."""
-        return subprocess.run(["lldpctl", "-u", self.socket(device), *words], capture_output=True, text=True, timeout=20, check=True,
+        return subprocess.run(["lldpctl", "-u", self.socket(device), *words], capture_output=True, text=True,
+                              timeout=20, check=True,
                               env={**os.environ, "PATH": _PATH}).stdout
 
     def look(self, folder: Path, devices: Sequence[str] | None = None, form: str = "json0") -> Path:
@@ -55,13 +58,16 @@ class LldpFabric:
     def heard(self) -> None:
         """Waits until every device has heard of each of its neighbours."""
         for device in self.spaces:
-            ports = {end.port for cable in self.plan.cables for end in (cable.a, cable.b) if end.device == device}
-            wait_until(lambda device=device, ports=ports: all(f'"name": "{port}"' in self.lldpctl(device, "-f", "json0") for port in ports),
+            ports = {end.port for cable in self.plan.cables
+                     for end in (cable.a, cable.b) if end.device == device}
+            wait_until(lambda device=device, ports=ports: all(
+                f'"name": "{port}"' in self.lldpctl(device, "-f", "json0") for port in ports),
                        seconds=_SECONDS, what=f"LLDP of {device}")
 
 
 @contextlib.contextmanager
-def cabled(folder: Path, plan: CablingPlan, there: Sequence[PlannedCable] | None = None) -> Iterator[LldpFabric]:
+def cabled(folder: Path, plan: CablingPlan,
+           there: Sequence[PlannedCable] | None = None) -> Iterator[LldpFabric]:
     """The plan's devices, with these cables between them, or the plan's; gone afterwards."""
     folder.mkdir(parents=True, exist_ok=True)
     tag = f"ml{secrets.token_hex(3)}"
@@ -73,7 +79,8 @@ def cabled(folder: Path, plan: CablingPlan, there: Sequence[PlannedCable] | None
                           {name: f"{tag}-{at}" for at, name in enumerate(plan.devices)}, sockets)
         for name, space in made.spaces.items():
             _run("ip", "netns", "add", space)
-            stack.callback(subprocess.run, ["ip", "netns", "del", space], check=False, env={**os.environ, "PATH": _PATH})
+            stack.callback(subprocess.run, ["ip", "netns", "del", space], check=False,
+                           env={**os.environ, "PATH": _PATH})
             host = plan.devices[name].tier is Tier.HOST
             # lldpd tells that it is a router where it forwards.
             for path in ("/proc/sys/net/ipv4/conf/all/forwarding", "/proc/sys/net/ipv6/conf/all/forwarding"):
@@ -85,12 +92,15 @@ def cabled(folder: Path, plan: CablingPlan, there: Sequence[PlannedCable] | None
                 _into(made, end, temporary)
         for name, space in made.spaces.items():
             log = stack.enter_context((folder / f"{name}.log").open("wb"))
-            process = subprocess.Popen(["ip", "netns", "exec", space, "lldpd", "-d", "-u", made.socket(name), "-I", "*"], stdin=subprocess.DEVNULL, stdout=log,
+            process = subprocess.Popen(["ip", "netns", "exec", space, "lldpd", "-d", "-u", made.socket(name),
+                                        "-I", "*"], stdin=subprocess.DEVNULL, stdout=log,
                                        stderr=log, env={**os.environ, "PATH": _PATH})
             stack.callback(process.wait, 10)
             stack.callback(process.terminate)
-            # It reads its configuration by a lldpcli of its own, and sends nothing before; what comes between stops it from sending at all.
-            wait_until(lambda name=name: "resume operations" in (folder / f"{name}.log").read_text(errors="replace"), what=f"lldpd of {name}")
+            # It reads its configuration by a lldpcli of its own, and sends nothing before; what comes between
+            # stops it from sending at all.
+            wait_until(lambda name=name: "resume operations" in (folder / f"{name}.log").read_text(
+                errors="replace"), what=f"lldpd of {name}")
             _run("lldpcli", "-u", made.socket(name), "configure", "system", "hostname", name)
             _run("lldpcli", "-u", made.socket(name), "configure", "lldp", "tx-interval", "1")
         made.heard()
@@ -103,5 +113,6 @@ def _into(made: LldpFabric, end: PlannedEnd, temporary: str) -> None:
 
 
 def _run(*words: str) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False, env={**os.environ, "PATH": _PATH})
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False,
+                          env={**os.environ, "PATH": _PATH})
     assert done.returncode == 0, (words, done.stderr)

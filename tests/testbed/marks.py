@@ -20,7 +20,8 @@ def plain(text: str) -> str:
 
 
 def files_moved(database: Path, old: Path, new: Path) -> None:
-    """After a site was copied to another folder: its cordons are in the copy of the file that they were in."""
+    """After a site was copied to another folder: its cordons are in the copy of the file that they were
+    in."""
     with contextlib.closing(sqlite3.connect(database)) as db, db:
         db.execute("UPDATE cordon SET file = replace(file, ?, ?)", (f"{old}/", f"{new}/"))
 

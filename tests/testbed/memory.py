@@ -1,4 +1,5 @@
-"""Folders in memory, for tests that are about no disk: each fsync waits for one, and so does each of a fleet's 14,000 files that goes."""
+"""Folders in memory, for tests that are about no disk: each fsync waits for one, and so does each of a
+fleet's 14,000 files that goes."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ def in_memory(mebibytes: int = 32) -> tempfile.TemporaryDirectory[str]:
 
 
 def base_in_memory(otherwise: Path) -> Path:
-    """Where a fleet of simulated nodes may put its folder: in memory where there is room and programs may run, or else there."""
+    """Where a fleet of simulated nodes may put its folder: in memory where there is room and programs may
+    run, or else there."""
     return _MEMORY if _room(512) else otherwise
 
 

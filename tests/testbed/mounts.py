@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-WHY_NOT = "mounting takes root, and mkfs.ext4 for a file system of its own: run this as root, apt-get install -y e2fsprogs"
+WHY_NOT = ("mounting takes root, and mkfs.ext4 for a file system of its own: run this as root, apt-get "
+           "install -y e2fsprogs")
 
 
 def can_mount() -> bool:

@@ -1,7 +1,9 @@
-"""Nodes in network namespaces behind one bridge, with NICs and paths as slow as a test shapes them (tc). Needs root.
+"""Nodes in network namespaces behind one bridge, with NICs and paths as slow as a test shapes them (tc).
+Needs root.
 
-Each node has one NIC, `eth0`, shaped on its way out and, at the bridge, on its way in; the head is on the bridge, too. A node is reached by
-running its Python in its namespace, so that the local transport does for it.
+Each node has one NIC, `eth0`, shaped on its way out and, at the bridge, on its way in; the head is on the
+bridge, too. A node is reached by running its Python in its namespace, so that the local transport does for
+it.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class Net:
 
     def nodes(self, python: tuple[str, ...]) -> list[Node]:
         """Inventory entries for the local transport; `python` has PyTorch."""
-        return [Node(name, python=str(self.folder / name), burnin=BurnInSettings(python)) for name in self.spaces]
+        return [Node(name, python=str(self.folder / name), burnin=BurnInSettings(python))
+                for name in self.spaces]
 
     def nic(self, name: str, mbit: int) -> None:
         """From now on this node's NIC carries so much, each way."""
@@ -57,19 +60,24 @@ class Net:
         """From now on so much goes between these two, each way, and all else as before."""
         for source, target in ((one, other), (other, one)):
             space = self.spaces[source]
-            _run("tc", "qdisc", "replace", "dev", "eth0", "root", "handle", "1:", "htb", "default", "1", space=space)
+            _run("tc", "qdisc", "replace", "dev", "eth0", "root", "handle", "1:", "htb", "default",
+                 "1", space=space)
             for minor, rate in ((1, MBIT), (2, mbit)):
-                _run("tc", "class", "replace", "dev", "eth0", "parent", "1:", "classid", f"1:{minor}", "htb", "rate", f"{rate}mbit",
+                _run("tc", "class", "replace", "dev", "eth0", "parent", "1:", "classid", f"1:{minor}", "htb",
+                     "rate", f"{rate}mbit",
                      "burst", "64k", "quantum", "3000", space=space)
-            _run("tc", "filter", "add", "dev", "eth0", "protocol", "ip", "parent", "1:", "u32", "match", "ip", "dst",
+            _run("tc", "filter", "add", "dev", "eth0", "protocol", "ip", "parent", "1:", "u32",
+                 "match", "ip", "dst",
                  f"{self.address(target)}/32", "flowid", "1:2", space=space)
 
     def apart(self, one: str, other: str, *, silent: bool) -> None:
-        """From now on nothing goes between these two, and all else as before; who sends is told at once, or is not (`silent`)."""
+        """From now on nothing goes between these two, and all else as before; who sends is told at once, or
+        is not (`silent`)."""
         for source, target in ((one, other), (other, one)):
             space, address = self.spaces[source], self.address(target)
             if silent:
-                _run("ip", "neighbour", "replace", address, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent", space=space)
+                _run("ip", "neighbour", "replace", address, "lladdr", "02:00:00:00:00:99", "dev", "eth0",
+                     "nud", "permanent", space=space)
             else:
                 _run("ip", "route", "replace", "unreachable", f"{address}/32", space=space)
 
@@ -87,11 +95,14 @@ class Net:
 def namespaces(folder: Path, count: int) -> Iterator[Net]:
     """So many nodes, n0 and on."""
     require(os.geteuid() == 0, "needs root: network namespaces")
-    require(shutil.which("tc") and shutil.which("ip"), "no ip and tc on this machine: apt-get install -y iproute2")
+    require(shutil.which("tc") and shutil.which("ip"),
+            "no ip and tc on this machine: apt-get install -y iproute2")
     tag = f"mu{secrets.token_hex(3)}"
-    net = Net({f"n{at}": f"{tag}-{at}" for at in range(count)}, folder, tag, f"10.213.{secrets.randbelow(254)}")
+    net = Net({f"n{at}": f"{tag}-{at}" for at in range(count)}, folder, tag,
+              f"10.213.{secrets.randbelow(254)}")
     with contextlib.ExitStack() as stack:
-        made = subprocess.run(["ip", "link", "add", tag, "type", "bridge"], capture_output=True, text=True, check=False)
+        made = subprocess.run(["ip", "link", "add", tag, "type", "bridge"], capture_output=True,
+                              text=True, check=False)
         require(made.returncode == 0, f"no bridge on this machine: {made.stderr.strip()}")
         stack.callback(_run, "ip", "link", "delete", tag)
         _run("ip", "address", "add", f"{net.head}/24", "dev", tag)
@@ -112,8 +123,10 @@ def namespaces(folder: Path, count: int) -> Iterator[Net]:
 
 
 def _shape(space: str | None, device: str, mbit: int) -> None:
-    _run("tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{mbit}mbit", "burst", "64kb", "latency", "100ms", space=space)
+    _run("tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{mbit}mbit", "burst", "64kb",
+         "latency", "100ms", space=space)
 
 
 def _run(*words: str, space: str | None = None) -> None:
-    subprocess.run([*(("ip", "netns", "exec", space) if space else ()), *words], check=True, capture_output=True)
+    subprocess.run([*(("ip", "netns", "exec", space) if space else ()), *words], check=True,
+                   capture_output=True)

@@ -1,4 +1,5 @@
-"""Slurm 24.11 of Debian 13 beside the machine's own: its programs in a root file system of theirs, each run there by a small wrapper.
+"""Slurm 24.11 of Debian 13 beside the machine's own: its programs in a root file system of theirs, each run
+there by a small wrapper.
 
 The root file system is made once, by mmdebstrap (70 s). Needs root and a mirror.
 The machine's munged serves both, and all share its network and its /tmp.
@@ -19,14 +20,15 @@ _RUN = """#!/bin/sh
 # In a mount namespace of its own, which ends with the program.
 exec unshare --mount sh -c 'for at in proc dev sys; do mount --rbind /$at {root}/$at; done; mount --rbind /tmp {root}/tmp
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin; exec chroot {root} "$0" "$@"' {name} "$@"
-"""
+"""  # noqa: E501
 
 
 def programs(folder: Path) -> Path:
     """A folder of wrappers below `folder`, which must be below /tmp; skips where they cannot be had."""
     require(os.geteuid() == 0 and shutil.which("mmdebstrap") is not None and folder.is_relative_to("/tmp"),
             "no root, no mmdebstrap, or no temporary folder below /tmp: apt-get install -y mmdebstrap")
-    root = bootstrapped(f"slurm-{_SUITE}", _SUITE, "--variant=minbase", "--include=slurmctld,slurmd,slurm-client")
+    root = bootstrapped(f"slurm-{_SUITE}", _SUITE, "--variant=minbase",
+                        "--include=slurmctld,slurmd,slurm-client")
     shutil.copy("/etc/hosts", root / "etc" / "hosts")
     found = folder / "programs"
     found.mkdir()

@@ -1,4 +1,5 @@
-"""Nodes with a real systemd, a real sshd and a real node_exporter: Debian in systemd-nspawn, an overlay each, on loopback ports of their own.
+"""Nodes with a real systemd, a real sshd and a real node_exporter: Debian in systemd-nspawn, an overlay each,
+on loopback ports of their own.
 
 The root file system is made once, by mmdebstrap. Needs root.
 """
@@ -24,14 +25,16 @@ from tests.testbed.sshd import make_key, public, wait_until
 
 _SUITE = "bookworm"
 _PACKAGES = ("systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "prometheus-node-exporter")
-_OPTIONS = ("--variant=minbase", "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=path-exclude=/usr/share/doc/*",
+_OPTIONS = ("--variant=minbase", "--aptopt=Acquire::Languages \"none\"",
+            "--dpkgopt=path-exclude=/usr/share/doc/*",
             "--dpkgopt=path-exclude=/usr/share/man/*", "--include=" + ",".join(_PACKAGES))
 
 
 def require_nspawn() -> None:
     require(os.geteuid() == 0, "only root can start systemd in a container")
     require(all(map(shutil.which, ("systemd-nspawn", "mmdebstrap", "nsenter"))),
-            "no systemd-nspawn or mmdebstrap on this machine: apt-get install -y systemd-container mmdebstrap")
+            "no systemd-nspawn or mmdebstrap on this machine: apt-get install -y systemd-container "
+            "mmdebstrap")
 
 
 @dataclass
@@ -54,7 +57,8 @@ class Machine:
 
     def run(self, *argv: str, check: bool = True) -> str:
         """What a command prints that root runs there."""
-        done = subprocess.run(["nsenter", "--target", str(self.leader), "--all", *argv], stdin=subprocess.DEVNULL, capture_output=True,
+        done = subprocess.run(["nsenter", "--target", str(self.leader), "--all", *argv],
+                              stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, check=False, timeout=120)
         assert not check or done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -66,12 +70,14 @@ class Machine:
 
 def rootfs() -> Path:
     """The root file system that nodes are overlays of; made if it is not there (about a minute)."""
-    return bootstrapped(f"{_SUITE}-{hashlib.sha256(repr((_SUITE, _OPTIONS)).encode()).hexdigest()[:12]}", _SUITE, *_OPTIONS)
+    return bootstrapped(f"{_SUITE}-{hashlib.sha256(repr((_SUITE, _OPTIONS)).encode()).hexdigest()[:12]}",
+                        _SUITE, *_OPTIONS)
 
 
 @contextlib.contextmanager
 def nodes(folder: Path, *names: str, hung: tuple[str, ...] = ()) -> Iterator[list[Machine]]:
-    """These nodes, when their sshd answers; gone afterwards. Those of `hung` have a file system at /mnt that never answers."""
+    """These nodes, when their sshd answers; gone afterwards. Those of `hung` have a file system at /mnt that
+    never answers."""
     lower = rootfs()
     # An overlay cannot lie on an overlay, which is what /tmp is in a container.
     folder = folder / "nodes"
@@ -80,9 +86,11 @@ def nodes(folder: Path, *names: str, hung: tuple[str, ...] = ()) -> Iterator[lis
         mount(stack, folder, "-t", "tmpfs", "nodes")
         key = make_key(folder / "key")
         known = folder / "known_hosts"
-        started = [stack.enter_context(_node(folder, name, lower, key, known, hung=name in hung)) for name in names]
+        started = [stack.enter_context(_node(folder, name, lower, key, known, hung=name in hung))
+                   for name in names]
         for one in started:
-            wait_until(lambda one=one: _up(one), 120, f"{one.name}: {(folder / one.name / 'log').read_text()[-400:]}")  # type: ignore[misc]
+            wait_until(lambda one=one: _up(one), 120,
+                       f"{one.name}: {(folder / one.name / 'log').read_text()[-400:]}")  # type: ignore[misc]
         yield started
 
 
@@ -93,7 +101,8 @@ def _node(folder: Path, name: str, lower: Path, key: Path, known: Path, *, hung:
         (own / part).mkdir(parents=True)
     with contextlib.ExitStack() as stack:
         root = own / "root"
-        mount(stack, root, "-t", "overlay", "-o", f"lowerdir={lower},upperdir={own}/upper,workdir={own}/work", "overlay")
+        mount(stack, root, "-t", "overlay", "-o",
+              f"lowerdir={lower},upperdir={own}/upper,workdir={own}/work", "overlay")
         port, exporter = free_port(), free_port()
         (root / "etc/hostname").write_text(f"{name}\n")
         (root / "etc/machine-id").write_text(hashlib.sha256(name.encode()).hexdigest()[:32] + "\n")
@@ -102,8 +111,10 @@ def _node(folder: Path, name: str, lower: Path, key: Path, known: Path, *, hung:
         (root / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
         (root / "root/.ssh/authorized_keys").write_text(f"{public(key)}\n")
         (root / "etc/default/prometheus-node-exporter").write_text(
-            f'ARGS="--web.listen-address=127.0.0.1:{exporter} --collector.disable-defaults --collector.textfile"\n')
-        for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer"):
+            f'ARGS="--web.listen-address=127.0.0.1:{exporter} --collector.disable-defaults '
+            f'--collector.textfile"\n')
+        for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer",
+                     "e2scrub_all.timer", "fstrim.timer"):
             (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
         with known.open("a") as file:
             file.write(f"[127.0.0.1]:{port} {public(root / 'etc/ssh/ssh_host_ed25519_key')}\n")
@@ -115,7 +126,8 @@ def _node(folder: Path, name: str, lower: Path, key: Path, known: Path, *, hung:
             bind = [f"--bind={own / 'hung'}:/mnt"]
         with (own / "log").open("wb") as log:
             process = subprocess.Popen(
-                ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot", f"--machine={name}", f"--directory={root}", *bind],
+                ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot", f"--machine={name}",
+                 f"--directory={root}", *bind],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         try:
             yield Machine(name, root, port, exporter, key, known, process, hung)
@@ -128,6 +140,7 @@ def _node(folder: Path, name: str, lower: Path, key: Path, known: Path, *, hung:
 def _up(machine: Machine) -> bool:
     assert machine.process.poll() is None, (machine.root.parent / "log").read_text()
     try:
-        return machine.run("systemctl", "is-active", "ssh", "prometheus-node-exporter", check=False).split() == ["active", "active"]
+        return machine.run("systemctl", "is-active", "ssh", "prometheus-node-exporter",
+                           check=False).split() == ["active", "active"]
     except (OSError, IndexError):
         return False

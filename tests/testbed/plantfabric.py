@@ -49,7 +49,8 @@ def count(fabric: Fabric, end: PlannedEnd, counter: str, value: int) -> None:
 
 
 def sent(fabric: Fabric, end: PlannedEnd, value: int) -> None:
-    """So much has left a port, in units of four octets, and what the tools cause on top. (The wider counter, which ibqueryerrors reads.)"""
+    """So much has left a port, in units of four octets, and what the tools cause on top. (The wider counter,
+    which ibqueryerrors reads.)"""
     fabric.tell(f"PerformanceSet {fabric.there[end]} PortCountersExtended.PortXmitData={value}")
 
 
@@ -61,4 +62,5 @@ def deaf(fabric: Fabric, host: str, share: int = 100) -> None:
 def stray_master(fabric: Fabric, host: str) -> None:
     """A second subnet manager that will not hear of the others, as one with another key; both are master."""
     fabric.manager(host, 3, "-k", "0x0000000000000002", state="Entering MASTER state")
-    wait_until(lambda: len({line for line in fabric.run("saquery", "-s").stdout.splitlines() if "EndPortLid" in line}) > 1, what="both marks")
+    wait_until(lambda: len({line for line in fabric.run("saquery", "-s").stdout.splitlines()
+                            if "EndPortLid" in line}) > 1, what="both marks")

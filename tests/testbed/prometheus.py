@@ -1,4 +1,5 @@
-"""A real Prometheus and a real Alertmanager on loopback, with a webhook that keeps what it is told; all stopped whatever happens."""
+"""A real Prometheus and a real Alertmanager on loopback, with a webhook that keeps what it is told; all
+stopped whatever happens."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _PROGRAMS = ("prometheus", "prometheus-alertmanager", "promtool")
 
 
 def require_prometheus() -> None:
-    require(all(map(shutil.which, _PROGRAMS)), "no Prometheus on this machine: apt-get install -y prometheus prometheus-alertmanager")
+    require(all(map(shutil.which, _PROGRAMS)),
+            "no Prometheus on this machine: apt-get install -y prometheus prometheus-alertmanager")
 
 
 @dataclass
@@ -35,7 +37,8 @@ class Monitoring:
     told: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._get("/api/v1/query?query=" + urllib.parse.quote(expression))["data"]["result"]
+        found: list[dict[str, Any]] = self._get("/api/v1/query?query="
+                                                + urllib.parse.quote(expression))["data"]["result"]
         return found
 
     def targets(self) -> list[dict[str, Any]]:
@@ -49,13 +52,16 @@ class Monitoring:
 
 @contextlib.contextmanager
 def monitoring(folder: Path, scrape: list[dict[str, Any]], rules: list[Path]) -> Iterator[Monitoring]:
-    """Prometheus with these scrape_configs and rule files, every second; each alert goes to the webhook at once, and when it is over."""
+    """Prometheus with these scrape_configs and rule files, every second; each alert goes to the webhook at
+    once, and when it is over."""
     port, alert_port = free_port(), free_port()
     bed = Monitoring(f"http://127.0.0.1:{port}")
     with answering(_webhook(bed)) as hook:
         (folder / "alertmanager.yml").write_text(json.dumps({
-            "route": {"receiver": "hook", "group_by": ["..."], "group_wait": "0s", "group_interval": "1s", "repeat_interval": "1h"},
-            "receivers": [{"name": "hook", "webhook_configs": [{"url": f"http://127.0.0.1:{hook}/", "send_resolved": True}]}]}))
+            "route": {"receiver": "hook", "group_by": ["..."], "group_wait": "0s", "group_interval": "1s",
+                      "repeat_interval": "1h"},
+            "receivers": [{"name": "hook", "webhook_configs": [{"url": f"http://127.0.0.1:{hook}/",
+                                                                "send_resolved": True}]}]}))
         (folder / "prometheus.yml").write_text(json.dumps({
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(path) for path in rules], "scrape_configs": scrape,
@@ -63,16 +69,21 @@ def monitoring(folder: Path, scrape: list[dict[str, Any]], rules: list[Path]) ->
         started: list[subprocess.Popen[bytes]] = []
         try:
             for name, argv in (
-                ("alertmanager", ["prometheus-alertmanager", f"--config.file={folder}/alertmanager.yml", f"--storage.path={folder}/am",
-                                  f"--web.listen-address=127.0.0.1:{alert_port}", "--cluster.listen-address="]),
-                ("prometheus", ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/tsdb",
+                ("alertmanager", ["prometheus-alertmanager", f"--config.file={folder}/alertmanager.yml",
+                                  f"--storage.path={folder}/am",
+                                  f"--web.listen-address=127.0.0.1:{alert_port}",
+                                  "--cluster.listen-address="]),
+                ("prometheus", ["prometheus", f"--config.file={folder}/prometheus.yml",
+                                f"--storage.tsdb.path={folder}/tsdb",
                                 f"--web.listen-address=127.0.0.1:{port}"]),
             ):
                 with (folder / f"{name}.log").open("wb") as log:
                     environment = {"PATH": os.environ.get("PATH", ""), "GOMAXPROCS": "1"}
-                    started.append(subprocess.Popen(argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+                    started.append(subprocess.Popen(argv, cwd=folder, env=environment,
+                                                    stdin=subprocess.DEVNULL, stdout=log, stderr=log))
             for at, process in ((f"http://127.0.0.1:{alert_port}", started[0]), (bed.url, started[1])):
-                wait_until(lambda at=at, process=process: _ready(at, process, folder), 60, f"{at}/-/ready")  # type: ignore[misc]
+                wait_until(lambda at=at, process=process: _ready(at, process, folder), 60,
+                           f"{at}/-/ready")  # type: ignore[misc]
             yield bed
         finally:
             stop(*started)
@@ -93,7 +104,8 @@ def _webhook(bed: Monitoring) -> type[Answers]:
 
         def do_POST(self) -> None:
             said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            bed.told.extend((alert["status"], alert["labels"]["alertname"], alert["labels"]) for alert in said["alerts"])
+            bed.told.extend((alert["status"], alert["labels"]["alertname"], alert["labels"])
+                            for alert in said["alerts"])
             self.send_response(200)
             self.end_headers()
 

@@ -1,7 +1,8 @@
-"""A small registry of container images on loopback, and images for it: it can be slow, die in the middle, lie, and ask for a password.
+"""A small registry of container images on loopback, and images for it: it can be slow, die in the middle,
+lie, and ask for a password.
 
-Pulling as in the OCI distribution specification 1.1 (GET and HEAD of /v2/, manifests and blobs, with ranges); images as in the OCI image
-specification 1.1 (index, manifest, configuration, layers as tar+gzip).
+Pulling as in the OCI distribution specification 1.1 (GET and HEAD of /v2/, manifests and blobs, with ranges);
+images as in the OCI image specification 1.1 (index, manifest, configuration, layers as tar+gzip).
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Image:
 
 
 def image(seed: str, size: int = 1000) -> Image:
-    """An image with one layer: a file of `size` random bytes, which do not compress; equal seeds and sizes make equal images."""
+    """An image with one layer: a file of `size` random bytes, which do not compress; equal seeds and sizes
+    make equal images."""
     data = random.Random(seed).randbytes(size)
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w") as tar:
@@ -120,7 +122,8 @@ def registry() -> Iterator[Registry]:
             if made.dead.is_set():
                 self.close_connection = True
                 return
-            if made.password and self.headers.get("Authorization") != f"Basic {base64.b64encode(made.password.encode()).decode()}":
+            if (made.password and self.headers.get("Authorization")
+                != f"Basic {base64.b64encode(made.password.encode()).decode()}"):
                 self.sent(401, b"{}", "application/json", body, {"WWW-Authenticate": 'Basic realm="test"'})
                 return
             if self.path in ("/v2/", "/v2"):
@@ -133,7 +136,8 @@ def registry() -> Iterator[Registry]:
             elif match[2] == "manifests":
                 if made.lies == "manifest":
                     data = image("another").manifest
-                self.sent(200, data, _MANIFEST, body, {"Docker-Content-Digest": match[3] if ":" in match[3] else digest_of(data)})
+                self.sent(200, data, _MANIFEST, body,
+                          {"Docker-Content-Digest": match[3] if ":" in match[3] else digest_of(data)})
             else:
                 if made.lies == "blob" and len(data) > 900:
                     data = data[:-400] + bytes(400)
@@ -145,9 +149,11 @@ def registry() -> Iterator[Registry]:
             more = {"Content-Range": f"bytes {begin[1]}-{len(data) - 1}/{len(data)}"} if begin else {}
             self.sent(206 if begin else 200, part, "application/octet-stream", body, more)
 
-        def sent(self, code: int, data: bytes, kind: str, body: bool, headers: dict[str, str] | None = None) -> None:
+        def sent(self, code: int, data: bytes, kind: str, body: bool,
+                 headers: dict[str, str] | None = None) -> None:
             self.send_response(code)
-            for name, value in {"Content-Type": kind, "Content-Length": str(len(data)), **(headers or {})}.items():
+            for name, value in {"Content-Type": kind, "Content-Length": str(len(data)),
+                                **(headers or {})}.items():
                 self.send_header(name, value)
             self.end_headers()
             if body:

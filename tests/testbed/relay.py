@@ -1,4 +1,5 @@
-"""A TCP relay on loopback that can be frozen: what is sent through it then is lost, and no one is told, as when a machine loses power."""
+"""A TCP relay on loopback that can be frozen: what is sent through it then is lost, and no one is told, as
+when a machine loses power."""
 
 from __future__ import annotations
 

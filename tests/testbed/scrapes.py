@@ -1,5 +1,5 @@
-"""A head on a clock of its own: a real store and inventory that tests change, and the exporter's page as a Prometheus scrapes it,
-as series for `promtool test rules`."""
+"""A head on a clock of its own: a real store and inventory that tests change, and the exporter's page as a
+Prometheus scrapes it, as series for `promtool test rules`."""
 
 from __future__ import annotations
 
@@ -53,8 +53,9 @@ Series = dict[tuple[str, tuple[tuple[str, str], ...]], list[float | None]]
 class Head:
     """A state folder and an inventory of two nodes in service and one in maintenance, at `minute` since 1970.
 
-    `answers` is whether the exporter is reached, `most` the limit of its page, `sweeper` whether its own sweeps run and how often they
-    were started. `files` are what node_exporters serve of agents, by instance; None for one that does not answer.
+    `answers` is whether the exporter is reached, `most` the limit of its page, `sweeper` whether its own
+    sweeps run and how often they were started. `files` are what node_exporters serve of agents, by instance;
+    None for one that does not answer.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -73,26 +74,31 @@ class Head:
         return 60.0 * self.minute
 
     def sweep(self, *looks: Recording, without: Collection[str] = (), silent: Collection[str] = ()) -> None:
-        """A sweep that is stored: these looks, and healthy nodes; nothing came of `silent` ones, and it left out those `without`."""
+        """A sweep that is stored: these looks, and healthy nodes; nothing came of `silent` ones, and it left
+        out those `without`."""
         brought = {look.node: look for look in (*map(_healthy, ("gpu001", "gpu002", "gpu003")), *looks)}
         there = [name for name in brought if name not in without]
-        reports = judged([brought[name] for name in there if name not in silent], [name for name in there if name in silent])
+        reports = judged([brought[name] for name in there if name not in silent],
+                         [name for name in there if name in silent])
         with opened(self.state, make=True) as store:
             record(store, SweepRecord(self.seconds, self.seconds + 1, False, "test", RULES.digest), reports,
                    {name: _read(brought[name]) for name in there if name not in silent})
 
     def agent_ran(self, look: Recording, period: float = 300.0, *, wrote: bool = True) -> None:
-        """The agent of this look's node has run, and its text file lies where node_exporter reads it; it `wrote` its state."""
+        """The agent of this look's node has run, and its text file lies where node_exporter reads it; it
+        `wrote` its state."""
         (report,) = judged([look], [])
         basis = AgentBasis("b00t", "e" * 12, "timer", RULES.digest, "hgx-h100", "0.1.0")
         self.files[f"{look.node}:9100"] = writable(look.node, wrote) + agent.page(
-            Node(look.node, sku="hgx-h100"), report, newest.packed(None, report, agent.seen(look)), time=self.seconds, took=1.0,
+            Node(look.node, sku="hgx-h100"), report, newest.packed(None, report, agent.seen(look)),
+            time=self.seconds, took=1.0,
             period=period, bundle="b", python="3.11", basis=basis)
 
     def pages(self) -> dict[tuple[str, str], str | None]:
         """What a scrape brings now, by job and instance; None for what does not answer."""
         if self._board is None:
-            self._board = Board(self._source, Page(STALE_S, self.most), lambda: processed(0, self.sweeper, "test"),
+            self._board = Board(self._source, Page(STALE_S, self.most),
+                                lambda: processed(0, self.sweeper, "test"),
                                 clock=lambda: self.seconds)
         self._board.refresh()
         return {HEAD: self._board.text() if self.answers else None,
@@ -106,7 +112,8 @@ def judged(looks: list[Recording], silent: list[str]) -> tuple[NodeReport, ...]:
     """These looks as the packaged rules judge them, and that of `silent` nodes nothing came."""
     key = (*map(id, looks), *silent)
     if key not in _JUDGED:
-        assessment = Assessment([Node(name, sku="hgx-h100") for name in (*(look.node for look in looks), *silent)], RULES, None, set())
+        assessment = Assessment([Node(name, sku="hgx-h100")
+                                 for name in (*(look.node for look in looks), *silent)], RULES, None, set())
         assessment._cache = _FACTS
         for look in looks:
             assessment.add(look, None)
@@ -138,7 +145,8 @@ def scraped(plant: Plant, folder: Path, end: int, step: int, names: Collection[s
 
 
 def input_series(series: Series) -> list[dict[str, str]]:
-    """As promtool's tests take them: what a page has no longer is stale from then on, as Prometheus marks it."""
+    """As promtool's tests take them: what a page has no longer is stale from then on, as Prometheus marks
+    it."""
     return [{"series": f"{name}{{{', '.join(f'{label}={_quoted(value)}' for label, value in labels)}}}",
              "values": " ".join(_notation(values))} for (name, labels), values in sorted(series.items())]
 
@@ -158,7 +166,8 @@ def _notation(values: list[float | None]) -> Iterator[str]:
         at += alike
 
 
-def _samples(target: tuple[str, str], text: str | None, names: Collection[str]) -> Iterator[tuple[Any, float]]:
+def _samples(target: tuple[str, str], text: str | None,
+             names: Collection[str]) -> Iterator[tuple[Any, float]]:
     own = {"instance": target[1], "job": target[0]}
     yield ("up", tuple(sorted(own.items()))), float(text is not None)
     for line in (text or "").splitlines():

@@ -1,6 +1,8 @@
-"""Nodes with a real systemd that boot and lose power as they are told: Debian in systemd-nspawn, an overlay each, at loopback addresses.
+"""Nodes with a real systemd that boot and lose power as they are told: Debian in systemd-nspawn, an overlay
+each, at loopback addresses.
 
-As in `nspawn`, whose root file system they share; what a node wrote before it lost power is there when it boots again. Needs root.
+As in `nspawn`, whose root file system they share; what a node wrote before it lost power is there when it
+boots again. Needs root.
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ from tests.testbed.sshd import make_key, public, wait_until
 # In a container there is no clock to discipline; that somebody does is among the checks.
 _CHRONY = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 # The kernel is this machine's, and its log is none of a container's: instead, one in which nothing happened.
-_KMSG = "6,0,0,-;Linux version 6.1.0 (debian) #1 SMP\n6,1,1000,-;Command line: BOOT_IMAGE=/vmlinuz root=UUID=1 ro\n"
-_IDLE = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer",
+_KMSG = ("6,0,0,-;Linux version 6.1.0 (debian) #1 SMP\n6,1,1000,-;Command line: BOOT_IMAGE=/vmlinuz "
+         "root=UUID=1 ro\n")
+_IDLE = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
+         "fstrim.timer",
          "prometheus-node-exporter.service")
 
 
@@ -38,7 +42,8 @@ class Spawned:
     known_hosts: Path
     addresses: Mapping[str, str]
     port: int
-    marker: str = "/etc/site-image"     # a file that only an installed node has: its root file system is an overlay
+    # a file that only an installed node has: its root file system is an overlay
+    marker: str = "/etc/site-image"
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -57,13 +62,18 @@ class Spawned:
             if on and name not in self._running:
                 with (self.folder / name / "log").open("ab") as log:
                     self._running[name] = subprocess.Popen(
-                        ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot", f"--machine={name}",
-                         f"--directory={self.root(name)}", f"--bind-ro={self.folder / name / 'kmsg'}:/dev/kmsg"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+                        ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot",
+                         f"--machine={name}",
+                         f"--directory={self.root(name)}",
+                         f"--bind-ro={self.folder / name / 'kmsg'}:/dev/kmsg"], stdin=subprocess.DEVNULL,
+                        stdout=log, stderr=log, start_new_session=True)
             elif not on and name in self._running:
                 process = self._running.pop(name)
-                # With its first process all that runs there dies, and systemd-nspawn ends; by itself it would leave them behind.
+                # With its first process all that runs there dies, and systemd-nspawn ends; by itself it would
+                # leave them behind.
                 children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-                wait_until(lambda: process.poll() is not None or children.read_text(), what=f"the first process of {name}")
+                wait_until(lambda: process.poll() is not None or children.read_text(),
+                           what=f"the first process of {name}")
                 for child in children.read_text().split() if process.poll() is None else ():
                     os.kill(int(child), signal.SIGKILL)
                 process.wait(30)
@@ -79,7 +89,8 @@ def spawned(folder: Path, names: Sequence[str]) -> Iterator[Spawned]:
         mount(stack, folder, "-t", "tmpfs", "nodes")
         key = make_key(folder / "key")
         block = f"127.{192 + secrets.randbelow(60)}.{secrets.randbelow(256)}"
-        made = Spawned(folder, key, folder / "known_hosts", {name: f"{block}.{at}" for at, name in enumerate(names, 1)}, free_port())
+        made = Spawned(folder, key, folder / "known_hosts",
+                       {name: f"{block}.{at}" for at, name in enumerate(names, 1)}, free_port())
         for name in names:
             _prepared(stack, made, name, lower)
         stack.callback(lambda: [made.power(name, False) for name in names])
@@ -90,7 +101,8 @@ def _prepared(stack: contextlib.ExitStack, made: Spawned, name: str, lower: Path
     own, root = made.folder / name, made.root(name)
     for part in ("upper", "work", "root"):
         (own / part).mkdir(parents=True)
-    mount(stack, root, "-t", "overlay", "-o", f"lowerdir={lower},upperdir={own}/upper,workdir={own}/work", "overlay")
+    mount(stack, root, "-t", "overlay", "-o",
+          f"lowerdir={lower},upperdir={own}/upper,workdir={own}/work", "overlay")
     (own / "kmsg").write_text(_KMSG)
     (root / "etc/hostname").write_text(f"{name}\n")
     (root / made.marker.lstrip("/")).write_text("testbed\n")
@@ -98,7 +110,8 @@ def _prepared(stack: contextlib.ExitStack, made: Spawned, name: str, lower: Path
     (root / "etc/machine-id").write_text(hashlib.sha256(name.encode()).hexdigest()[:32] + "\n")
     (root / "etc/ssh/sshd_config.d/here.conf").write_text(
         f"ListenAddress {made.addresses[name]}:{made.port}\nPermitRootLogin yes\nUsePAM no\nUseDNS no\n")
-    for path in (root / "etc/ssh").glob("ssh_host_*"):      # not those of the image, which all nodes would share
+    # not those of the image, which all nodes would share
+    for path in (root / "etc/ssh").glob("ssh_host_*"):
         path.unlink()
     make_key(root / "etc/ssh/ssh_host_ed25519_key")
     (root / "root/.ssh").mkdir(mode=0o700, exist_ok=True)

@@ -1,7 +1,8 @@
-"""One machine's SSH port behind which different systems answer, one after the other: an installer, a live system, an installed one.
+"""One machine's SSH port behind which different systems answer, one after the other: an installer, a live
+system, an installed one.
 
-Each is a real sshd with a host key of its own, and a tree of the files by which a machine shows what it runs; sshd gives the program that
-looks at them the tree's folder (MUSTER_ROOT).
+Each is a real sshd with a host key of its own, and a tree of the files by which a machine shows what it runs;
+sshd gives the program that looks at them the tree's folder (MUSTER_ROOT).
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from tests.testbed.sshd import Sshd, make_key, sshd
 
 _RELEASE = 'PRETTY_NAME="Ubuntu 24.04.1 LTS"\nID=ubuntu\n'
 _DISK = "30 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw\n"
-_COW = "25 1 0:25 / / rw,relatime shared:1 - overlay /cow rw,lowerdir=/installer.squashfs,upperdir=/cow/upper,workdir=/cow/work\n"
+_COW = ("25 1 0:25 / / rw,relatime shared:1 - overlay /cow "
+        "rw,lowerdir=/installer.squashfs,upperdir=/cow/upper,workdir=/cow/work\n")
 _CASPER = "BOOT_IMAGE=/casper/vmlinuz boot=casper autoinstall ds=nocloud-net;s=http://10.0.0.1/seed/ ---\n"
 _GRUB = "BOOT_IMAGE=/boot/vmlinuz-6.8.0 root=UUID=1d3f ro console=ttyS1\n"
 
 
 @dataclass(frozen=True)
 class System:
-    """What a machine shows of itself; `processes` are command lines. `lets_in` says whether it knows our user."""
+    """What a machine shows of itself; `processes` are command lines. `lets_in` says whether it knows our
+    user."""
 
     cmdline: str = _GRUB
     mounts: str = _DISK
@@ -37,18 +40,23 @@ class System:
 
 
 INSTALLED = System()
-SUBIQUITY = System(_CASPER, _COW, processes=("/snap/subiquity/5495/usr/bin/python3.10 -m subiquity.cmd.server",))
+SUBIQUITY = System(_CASPER, _COW,
+                   processes=("/snap/subiquity/5495/usr/bin/python3.10 -m subiquity.cmd.server",))
 STRANGER = System(_CASPER, _COW, lets_in=False)
 STARTING = System(systemd="starting")
-FIRST_BOOT = System(files={"run/cloud-init/status.json": '{"v1": {"stage": "modules-final", "datasource": "x"}}'})
-STATELESS = System(f"{_GRUB.strip()} wwinit.uri=http://10.0.0.1:9873/provision\n", "25 1 0:2 / / rw - tmpfs tmpfs rw\n",
+FIRST_BOOT = System(
+    files={"run/cloud-init/status.json": '{"v1": {"stage": "modules-final", "datasource": "x"}}'})
+STATELESS = System(f"{_GRUB.strip()} wwinit.uri=http://10.0.0.1:9873/provision\n",
+                   "25 1 0:2 / / rw - tmpfs tmpfs rw\n",
                    files={"etc/site-image": "compute r7\n"})
 
 
 def plant(system: System, tree: Path) -> None:
     """Its files below a folder."""
-    files = {"proc/cmdline": system.cmdline, "proc/self/mountinfo": system.mounts, "etc/os-release": system.release, **system.files,
-             **{f"proc/{pid}/cmdline": "\0".join([*words.split(), ""]) for pid, words in enumerate(("/sbin/init", *system.processes), 1)}}
+    files = {"proc/cmdline": system.cmdline, "proc/self/mountinfo": system.mounts,
+             "etc/os-release": system.release, **system.files,
+             **{f"proc/{pid}/cmdline": "\0".join([*words.split(), ""]) for pid,
+                words in enumerate(("/sbin/init", *system.processes), 1)}}
     for name, text in files.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text)
@@ -91,7 +99,8 @@ class Place:
 
     def node(self, name: str = "n1", **changes: object) -> Node:
         """As an inventory has it: no host key is known."""
-        values: dict[str, object] = {"user": getpass.getuser(), "identity_file": (str(self.key),), "known_hosts_file": (str(self.known),), **changes}
+        values: dict[str, object] = {"user": getpass.getuser(), "identity_file": (str(self.key),),
+                                     "known_hosts_file": (str(self.known),), **changes}
         return Node(name, "127.0.0.1", self.port, **values)  # type: ignore[arg-type]
 
 

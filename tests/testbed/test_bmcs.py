@@ -32,16 +32,19 @@ class Client:
     def system(self) -> str:
         return f"/redfish/v1/Systems/{self.bed.machines[self.name].uuid}"
 
-    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, http.client.HTTPMessage]:
+    def ask(self, method: str, path: str, body: Any = None,
+            **headers: str) -> tuple[int, Any, http.client.HTTPMessage]:
         with socket.create_connection((self.bed.address(self.name), self.bed.port), self.seconds) as plain, \
-                self.context.wrap_socket(plain, server_hostname=self.bed.address(self.name), do_handshake_on_connect=False) as wrapped:
+                self.context.wrap_socket(plain, server_hostname=self.bed.address(self.name),
+                                         do_handshake_on_connect=False) as wrapped:
             wrapped.do_handshake()
             der = wrapped.getpeercert(binary_form=True)
             assert der is not None
             self.fingerprint = ssl.DER_cert_to_PEM_cert(der)
             connection = http.client.HTTPSConnection(self.bed.address(self.name))
             connection.sock = wrapped
-            connection.request(method, path, None if body is None else json.dumps(body), headers or self.headers)
+            connection.request(method, path, None if body is None else json.dumps(body),
+                               headers or self.headers)
             with connection.getresponse() as response:
                 text = response.read(1 << 20)
                 if len(text) < int(response.headers.get("Content-Length", 0)):
@@ -74,7 +77,8 @@ def bed(tmp_path_factory: pytest.TempPathFactory, turned: list[tuple[str, bool]]
     require_rack()
     machines = [Machine("sound"), Machine("logs", log_entries=120, expands=True), Machine("door"), *(
         Machine(wrong.name.lower(), wrong, seconds=0.3, sick=2) for wrong in Wrong)]
-    with rack(tmp_path_factory.mktemp("rack"), machines, on_power=lambda name, on: turned.append((name, on))) as running:
+    with rack(tmp_path_factory.mktemp("rack"), machines,
+              on_power=lambda name, on: turned.append((name, on))) as running:
         yield running
 
 
@@ -92,7 +96,8 @@ def test_every_link_of_a_machine_leads_somewhere(bed: Bed) -> None:
         path = left.pop()
         seen.add(path)
         links = _links(sound.get(path))
-        left += [link for link in links if link not in seen and link not in left and not any(word in link for word in unlike)]
+        left += [link for link in links if link not in seen and link not in left
+                 and not any(word in link for word in unlike)]
     assert len(seen) > 60
 
 
@@ -106,7 +111,8 @@ def test_power_comes_and_goes_and_who_listens_is_reported(bed: Bed, turned: list
     wait_until(lambda: logs.power == "Off", what="power off")
     assert turned[-1] == ("logs", False)
     assert logs.reset("Nonsense") == 400
-    assert {key: count for key, count in bed.counts("logs").items() if key in ("on", "off", "restart")} == {"on": 1, "off": 1}
+    assert {key: count for key,
+            count in bed.counts("logs").items() if key in ("on", "off", "restart")} == {"on": 1, "off": 1}
 
 
 def test_a_bios_setting_waits_for_the_next_power_on(bed: Bed) -> None:
@@ -119,15 +125,19 @@ def test_a_bios_setting_waits_for_the_next_power_on(bed: Bed) -> None:
     sound.reset("On")
     wait_until(lambda: sound.attributes()["ProcTurboMode"] == "Enabled", what="the setting")
     assert bed.counts("sound")["bios"] == 1
-    assert [one.keys for one in bed.log("sound") if one.method == "PATCH"] == [("Unheard",), ("QuietBoot",), ("ProcTurboMode",)]
+    assert [one.keys for one in bed.log("sound") if one.method == "PATCH"] == [("Unheard",), ("QuietBoot",),
+                                                                               ("ProcTurboMode",)]
 
 
 def test_a_boot_override_for_once_is_spent_by_one_boot(bed: Bed) -> None:
     door = Client(bed, "door")
-    assert door.ask("PATCH", door.system, {"Boot": {"BootSourceOverrideTarget": "Pxe", "BootSourceOverrideEnabled": "Once"}})[0] == 204
+    assert (door.ask("PATCH", door.system,
+                     {"Boot": {"BootSourceOverrideTarget": "Pxe", "BootSourceOverrideEnabled": "Once"}})[0]
+            == 204)
     assert door.get(door.system)["Boot"]["BootSourceOverrideTarget"] == "Pxe"
     door.reset("On")
-    wait_until(lambda: door.get(door.system)["Boot"]["BootSourceOverrideEnabled"] == "Disabled", what="the boot")
+    wait_until(lambda: door.get(door.system)["Boot"]["BootSourceOverrideEnabled"] == "Disabled",
+               what="the boot")
     wait_until(lambda: "door" in bed.boots, what="word of the boot")
     assert bed.boots["door"] == "Pxe"
 
@@ -146,7 +156,8 @@ def test_an_event_log_comes_in_pages_and_collections_expanded(bed: Bed) -> None:
 
 def test_a_session_opens_the_door_until_it_ends(bed: Bed) -> None:
     door = Client(bed, "door")
-    status, _, headers = door.ask("POST", "/redfish/v1/SessionService/Sessions", {"UserName": bed.user, "Password": bed.password}, Accept="*/*")
+    status, _, headers = door.ask("POST", "/redfish/v1/SessionService/Sessions",
+                                  {"UserName": bed.user, "Password": bed.password}, Accept="*/*")
     assert status == 201
     token = {"X-Auth-Token": headers["X-Auth-Token"]}
     assert door.ask("GET", door.system, **token)[0] == 200
@@ -170,14 +181,16 @@ def test_the_log_never_has_the_password(bed: Bed) -> None:
 
 
 @pytest.mark.parametrize(("name", "raised"), [
-    ("no_one", ConnectionRefusedError), ("silent", TimeoutError), ("drops", (OSError, http.client.IncompleteRead)),
+    ("no_one", ConnectionRefusedError), ("silent", TimeoutError),
+    ("drops", (OSError, http.client.IncompleteRead)),
 ])
 def test_a_connection_fails_as_planted(bed: Bed, name: str, raised: type[Exception]) -> None:
     with pytest.raises(raised):
         Client(bed, name, seconds=0.5).ask("GET", "/redfish/v1")
 
 
-@pytest.mark.parametrize(("name", "status"), [("password", 401), ("sick", 500), ("redirects", 307), ("slow", 200)])
+@pytest.mark.parametrize(("name", "status"),
+                         [("password", 401), ("sick", 500), ("redirects", 307), ("slow", 200)])
 def test_an_answer_is_as_planted(bed: Bed, name: str, status: int) -> None:
     client = Client(bed, name)
     assert client.ask("GET", client.system)[0] == status
@@ -210,25 +223,32 @@ def test_what_loses_answers_does_what_it_is_reported(bed: Bed) -> None:
     assert bed.counts("loses_answers")["on"] == 1
 
 
-def test_power_does_not_come_and_bios_is_not_taken_as_planted(bed: Bed, turned: list[tuple[str, bool]]) -> None:
-    dark, refused, ignored, none = (Client(bed, name) for name in ("no_power", "bios_refused", "bios_ignored", "no_os"))
+def test_power_does_not_come_and_bios_is_not_taken_as_planted(bed: Bed,
+                                                              turned: list[tuple[str, bool]]) -> None:
+    dark, refused, ignored, none = (Client(bed, name)
+                                    for name in ("no_power", "bios_refused", "bios_ignored", "no_os"))
     assert dark.reset("On") == 204
     assert refused.ask("PATCH", f"{refused.system}/BIOS/Settings", _BIOS)[0] == 400
     assert ignored.ask("PATCH", f"{ignored.system}/BIOS/Settings", _BIOS)[0] == 204
     ignored.reset("On")
     none.reset("On")
     wait_until(lambda: ("bios_ignored", True) in turned, what="its POST")
-    assert ignored.attributes() == ignored.attributes("/BIOS/Settings") == {**ignored.attributes(), "ProcTurboMode": "Disabled"}
-    wait_until(lambda: none.get(none.system)["BootProgress"]["LastState"] == "OSRunning", what="the other's POST")
+    assert ignored.attributes() == ignored.attributes("/BIOS/Settings") == {**ignored.attributes(),
+                                                                            "ProcTurboMode": "Disabled"}
+    wait_until(lambda: none.get(none.system)["BootProgress"]["LastState"] == "OSRunning",
+               what="the other's POST")
     assert dark.power == "Off"
     assert not {"no_power", "no_os"} & {name for name, _ in turned}
 
 
 def test_parts_are_missing_or_ill_as_planted(bed: Bed) -> None:
-    gpu, psu, drive, twin, sound = (Client(bed, name) for name in ("gpu_missing", "psu_failed", "drive_critical", "twin", "sound"))
-    assert len(gpu.get(f"{gpu.system}/Processors")["Members"]) == len(sound.get(f"{sound.system}/Processors")["Members"]) - 1
+    gpu, psu, drive, twin, sound = (Client(bed, name) for name in ("gpu_missing", "psu_failed",
+                                                                   "drive_critical", "twin", "sound"))
+    assert (len(gpu.get(f"{gpu.system}/Processors")["Members"])
+            == len(sound.get(f"{sound.system}/Processors")["Members"]) - 1)
     chassis = psu.get("/redfish/v1/Chassis")["Members"][0]["@odata.id"]
-    assert [one["Status"]["Health"] for one in psu.get(f"{chassis}/Power")["PowerSupplies"]] == ["OK", "Critical"]
+    assert [one["Status"]["Health"]
+            for one in psu.get(f"{chassis}/Power")["PowerSupplies"]] == ["OK", "Critical"]
     assert drive.get(f"{drive.system}/Storage/1/Drives/1")["Status"]["Health"] == "Critical"
     assert twin.get(twin.system)["SerialNumber"] == sound.get(sound.system)["SerialNumber"]
 

@@ -12,7 +12,8 @@ from tests.testbed.kept import kept
 from tests.testbed.require import require
 
 
-def test_what_a_killed_attempt_mounted_keeps_its_content_and_the_next_attempt_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_killed_attempt_mounted_keeps_its_content_and_the_next_attempt_succeeds(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require(os.geteuid() == 0, "only root may mount")
     monkeypatch.setenv("MUSTER_TESTBED_CACHE", str(tmp_path))
     shared = tmp_path / "of the machine"
@@ -23,4 +24,5 @@ def test_what_a_killed_attempt_mounted_keeps_its_content_and_the_next_attempt_su
     subprocess.run(["mount", "--bind", shared, left], check=True)
     assert kept("root", lambda half: (half / "etc").mkdir(parents=True)) == tmp_path / "root"
     assert (shared / "file").read_text() == "held"
-    assert [path.name for path in (tmp_path / "root").iterdir()] == ["etc"] and not (tmp_path / "root.tmp").exists()
+    assert ([path.name for path in (tmp_path / "root").iterdir()] == ["etc"]
+            and not (tmp_path / "root.tmp").exists())

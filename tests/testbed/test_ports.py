@@ -24,7 +24,8 @@ input()
 
 
 def test_no_two_processes_are_given_one_port() -> None:
-    processes = [subprocess.Popen([sys.executable, "-c", _TAKES], cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    processes = [subprocess.Popen([sys.executable, "-c", _TAKES], cwd=_ROOT, stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, text=True)
                  for _ in range(4)]
     given = [free_port() for _ in range(100)]
     for process in processes:

@@ -1,4 +1,5 @@
-"""Text files of many nodes' agents, served as each node's node_exporter serves its own, and a Prometheus that scrapes them."""
+"""Text files of many nodes' agents, served as each node's node_exporter serves its own, and a Prometheus that
+scrapes them."""
 
 from __future__ import annotations
 
@@ -33,10 +34,12 @@ def serving(folder: Path) -> Iterator[str]:
 
 
 def scrape_config(address: str, names: Iterable[str], job: str = "node", **labels: str) -> dict[str, Any]:
-    """Prometheus' scrape_config for these nodes of `serving`, each an instance of its own name, with more target labels.
+    """Prometheus' scrape_config for these nodes of `serving`, each an instance of its own name, with more
+    target labels.
 
     A scrape may take 5 s: one that fails on a busy machine takes the node's series away.
     """
     return {"job_name": job, "scrape_interval": "5s", "scrape_timeout": "5s", "static_configs": [
-        {"targets": [address], "labels": {"__metrics_path__": f"/{name}", "instance": f"{name}:9100", **labels}}
+        {"targets": [address],
+         "labels": {"__metrics_path__": f"/{name}", "instance": f"{name}:9100", **labels}}
         for name in names]}

@@ -1,4 +1,5 @@
-"""A Python that has PyTorch, for tests of burn-in's ranks: this one, or the one that MUSTER_TEST_TORCH names."""
+"""A Python that has PyTorch, for tests of burn-in's ranks: this one, or the one that MUSTER_TEST_TORCH
+names."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def found() -> str | None:
     if importlib.util.find_spec("torch") is not None:
         return sys.executable
     python = os.environ.get("MUSTER_TEST_TORCH")
-    if python and subprocess.run([python, "-I", "-c", "import torch"], capture_output=True, check=False, timeout=110).returncode == 0:
+    if python and subprocess.run([python, "-I", "-c", "import torch"], capture_output=True, check=False,
+                                 timeout=110).returncode == 0:
         return python
     return None
 
@@ -42,7 +44,8 @@ def _listening() -> tuple[int, str]:
         return listener.detach(), address
 
 
-# All workers, which are forks of the process that reads the tests, have one server; it ends with the last of them.
+# All workers, which are forks of the process that reads the tests, have one server; it ends with the last of
+# them.
 _LISTENER, _ADDRESS = _listening()
 _NEEDED, _NEEDS = os.pipe()
 _FIRST, _first = os.pipe()
@@ -55,6 +58,8 @@ def forked() -> tuple[str, ...]:
     words = python(), "-IS", torchfork.__file__, _ADDRESS
     with suppress(BlockingIOError):
         os.read(_FIRST, 1)
-        os.posix_spawn(words[0], [words[0], "-W", "ignore", torchfork.__file__], {**os.environ, "OMP_NUM_THREADS": "1"}, file_actions=[
-            (os.POSIX_SPAWN_DUP2, _LISTENER, torchfork.LISTENER), (os.POSIX_SPAWN_DUP2, _NEEDED, torchfork.NEEDED)])
+        os.posix_spawn(words[0], [words[0], "-W", "ignore", torchfork.__file__],
+                       {**os.environ, "OMP_NUM_THREADS": "1"}, file_actions=[
+                           (os.POSIX_SPAWN_DUP2, _LISTENER, torchfork.LISTENER),
+                           (os.POSIX_SPAWN_DUP2, _NEEDED, torchfork.NEEDED)])
     return words

@@ -1,8 +1,9 @@
-"""A Python that has imported PyTorch already, which saves two seconds of CPU: `[python, "-IS", torchfork.py, ADDRESS]` in place of `[python]`,
-before a script or `-c`.
+"""A Python that has imported PyTorch already, which saves two seconds of CPU: `[python, "-IS", torchfork.py,
+ADDRESS]` in place of `[python]`, before a script or `-c`.
 
-What it runs is a fork of the server at ADDRESS, with the starter's environment, folder and standard files. Its exit code is the starter's,
-and a starter that is killed takes it along. As in a container, its parent and its /proc/PID/environ are others than the starter's.
+What it runs is a fork of the server at ADDRESS, with the starter's environment, folder and standard files.
+Its exit code is the starter's, and a starter that is killed takes it along. As in a container, its parent and
+its /proc/PID/environ are others than the starter's.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import Any, NoReturn
 
 _MOST = 1 << 17         # bytes of a request
 _MOST_OPEN = 1024
-LISTENER, NEEDED = 0, 1     # the server's descriptors: what it is asked at, and what ends when no one needs it
+# the server's descriptors: what it is asked at, and what ends when no one needs it
+LISTENER, NEEDED = 0, 1
 
 
 def start(address: str, words: list[str]) -> NoReturn:

@@ -1,12 +1,15 @@
-"""A stand-in for UFM Enterprise's REST interface over HTTPS, as far as muster asks it, for the fabric of a cabling plan. It is no UFM.
+"""A stand-in for UFM Enterprise's REST interface over HTTPS, as far as muster asks it, for the fabric of a
+cabling plan. It is no UFM.
 
-Written from what is published, and not from muster's client or readers: the UFM Enterprise REST API guide (6.22: "Ports REST API", "Links REST
-API", "Unhealthy Ports REST API", "Jobs REST API", "Events REST API", "Access Tokens API", "REST API Complementary Information") and
-Mellanox/ufm_sdk_3.0 (utils/ufm_rest_client.py: paths by login and pages, utils/job_polling.py: statuses of jobs, scripts/ufm_ports: filters).
+Written from what is published, and not from muster's client or readers: the UFM Enterprise REST API guide
+(6.22: "Ports REST API", "Links REST API", "Unhealthy Ports REST API", "Jobs REST API", "Events REST API",
+"Access Tokens API", "REST API Complementary Information") and Mellanox/ufm_sdk_3.0 (utils/ufm_rest_client.py:
+paths by login and pages, utils/job_polling.py: statuses of jobs, scripts/ufm_ports: filters).
 
-`faults` is asked before each request with method and path without prefix: what it returns is done instead (a status, bytes as the body of a
-200, "drop", or a call on the handler). `lag` is how often the list of unhealthy ports is still shown as it was after a change, as a subnet
-manager takes its time to sweep. With `job`, a change is answered with 202 and a job, which has these statuses one after the other.
+`faults` is asked before each request with method and path without prefix: what it returns is done instead (a
+status, bytes as the body of a 200, "drop", or a call on the handler). `lag` is how often the list of
+unhealthy ports is still shown as it was after a change, as a subnet manager takes its time to sweep. With
+`job`, a change is answered with 202 and a job, which has these statuses one after the other.
 """
 
 from __future__ import annotations
@@ -66,10 +69,13 @@ class Ufm:
                 switch, guid = end.device in switches, there[end].node[2:]
                 label = str(there[end].number) if switch else f"HCA-1/{there[end].number}"
                 self.rows[name] = {
-                    "name": name, "guid": guid, "systemID": guid, "system_name": end.device, "number": there[end].number, "dname": label,
+                    "name": name, "guid": guid, "systemID": guid, "system_name": end.device,
+                    "number": there[end].number, "dname": label,
                     "description": "Switch IB Port" if switch else "Computer IB Port", "lid": lids[guid],
-                    "node_description": f"{end.device}:{label}" if switch else names[guid], "active_speed": cable.speed,
-                    "active_width": f"{cable.width}x", "mtu": 4096, "tier": 1, "severity": "Info", "mirror": "disable",
+                    "node_description": f"{end.device}:{label}" if switch else names[guid],
+                    "active_speed": cable.speed,
+                    "active_width": f"{cable.width}x", "mtu": 4096, "tier": 1, "severity": "Info",
+                    "mirror": "disable",
                     "capabilities": ["reset", "healthy_operations", "disable", "get_cables_info"]}
         self.switches = {node_guids(self.plan)[name, ""]: name for name in switches}
 
@@ -83,19 +89,22 @@ class Ufm:
 
     # what requests do
 
-    def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Any, dict[str, str]]:
+    def answer(self, method: str, path: str, query: dict[str, str],
+               body: Any) -> tuple[int, Any, dict[str, str]]:
         with self.lock:
             if method == "PUT" and path == "/app/unhealthy_ports":
                 return self._mark(body)
             if method != "GET":
                 return 405, {"error": "Method Not Allowed"}, {}
             if path == "/resources/ports":
-                rows = [self._port(name) for name in self.rows if query.get("system") in (None, self.rows[name]["guid"])]
+                rows = [self._port(name)
+                        for name in self.rows if query.get("system") in (None, self.rows[name]["guid"])]
                 return self._listed(rows, query)
             if path == "/resources/links":
                 return self._listed(self._links(), query)
             if path == "/resources/systems":
-                return self._listed([{"type": "switch", "guid": guid, "system_guid": guid, "system_name": name, "state": "active"}
+                return self._listed([{"type": "switch", "guid": guid, "system_guid": guid,
+                                      "system_name": name, "state": "active"}
                                      for guid, name in self.switches.items()], query)
             if path == "/app/unhealthy_ports":
                 return self._listed(self._unhealthy(), query)
@@ -103,7 +112,8 @@ class Ufm:
                 return self._listed(self.events, query)
             if path == "/jobs/7" and self.job:
                 status = self.job.pop(0) if len(self.job) > 1 else self.job[0]
-                return 200, {"ID": "7", "Status": status, "Summary": "of one port", "Progress": 50, "Operation": "Ports"}, {}
+                return 200, {"ID": "7", "Status": status, "Summary": "of one port", "Progress": 50,
+                             "Operation": "Ports"}, {}
         return 404, {"error": "Not Found"}, {}
 
     def _listed(self, rows: list[Json], query: dict[str, str]) -> tuple[int, Any, dict[str, str]]:
@@ -112,7 +122,8 @@ class Ufm:
         size, page = int(query["rpp"]), int(query["page_number"])
         first = (page - 1) * size
         shown = rows[first:first + size]
-        return 200, {"total_resources": len(rows), "filtered_resources": len(rows), "num_of_pages": -(-len(rows) // size),
+        return 200, {"total_resources": len(rows), "filtered_resources": len(rows),
+                     "num_of_pages": -(-len(rows) // size),
                      "first_index": first + 1, "last_index": first + len(shown), "data": shown}, {}
 
     def _off(self, name: str) -> bool:
@@ -120,9 +131,11 @@ class Ufm:
 
     def _port(self, name: str) -> Json:
         if name in self.down:
-            return {**self.rows[name], "physical_state": "Polling", "logical_state": "Down", "peer": "N/A", "active_speed": None, "active_width": None}
+            return {**self.rows[name], "physical_state": "Polling", "logical_state": "Down", "peer": "N/A",
+                    "active_speed": None, "active_width": None}
         off = self._off(name)
-        return {**self.rows[name], "physical_state": "Link Up", "logical_state": "Initialize" if off else "Active",
+        return {**self.rows[name], "physical_state": "Link Up",
+                "logical_state": "Initialize" if off else "Active",
                 "peer": "N/A" if off else self.ends[name]}
 
     def _links(self) -> list[Json]:
@@ -132,8 +145,10 @@ class Ufm:
             if name < other and not {name, other} & self.down and not self._off(name):
                 one, two = self.rows[name], self.rows[other]
                 found.append({
-                    "name": f"{name}:{other}", "source_guid": one["guid"], "source_port": str(one["number"]), "source_port_dname": one["dname"],
-                    "destination_guid": two["guid"], "destination_port": str(two["number"]), "destination_port_dname": two["dname"],
+                    "name": f"{name}:{other}", "source_guid": one["guid"], "source_port": str(one["number"]),
+                    "source_port_dname": one["dname"],
+                    "destination_guid": two["guid"], "destination_port": str(two["number"]),
+                    "destination_port_dname": two["dname"],
                     "width": one["active_width"], "severity": "Info"})
         return found
 
@@ -146,11 +161,15 @@ class Ufm:
         for name, conditions in self._shown.items():
             own, other = self.rows[name], self.rows[self.ends[name]]
             found.append({
-                "UnhealthyGUID": own["guid"], "UnhealthyPortNumber": own["number"], "UnhealthyNode": own["system_name"],
-                "UnhealthyPort": f"{own['system_name']}/{own['dname']}", "UnhealthyPortDname": own["dname"], "State": "Info",
-                "PeerGUID": other["guid"], "PeerPortNumber": other["number"], "PeerNode": other["system_name"], "PeerLID": str(other["lid"]),
+                "UnhealthyGUID": own["guid"], "UnhealthyPortNumber": own["number"],
+                "UnhealthyNode": own["system_name"],
+                "UnhealthyPort": f"{own['system_name']}/{own['dname']}", "UnhealthyPortDname": own["dname"],
+                "State": "Info",
+                "PeerGUID": other["guid"], "PeerPortNumber": other["number"],
+                "PeerNode": other["system_name"], "PeerLID": str(other["lid"]),
                 "PeerPort": f"{other['system_name']}/{other['dname']}", "PeerPortDname": other["dname"],
-                "Condition": conditions if len(conditions) > 1 else conditions[0], "StatusTime": "Wed Apr 29 00:05:32 2026"})
+                "Condition": conditions if len(conditions) > 1 else conditions[0],
+                "StatusTime": "Wed Apr 29 00:05:32 2026"})
         return found
 
     def _mark(self, body: Any) -> tuple[int, Any, dict[str, str]]:
@@ -183,7 +202,8 @@ class _Handler(Answers):
         parts = urlsplit(self.path)
         data = self.rfile.read(int(self.headers.get("Content-Length", "0")))
         body = json.loads(data) if data else None
-        prefix = next((one for one in ("/ufmRestV3", "/ufmRestV2", "/ufmRest") if parts.path.startswith(f"{one}/")), "")
+        prefix = next((one for one in ("/ufmRestV3", "/ufmRestV2", "/ufmRest")
+                       if parts.path.startswith(f"{one}/")), "")
         path = parts.path.removeprefix(prefix)
         with self.bed.lock:
             self.bed.seen.append((method, path, body))
@@ -200,18 +220,23 @@ class _Handler(Answers):
         elif not prefix:
             self.say(200, _PAGE.format("UFM Enterprise").encode(), "text/html")      # the web interface
         elif self.headers.get("Authorization") != self._login(prefix):
-            self.say(401, _PAGE.format("401 Unauthorized").encode(), "text/html", {"WWW-Authenticate": 'Basic realm="UFM"'})
+            self.say(401, _PAGE.format("401 Unauthorized").encode(), "text/html",
+                     {"WWW-Authenticate": 'Basic realm="UFM"'})
         else:
-            status, document, more = self.bed.answer(method, path, {name: those[0] for name, those in parse_qs(parts.query).items()}, body)
+            status, document, more = self.bed.answer(method, path,
+                                                     {name: those[0] for name,
+                                                      those in parse_qs(parts.query).items()}, body)
             self.say(status, json.dumps(document).encode(), "application/json", more)
 
     @staticmethod
     def _login(prefix: str) -> str:
         if prefix == "/ufmRestV3":
             return f"Basic {TOKEN}"
-        return "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode() if prefix == "/ufmRest" else ""
+        return ("Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+                if prefix == "/ufmRest" else "")
 
-    def say(self, status: int, data: bytes, kind: str = "application/json", more: dict[str, str] | None = None) -> None:
+    def say(self, status: int, data: bytes, kind: str = "application/json",
+            more: dict[str, str] | None = None) -> None:
         self.send_response(status)
         for name, value in {"Content-Type": kind, "Content-Length": str(len(data)), **(more or {})}.items():
             self.send_header(name, value)

@@ -11,11 +11,12 @@ from pathlib import Path
 
 @contextmanager
 def throwaway_user(home: Path | None = None) -> Iterator[str]:
-    """The name of a new user without password and rights, and without a home unless one is named, which is not made; afterwards the
-    user, and what sudo allowed it, are gone."""
+    """The name of a new user without password and rights, and without a home unless one is named, which is
+    not made; afterwards the user, and what sudo allowed it, are gone."""
     name = f"t{secrets.token_hex(4)}"
     where = ["--home-dir", str(home)] if home is not None else []
-    subprocess.run(["useradd", "--no-create-home", *where, "--shell", "/bin/sh", "--password", "*", name], check=True)
+    subprocess.run(["useradd", "--no-create-home", *where, "--shell", "/bin/sh", "--password", "*", name],
+                   check=True)
     try:
         yield name
     finally:

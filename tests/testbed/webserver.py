@@ -26,7 +26,8 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def answering(handler: type[Answers], certificate: Path | None = None, key: Path | None = None) -> Iterator[int]:
+def answering(handler: type[Answers], certificate: Path | None = None,
+              key: Path | None = None) -> Iterator[int]:
     """The port where this answers, over TLS with this certificate, whose key may be in the same file."""
     server = Server(("127.0.0.1", 0), handler)
     if certificate is not None:

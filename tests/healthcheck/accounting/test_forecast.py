@@ -31,7 +31,8 @@ def test_ten_failures_in_a_thousand_node_days_interrupt_five_hundred_nodes_five_
 
 @pytest.mark.parametrize(("hours", "minutes"), [(24, "117"), (6, "57"), (0.25, "9.1")])
 def test_the_interval_is_that_of_dalys_own_figures(hours: float, minutes: str) -> None:
-    # Daly 2006, figures 3 to 5: a checkpoint of 5 min, failures so many hours apart, and the optimum that its model predicts.
+    # Daly 2006, figures 3 to 5: a checkpoint of 5 min, failures so many hours apart, and the optimum that its
+    # model predicts.
     digits = len(minutes.partition(".")[2])
     assert f"{checkpoints(300, 3600 * hours).daly_s / 60:.{digits}f}" == minutes
 

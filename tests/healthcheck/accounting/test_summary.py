@@ -113,7 +113,8 @@ def test_a_node_that_is_not_reached_for_long_has_failed_unless_many_are_so_at_on
 
 
 def test_a_nodes_own_failure_during_an_incident_of_something_else_is_its_own() -> None:
-    for symptoms, shared in ((("port-state",), False), (("port-state", "gpu-count of GPU"), True), ((), True)):
+    for symptoms, shared in ((("port-state",), False),
+                             (("port-state", "gpu-count of GPU"), True), ((), True)):
         (one,) = failures([problem("gpu-count", began=-5), problem("port-state", "", began=-4.5)], POLICY,
                           [IncidentSpan(frozenset({"n1"}), at(-6), None, frozenset(symptoms))])
         assert one.shared is shared

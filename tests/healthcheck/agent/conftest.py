@@ -18,6 +18,7 @@ def made() -> Bundle:
 def earlier(tmp_path_factory: pytest.TempPathFactory) -> world.World:
     """A node where one run has been, which stays as that left it."""
     require_fleet()
-    node = world.world(tmp_path_factory.mktemp("earlier"), world.bundle(), Node(socket.gethostname().partition(".")[0], sku="hgx-h100"))
+    node = world.world(tmp_path_factory.mktemp("earlier"), world.bundle(),
+                       Node(socket.gethostname().partition(".")[0], sku="hgx-h100"))
     assert node.run().returncode in (0, 1, 3)
     return node

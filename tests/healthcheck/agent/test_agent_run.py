@@ -56,7 +56,8 @@ def sick_node(folder: Path, made: Bundle, earlier: World, lifecycle: Lifecycle |
     """One whose GPU has met memory errors."""
     machine = h100.healthy(HERE, random.Random(1))
     machine.scenario["gpu.3.ecc.volatile.uncorrected"] = "4"
-    return world(folder, made, Node(HERE, sku="hgx-h100", lifecycle=lifecycle or Lifecycle()), machine).compiled(earlier)
+    return world(folder, made, Node(HERE, sku="hgx-h100", lifecycle=lifecycle or Lifecycle()),
+                 machine).compiled(earlier)
 
 
 def said(results: list[dict[str, Any]]) -> dict[str, Any]:
@@ -106,8 +107,10 @@ def test_the_second_run_compares_with_the_first_and_home_with_the_same(node: Wor
     assert node.look["previous"] is None
     node.run()
     second = said(node.result["report"]["results"])
-    earlier = {rule for rule, told in first.items() if told[2].startswith(("no earlier snapshot", "no earlier look"))}
-    assert earlier and not {rule for rule in earlier if second[rule][2].startswith(("no earlier snapshot", "no earlier look"))}
+    earlier = {rule for rule,
+               told in first.items() if told[2].startswith(("no earlier snapshot", "no earlier look"))}
+    assert (earlier and not {rule for rule in earlier
+                             if second[rule][2].startswith(("no earlier snapshot", "no earlier look"))})
     home = node.check(tmp_path / "home", "--sku", "hgx-h100", "--from-agent")
     assert without_fleet(said(home["results"])) == without_fleet(second)
 
@@ -128,7 +131,8 @@ def test_a_python_that_is_too_old_records_and_home_judges(fresh: World, tmp_path
             and 'state="healthy"} 1.0' not in told)
     home = fresh.check(tmp_path / "home", "--sku", "hgx-h100", "--from-agent")
     assert sum(told[0] == "pass" for told in said(home["results"]).values()) > 80
-    assert not [rule for rule, told in said(home["results"]).items() if told[2].startswith(("no earlier snapshot", "no earlier look"))]
+    assert not [rule for rule, told in said(home["results"]).items()
+                if told[2].startswith(("no earlier snapshot", "no earlier look"))]
 
 
 @pytest.mark.parametrize("version", ["3.10", pytest.param("3.13", marks=pytest.mark.slow)])
@@ -166,7 +170,8 @@ def test_a_node_out_of_service_troubles_no_one(tmp_path: Path, made: Bundle, ear
     assert done.returncode == 0 and done.stdout.startswith("MUSTER OK - maintenance: unhealthy: ")
 
 
-def test_for_slurm_the_exit_code_is_0_whatever_was_found(tmp_path: Path, made: Bundle, earlier: World) -> None:
+def test_for_slurm_the_exit_code_is_0_whatever_was_found(tmp_path: Path, made: Bundle,
+                                                         earlier: World) -> None:
     node = sick_node(tmp_path, made, earlier)
     assert node.run("--slurm").returncode == 0
     assert node.result["state"] == "unhealthy"
@@ -179,7 +184,8 @@ def test_for_slurm_the_exit_code_is_0_whatever_was_found(tmp_path: Path, made: B
     ("rules.json", "{"), ("rules.json", "[]"), ("node.json", '{"node": {}}'), ("rules.json", None),
     pytest.param("node.json", "\0", marks=pytest.mark.slow),
 ])
-def test_what_is_damaged_is_reported_in_one_line_and_is_unknown(node: World, file: str, text: str | None) -> None:
+def test_what_is_damaged_is_reported_in_one_line_and_is_unknown(node: World, file: str,
+                                                                text: str | None) -> None:
     if text is None:
         (node.at / file).unlink()
     else:
@@ -315,7 +321,8 @@ def test_an_unknown_profile_names_those_that_there_are(node: World) -> None:
             in done.stderr)
 
 
-def test_muster_agent_run_is_the_same_code_where_muster_is_installed(fresh: World, earlier: World, tmp_path: Path) -> None:
+def test_muster_agent_run_is_the_same_code_where_muster_is_installed(fresh: World, earlier: World,
+                                                                     tmp_path: Path) -> None:
     env = environment(tmp_path, **fresh.env, MUSTER_ROOT=str(fresh.tree))
     words = ("agent", "run", "--nagios", "--sku", "hgx-h100", "--state", str(fresh.state))
     done = forked.run([str(MUSTER), *words], env=env, cwd=tmp_path, timeout=90)
@@ -328,7 +335,8 @@ def test_muster_agent_run_is_the_same_code_where_muster_is_installed(fresh: Worl
 def test_muster_agent_run_needs_no_sqlite(tmp_path: Path) -> None:
     """A distribution may ship Python without it, and an agent keeps no store."""
     (tmp_path / "sqlite3.py").write_text("raise ImportError('there is no SQLite')\n")
-    done = subprocess.run([str(MUSTER), "agent", "run", "--nagios", "--sku", "none", "--state", str(tmp_path / "state")],
+    done = subprocess.run([str(MUSTER), "agent", "run", "--nagios", "--sku", "none", "--state",
+                           str(tmp_path / "state")],
                           env=environment(tmp_path, PYTHONPATH=str(tmp_path)), cwd=tmp_path,
                           capture_output=True, text=True, check=False, timeout=90)
     assert done.stdout.startswith("MUSTER UNKNOWN - --sku none: no such SKU") and done.returncode == 3, done
@@ -396,14 +404,18 @@ def test_a_run_that_meets_its_limit_leaves_a_result_that_says_so(node: World, tm
     begin = node.argv.index("run")
     for words, code in (("--nagios", 3), ("--slurm", 0)):
         done = subprocess.run(
-            [sys.executable, "-c", _SLOW, str(node.at), *node.argv[begin:], words, "--textfile", str(tmp_path)],
+            [sys.executable, "-c", _SLOW, str(node.at), *node.argv[begin:], words, "--textfile",
+             str(tmp_path)],
             env=node.env, cwd=TREE, capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == code and "the run took longer than 1.5 s and was stopped" in done.stdout + done.stderr
+        assert (done.returncode == code
+                and "the run took longer than 1.5 s and was stopped" in done.stdout + done.stderr)
         result = node.result
         assert result["time"] > healthy["time"] and result["kept"] == healthy["kept"]
-        assert (result["state"], result["origin"], result["judged"], result["code"]) == ("unknown", "node", False, 3)
+        assert (result["state"], result["origin"], result["judged"],
+                result["code"]) == ("unknown", "node", False, 3)
         assert result["reason"] == "deadline: the run took longer than 1.5 s and was stopped"
-        assert f'muster_node_state{{node="{HERE}",state="unknown"}} 1.0' in (tmp_path / "muster.prom").read_text()
+        assert f'muster_node_state{{node="{HERE}",state="unknown"}} 1.0' in (
+            tmp_path / "muster.prom").read_text()
         healthy["time"] = result["time"]
     home = tmp_path / "home"
     home.mkdir()

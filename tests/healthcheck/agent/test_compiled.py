@@ -66,7 +66,8 @@ def test_the_probes_of_every_profile_and_occasion_are_those_of_home_and_the_load
         for occasion in ("", "timer", "gate"):
             home = PACKAGED.probe_set(45.0, profiles=(own,), occasion=(occasion,) if occasion else ())
             told = DOCUMENT["sets"][f"{own or ''}/{occasion}"]
-            assert [DOCUMENT["probes"][name] for name in told["probes"]] == [*home.to_json()["probes"], LOAD.to_json()]
+            assert [DOCUMENT["probes"][name]
+                    for name in told["probes"]] == [*home.to_json()["probes"], LOAD.to_json()]
             assert (told["seconds"], told.get("cpu_seconds")) == (home.seconds, home.cpu_seconds)
 
 
@@ -173,7 +174,7 @@ for name in names:
 foreign = [name for name, module in sys.modules.items() if getattr(module, "__file__", None) and not module.__file__.startswith(
     ({archive!r}, sys.prefix + "/lib/python"))]
 print(len(names), foreign, [name for name in sys.modules if "site-packages" in str(getattr(sys.modules[name], "__file__", ""))])
-"""
+"""  # noqa: E501
 
 
 def test_every_module_in_it_loads_in_an_empty_environment_where_all_that_is_foreign_is_blocked(

@@ -25,12 +25,17 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[int]:
-    """A process that stands for the first one of a host of another name, with a file system that we do not see."""
-    require(os.geteuid() == 0 and shutil.which("unshare"), "only root can make a mount namespace, with unshare of util-linux")
+    """A process that stands for the first one of a host of another name, with a file system that we do not
+    see."""
+    require(os.geteuid() == 0 and shutil.which("unshare"),
+            "only root can make a mount namespace, with unshare of util-linux")
     (tmp_path / "own").mkdir()
     ready = tmp_path / "ready"
-    script = f"hostname {NAME}; mount -t tmpfs -o size=1m,nr_inodes=99 theirs {tmp_path}/own; touch {ready}; exec sleep 600"
-    process = subprocess.Popen(["unshare", "--mount", "--uts", "--propagation", "private", "sh", "-ec", script])
+    script = (f"hostname {NAME}; mount -t tmpfs -o size=1m,nr_inodes=99 theirs {tmp_path}/own; touch "
+              f"{ready}; "
+              f"exec sleep 600")
+    process = subprocess.Popen(["unshare", "--mount", "--uts", "--propagation", "private", "sh",
+                                "-ec", script])
     try:
         wait_until(ready.exists, 30, "the host")
         yield process.pid
@@ -41,7 +46,8 @@ def host(tmp_path: Path) -> Iterator[int]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    (tmp_path / "muster.yaml").write_text(f"version: 1\ndefaults: {{sku: cpu-only}}\nnodes:\n  {NAME}: {{rack: r7}}\n")
+    (tmp_path
+     / "muster.yaml").write_text(f"version: 1\ndefaults: {{sku: cpu-only}}\nnodes:\n  {NAME}: {{rack: r7}}\n")
     return tmp_path
 
 
@@ -52,12 +58,16 @@ def results(state: Path) -> dict[str, Any]:
             **{one["rule"]: one["status"] for one in found["report"]["results"]}}
 
 
-def test_from_other_namespaces_it_gives_the_results_of_the_host_under_the_inventorys_name(host: int, home: Path) -> None:
+def test_from_other_namespaces_it_gives_the_results_of_the_host_under_the_inventorys_name(host: int,
+                                                                                          home: Path) -> None:
     inventory = str(home / "muster.yaml")
-    there = ["nsenter", "--mount", "--uts", "--target", str(host), str(MUSTER), "agent", "run", "--inventory", inventory, "--state", str(home / "there")]
-    for last in (False, False, True):       # daemons of other tests on this machine may have come or gone in between
+    there = ["nsenter", "--mount", "--uts", "--target", str(host), str(MUSTER), "agent", "run", "--inventory",
+             inventory, "--state", str(home / "there")]
+    # daemons of other tests on this machine may have come or gone in between
+    for last in (False, False, True):
         subprocess.run(there, env=environment(home), capture_output=True, timeout=140, check=False)
-        done = muster("agent", "run", "--enter", str(host), "--node", NAME, "--inventory", inventory, "--state", str(home / "here"), home=home, timeout=140)
+        done = muster("agent", "run", "--enter", str(host), "--node", NAME, "--inventory", inventory,
+                      "--state", str(home / "here"), home=home, timeout=140)
         assert done.returncode in (0, 1, 3), done.stderr
         if results(home / "here") == results(home / "there"):
             break
@@ -73,21 +83,27 @@ def test_from_other_namespaces_it_gives_the_results_of_the_host_under_the_invent
 
 
 @pytest.mark.parametrize("pid", [4194303, None])
-def test_namespaces_that_cannot_be_entered_make_the_node_unknown_with_the_reason(pid: int | None, home: Path) -> None:
+def test_namespaces_that_cannot_be_entered_make_the_node_unknown_with_the_reason(pid: int | None,
+                                                                                 home: Path) -> None:
     if pid is None:
         require(os.geteuid() == 0, "only root can give up its rights")
         words = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all"]
     else:
         words = []
-    argv = [*words, str(MUSTER), "agent", "run", "--enter", str(pid or 1), "--node", NAME, "-i", str(home / "muster.yaml"), "--state", str(home / "state")]
-    done = subprocess.run(argv, env=environment(home), cwd=home, capture_output=True, text=True, timeout=140, check=False)
+    argv = [*words, str(MUSTER), "agent", "run", "--enter", str(pid or 1), "--node", NAME, "-i",
+            str(home / "muster.yaml"), "--state", str(home / "state")]
+    done = subprocess.run(argv, env=environment(home), cwd=home, capture_output=True, text=True,
+                          timeout=140, check=False)
     assert done.returncode == 3, done.stderr
-    assert f"{NAME}: unknown: " in done.stdout and f"the namespaces of process {pid or 1} cannot be entered" in done.stdout
+    assert (f"{NAME}: unknown: " in done.stdout
+            and f"the namespaces of process {pid or 1} cannot be entered" in done.stdout)
 
 
 def test_in_a_loop_it_runs_again_and_ends_on_sigterm(home: Path) -> None:
-    argv = [str(MUSTER), "agent", "run", "--loop", "--period", "10s", "--profile", "gate", "--node", NAME, "-i", str(home / "muster.yaml"), "--state", str(home / "state")]
-    with subprocess.Popen(argv, env=environment(home), cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    argv = [str(MUSTER), "agent", "run", "--loop", "--period", "10s", "--profile", "gate", "--node", NAME,
+            "-i", str(home / "muster.yaml"), "--state", str(home / "state")]
+    with subprocess.Popen(argv, env=environment(home), cwd=home, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as process:
         try:
             wait_until((home / "state/result.json").exists, 100, "a first result")
             first = (home / "state/result.json").stat().st_ino

@@ -54,7 +54,8 @@ def looked(tmp_path_factory: pytest.TempPathFactory, made: Bundle, earlier: Worl
     """A node with a sick GPU at which its agent has looked."""
     sick = h100.healthy(HERE, random.Random(1))
     sick.scenario["gpu.3.ecc.volatile.uncorrected"] = "4"
-    node = world(tmp_path_factory.mktemp("node"), made, Node(HERE, sku="hgx-h100", rack="r1"), sick).compiled(earlier)
+    node = world(tmp_path_factory.mktemp("node"), made, Node(HERE, sku="hgx-h100", rack="r1"),
+                 sick).compiled(earlier)
     assert node.run("--textfile", str(node.at)).returncode == 1
     return node
 
@@ -125,7 +126,8 @@ def test_its_page_gives_the_evidence_for_leaving_it_out_as_its_text_file_does(lo
     page, text = (set(said.splitlines()) for said in (once(looked), (looked.at / "muster.prom").read_text()))
     evidence = {line for line in text if line.startswith(("muster_agent_run_", "muster_agent_healthy"))
                 and not line.startswith("muster_agent_run_seconds")}
-    assert len(evidence) == 3 and evidence <= page and f'muster_agent_healthy{{node="{HERE}"}} 0.0' in evidence
+    assert (len(evidence) == 3 and evidence <= page
+            and f'muster_agent_healthy{{node="{HERE}"}} 0.0' in evidence)
 
 
 def test_its_page_is_what_the_head_says_of_the_same_look(looked: World, tmp_path: Path) -> None:
@@ -134,7 +136,8 @@ def test_its_page_is_what_the_head_says_of_the_same_look(looked: World, tmp_path
     head = families(muster("exporter", "--once", home=tmp_path).stdout)
     own = families(once(looked))
     assert {name for name in own if name.startswith("muster_agent")} == own.keys() - head.keys() \
-        == {"muster_agent_period_seconds", "muster_agent_run_seconds", "muster_agent_info", "muster_agent_healthy",
+        == {"muster_agent_period_seconds", "muster_agent_run_seconds", "muster_agent_info",
+            "muster_agent_healthy",
             "muster_agent_run_info", "muster_agent_run_timestamp_seconds", "muster_agent_writable"}
 
     about = ("muster_node_state", "muster_node_info", "muster_node_lifecycle", "muster_node_probe_seconds",
@@ -173,7 +176,8 @@ def test_muster_exporter_agent_serves_the_same_where_muster_is_installed(
     assert b"has the agent run yet?" in error.value.read()
 
 
-def test_it_serves_the_next_result_and_without_one_the_node_is_unknown(tmp_path: Path, made: Bundle, earlier: World) -> None:
+def test_it_serves_the_next_result_and_without_one_the_node_is_unknown(tmp_path: Path, made: Bundle,
+                                                                       earlier: World) -> None:
     node = world(tmp_path, made, Node(HERE, sku="hgx-h100")).compiled(earlier)
     with serving(node) as there:
         assert SICK % (HERE, "unknown") in there.get("/metrics")[1]
@@ -213,7 +217,8 @@ def test_a_python_that_only_records_says_that_it_cannot_serve(looked: World) -> 
     (("--listen", "9847"), "expected HOST:PORT"), (("--tls-cert", "x"), "TLS needs"),
     (("--bundle", "/nowhere"), "install the agent again"),
 ])
-def test_what_cannot_be_served_is_reported_in_a_line(looked: World, words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_served_is_reported_in_a_line(looked: World, words: tuple[str, ...],
+                                                     said: str) -> None:
     done = subprocess.run(["/usr/bin/python3", "-I", "-S", str(looked.at / "muster.pyz"), "exporter", *words],
                           env={}, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1

@@ -79,13 +79,15 @@ def log(cluster: Slurm) -> str:
     return (cluster.folder / f"{NODE}.log").read_text(errors="replace")
 
 
-def test_slurmd_has_the_agent_leave_result_after_result_and_a_sick_node_stays_as_it_is(cluster: Slurm, sick: World) -> None:
+def test_slurmd_has_the_agent_leave_result_after_result_and_a_sick_node_stays_as_it_is(cluster: Slurm,
+                                                                                       sick: World) -> None:
     wait_until(lambda: result(sick), 100, "a result")
     first = result(sick)
     assert (first["node"], first["state"], first["code"]) == (NODE, "unhealthy", 1)
     wait_until(lambda: result(sick)["time"] > first["time"], 100, "the next result")
     assert cluster.states() == {NODE: "idle"}
-    assert "(null)" in cluster.ask("sinfo", "-h", "-o", "%E") or "none" in cluster.ask("sinfo", "-h", "-o", "%E")
+    assert "(null)" in cluster.ask("sinfo", "-h", "-o",
+                                   "%E") or "none" in cluster.ask("sinfo", "-h", "-o", "%E")
     assert "health_check" not in log(cluster).lower() or "exit" not in log(cluster).lower(), log(cluster)
 
 

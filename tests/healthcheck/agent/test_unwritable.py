@@ -1,4 +1,5 @@
-"""What an agent says and leaves where its state disk is full, read-only or gone: real file systems, the real program."""
+"""What an agent says and leaves where its state disk is full, read-only or gone: real file systems, the real
+program."""
 
 from __future__ import annotations
 
@@ -104,7 +105,8 @@ def fault(node: World, place: str = "state") -> str:
 
 
 def kept(node: World) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in node.state.iterdir() if path.is_file() and path.name != "lock"}
+    return {path.name: path.read_bytes() for path in node.state.iterdir() if path.is_file()
+            and path.name != "lock"}
 
 
 def full(node: World, mount: Callable[..., Path]) -> None:
@@ -201,7 +203,8 @@ def test_text_files_that_cannot_be_written_are_noted_and_served_until_they_can(
     texts = disk("size=1m", tmp_path / "texts")
     fill(texts)
     assert shared.run("--textfile", str(texts)).returncode == 2
-    assert f"{texts}/muster.prom cannot be written: No space left on device; see: df -h " in fault(shared, "textfile")
+    assert f"{texts}/muster.prom cannot be written: No space left on device; see: df -h " in fault(shared,
+                                                                                                   "textfile")
     assert not fault(shared)
     board = board_of(shared.state, shared.at, [0])
     board.refresh()
@@ -259,7 +262,8 @@ def below_a_file(state: Path) -> None:
 
 
 @pytest.mark.parametrize(("broken", "words"), [
-    (a_file, "it is not a folder; see: namei -l"), (a_link_to_nothing, "a link that leads nowhere; see: namei -l"),
+    (a_file, "it is not a folder; see: namei -l"),
+    (a_link_to_nothing, "a link that leads nowhere; see: namei -l"),
     (below_a_file, "Not a directory; see: namei -l"),
 ])
 def test_a_state_folder_that_is_none_is_named(
@@ -309,7 +313,8 @@ def test_an_installation_that_cannot_be_read_is_no_reason_to_install_it_again(
         os.umask(mask)
         signal.signal(signal.SIGALRM, handler)
     said = capsys.readouterr().err
-    assert f"{tmp_path}/rules.json cannot be read: Is a directory; see: namei -l {tmp_path}/rules.json" in said
+    assert (f"{tmp_path}/rules.json cannot be read: Is a directory; see: namei -l "
+            f"{tmp_path}/rules.json") in said
     assert "again" not in said
 
 

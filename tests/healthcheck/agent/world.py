@@ -62,7 +62,8 @@ class World:
                               text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL)
 
     def compiled(self, other: World) -> World:
-        """This node, where this machine's Python has compiled the agent's code before, as it did on the other; nothing else was."""
+        """This node, where this machine's Python has compiled the agent's code before, as it did on the
+        other; nothing else was."""
         shutil.copytree(other.state / "code", self.state / "code")
         return self
 
@@ -72,7 +73,8 @@ class World:
                                 stderr=subprocess.DEVNULL)
 
     def check(self, home: Path, *words: str) -> dict[str, Any]:
-        """What `muster check --local` says of the same tree. Only the collector, which it starts, sees the simulated node."""
+        """What `muster check --local` says of the same tree. Only the collector, which it starts, sees the
+        simulated node."""
         done = forked.run(
             [str(MUSTER), "check", "--local", "--format", "json", "--full", *words], cwd=home, timeout=120,
             env=environment(home, **self.env, MUSTER_ROOT=str(self.tree)))

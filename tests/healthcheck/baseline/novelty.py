@@ -72,7 +72,9 @@ def judged(log: BootLog, baseline: Baseline, snapshots: int = 1) -> Judged:
         assessment = Assessment([Node("node")], rules)
         assessment.add(now, previous)
         if number < snapshots - 1:
-            previous = replace(now, captures={UNUSUAL_CAPTURE: unusual_capture(now, previous, assessment.unusual("node"))})
+            previous = replace(now,
+                               captures={UNUSUAL_CAPTURE: unusual_capture(now, previous,
+                                                                          assessment.unusual("node"))})
     (report,) = assessment.finish().reports
     return Judged(_subjects(report, informs=True, rules=UNUSUAL), _subjects(report, informs=False), report)
 

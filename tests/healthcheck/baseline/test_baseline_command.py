@@ -79,12 +79,15 @@ def test_a_baseline_is_learned_reviewed_approved_and_judges(learnt: Path) -> Non
     assert said.index("NVRM: Xid") < said.index("regulatory.db") < said.index("nvme nvme<*>") < said.index(
         "random: crng")
     assert "on 1 of 8 nodes (gpu003)" in said
-    dry = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3", "--reason", "acceptance",
+    dry = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3",
+                 "--reason", "acceptance",
                  "--dry-run", home=learnt)
-    assert ("7 would be approved, 3 stay proposed; 2 that meet the rule are flagged; see: muster baseline review "
-            "b.yaml --flagged" in dry.stdout)
+    assert (
+        "7 would be approved, 3 stay proposed; 2 that meet the rule are flagged; see: muster baseline review "
+        "b.yaml --flagged" in dry.stdout)
     assert not _shown(learnt)["approved"]
-    done = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3", "--reason", "acceptance",
+    done = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3",
+                  "--reason", "acceptance",
                   "--by", "anna", home=learnt)
     assert done.returncode == 0
     assert "7 approved, 3 stay proposed" in done.stdout
@@ -129,7 +132,8 @@ def test_what_is_flagged_is_approved_by_its_id_when_it_is_meant(learnt: Path) ->
     refused = muster("baseline", "approve", "b.yaml", one, "--reason", "no wireless here", home=learnt)
     assert refused.returncode == 2
     assert f"muster baseline approve b.yaml {one} --flagged" in refused.stderr
-    done = muster("baseline", "approve", "b.yaml", one, "--flagged", "--reason", "no wireless here", home=learnt)
+    done = muster("baseline", "approve", "b.yaml", one, "--flagged", "--reason",
+                  "no wireless here", home=learnt)
     assert "1 approved" in done.stdout
     assert muster("baseline", "explain", "b.yaml", "cfg80211: failed to load regulatory.db",
                   home=learnt).returncode == 0

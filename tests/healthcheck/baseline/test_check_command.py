@@ -32,7 +32,7 @@ OOM = """\
 [  600.000006] Mem-Info:
 [  600.000007] oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0-1,global_oom,task=python3,pid=77,uid=1000
 [  600.000008] Out of memory: Killed process 77 (python3) total-vm:1kB, anon-rss:1kB, file-rss:0kB, shmem-rss:0kB, UID:1000
-"""
+"""  # noqa: E501
 
 
 def checked(home: Path, *words: str) -> tuple[int, dict[str, Any]]:
@@ -107,7 +107,8 @@ def test_a_baseline_that_was_learned_and_approved_finds_what_is_new(tmp_path: Pa
     logs = [f"n{number}.log" for number in range(3)]
     assert muster("baseline", "learn", *[word for log in logs for word in ("--from", log)], "-o", "b.yaml",
                   home=tmp_path).returncode == 0
-    done = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3", "--reason", "acceptance",
+    done = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3",
+                  "--reason", "acceptance",
                   "--by", "ops", home=tmp_path)
     assert done.returncode == 0, done.stderr
     assert checked(tmp_path, "n0.log", "--baseline", "b.yaml")[0] == 0

@@ -170,7 +170,8 @@ def test_a_known_fault_may_stand_proposed_and_is_never_accepted(tmp_path: Path) 
     ("  by: 'anna'\n", "", "approved: by: is missing: expected who approved it, and why", "- template"),
     ("  boots: all", "  boots: 99", "boots: expected a number from 0 to 2, got 99", "boots: 99"),
     ("  nodes: 2", "  nodes: 3", "nodes: expected 2, as many as node_boots names", "nodes: 3"),
-    ("  node_boots:\n", "  looks: {}\n  node_boots:\n", "learned: looks is node_boots by its former name; write it once", "looks:"),
+    ("  node_boots:\n", "  looks: {}\n  node_boots:\n",
+     "learned: looks is node_boots by its former name; write it once", "looks:"),
     ("scope: {sku", "scope: {cpu: '', sku", "unknown key 'cpu'", "scope: {cpu"),
     ("  flags: ", "  flag: ", "unknown key 'flag'; did you mean 'flags'?", "  flag:"),
     ("    'n1':", "    'n 1':", "expected the name of a node", "'n 1'"),
@@ -238,7 +239,8 @@ def test_templates_of_other_masks_are_made_anew(tmp_path: Path) -> None:
 def test_a_file_over_the_limit_is_not_written_and_the_old_one_stays(tmp_path: Path) -> None:
     path = written(small(), tmp_path)
     before = path.read_bytes()
-    big = replace(small(), known={text: replace(one, why="y" * 9_000_000) for text, one in small().known.items()})
+    big = replace(small(),
+                  known={text: replace(one, why="y" * 9_000_000) for text, one in small().known.items()})
     with pytest.raises(UsageError, match="over the limit of 16"):
         file.write(big, path, file.stamp(path))
     assert path.read_bytes() == before

@@ -276,7 +276,8 @@ LINES = st.builds(
 @given(st.lists(LINES, min_size=1, max_size=20))
 def test_any_line_written_as_kmsg_is_read_back_with_the_mark_of_who_wrote_it(lines: list[LogLine]) -> None:
     expected = [replace(line, text=marked(line.text, line.facility)) for line in lines]
-    assert all(line.text.startswith(USER_SPACE) or "]: " in line.text or not line.facility for line in expected)
+    assert all(line.text.startswith(USER_SPACE) or "]: " in line.text or not line.facility
+               for line in expected)
     written = to_kmsg(BootLog(tuple(lines), ("",) * len(lines), "any"))
     logs = read(written.encode(), "x")
     assert [line for log in logs for line in log.lines] == expected
@@ -346,30 +347,23 @@ def verbose(text: str) -> str:
 
 FORGED: dict[str, Callable[[str], str | bytes]] = {
     "kmsg": lambda text: f"5,0,0,-;Linux version 6.8.0\n6,1,1000000,-;{text}\n6,2,2000000,-;b\n".replace(
-        text, text.replace("\n", "\\x0a")),
-    "dmesg": dmesg_lines,
+        text, text.replace("\n", "\\x0a")), "dmesg": dmesg_lines,
     "dmesg, indented": lambda text: dmesg_lines(indented(text, 15)),
     "dmesg of syslog(2), and a console's file": lambda text: dmesg_lines(
         text.replace("\n", "\n[    1.000000] ")),
     "dmesg -x -t": lambda text: f"kern  :info  : Linux version 6.8.0\nkern  :info  : {text}\nkern  :info  : "
-                                "b\n",
-    "dmesg -x -t, indented": lambda text: "kern  :info  : Linux version 6.8.0\nkern  :info  : "
-                                          f"{indented(text, 15)}\nkern  :info  : b\n",
-    "dmesg --json": dmesg_json,
-    "console": lambda text: dmesg_lines(text).replace("\n", "\r\n"),
-    "journal json": journal_json,
-    "journal export": export,
-    "journal verbose": verbose,
+    "b\n", "dmesg -x -t, indented": lambda text: "kern  :info  : Linux version 6.8.0\nkern  :info  : "
+    f"{indented(text, 15)}\nkern  :info  : b\n", "dmesg --json": dmesg_json,
+    "console": lambda text: dmesg_lines(text).replace("\n", "\r\n"), "journal json": journal_json,
+    "journal export": export, "journal verbose": verbose,
     "journal short": lambda text: f"{HEAD}kernel: Linux version 6.8.0\n{HEAD}kernel: "
-                                  f"{indented(text, len(HEAD) + 8)}\n{HEAD}kernel: b\n",
+    f"{indented(text, len(HEAD) + 8)}\n{HEAD}kernel: b\n",
     "syslog, not indented": lambda text: f"{HEAD}kernel: Linux version 6.8.0\n{HEAD}kernel: "
-                                         f"{text}\n{HEAD}kernel: b\n",
-    "rsyslog": lambda text: f"{HEAD}kernel: Linux version 6.8.0\n{HEAD}kernel: {text}\n{HEAD}kernel: b\n".replace(text, text.replace("\n", "#012")),
-    "syslog with the kernel's time": lambda text: "".join(
-        f"{HEAD}kernel: [    {at}.000000] {indented(one, len(HEAD) + 8)}\n"
-        for at, one in enumerate(("Linux version 6.8.0", text, "b"))),
-    "text": lambda text: f"Linux version 6.8.0\n{text}\nb\n",
-}
+    f"{text}\n{HEAD}kernel: b\n",
+    "rsyslog": lambda text: f"{HEAD}kernel: Linux version 6.8.0\n{HEAD}kernel: {text}\n{HEAD}kernel: b\n".
+    replace(text, text.replace("\n", "#012")), "syslog with the kernel's time": lambda text: "".join(
+        f"{HEAD}kernel: [    {at}.000000] {indented(one, len(HEAD) + 8)}\n" for at, one in enumerate(
+            ("Linux version 6.8.0", text, "b"))), "text": lambda text: f"Linux version 6.8.0\n{text}\nb\n",}
 
 
 @pytest.mark.parametrize("name", ["a", "NVRM: a"])
@@ -618,21 +612,25 @@ def test_packed_logs_are_read(pack: Callable[[bytes], bytes]) -> None:
 
 @pytest.mark.parametrize("pack", PACKED)
 @pytest.mark.parametrize("padding", [b"", bytes(8)])
-def test_a_packed_log_of_several_members_is_read_whole(pack: Callable[[bytes], bytes], padding: bytes) -> None:
+def test_a_packed_log_of_several_members_is_read_whole(pack: Callable[[bytes], bytes],
+                                                       padding: bytes) -> None:
     half = SYSLOG.index("Nov 12 03:04:07")
     log = one(pack(SYSLOG[:half].encode()) + padding + pack(SYSLOG[half:].encode()) + padding)
     assert texts(log) == texts(one(SYSLOG)) and not log.caveats
 
 
 @pytest.mark.parametrize("pack", PACKED)
-@pytest.mark.parametrize("after", [b"no member", PACKED[0](b"x")[:5], PACKED[1](b"x")[:20], PACKED[2](b"x")[:12]])
-def test_what_is_not_read_behind_a_packed_log_is_a_caveat(pack: Callable[[bytes], bytes], after: bytes) -> None:
+@pytest.mark.parametrize("after",
+                         [b"no member", PACKED[0](b"x")[:5], PACKED[1](b"x")[:20], PACKED[2](b"x")[:12]])
+def test_what_is_not_read_behind_a_packed_log_is_a_caveat(pack: Callable[[bytes], bytes],
+                                                          after: bytes) -> None:
     log = one(pack(SYSLOG.encode()) + after)
     assert texts(log) == texts(one(SYSLOG)) and len(log.caveats) == 1
 
 
 @pytest.mark.parametrize("pack", PACKED)
-def test_a_packed_log_that_is_damaged_from_the_start_is_one_error_line(pack: Callable[[bytes], bytes]) -> None:
+def test_a_packed_log_that_is_damaged_from_the_start_is_one_error_line(pack: Callable[[bytes],
+                                                                                      bytes]) -> None:
     packed = bytearray(pack(SYSLOG.encode()))
     packed[12:60] = bytes(48)
     with pytest.raises(UsageError, match=r"^'a\.gz': the packed file is damaged: [^\n]+$"):
@@ -659,7 +657,9 @@ def test_zstd_names_the_next_command() -> None:
 
 
 def test_zeros_bad_bytes_and_escapes_are_shown_and_never_kept() -> None:
-    log = one(b"\0\0\0[    0.000000] Linux version 6.8.0\n[    1.000000] a\xff\xfe\x1b]0;x\x07\x85 b\xe2\x80\xa8c\n")
+    log = one(
+        b"\0\0\0[    0.000000] Linux version 6.8.0\n[    1.000000] a\xff\xfe\x1b]0;x\x07\x85 "
+        b"b\xe2\x80\xa8c\n")
     assert texts(log)[1] == "a\\xff\\xfe\\x1b]0;x\\x07\\x85 b\\u2028c"
     assert any(caveat.startswith("3 zero bytes") for caveat in log.caveats)
     assert any("not UTF-8" in caveat for caveat in log.caveats)

@@ -33,12 +33,14 @@ def ranked(*evidence: Evidence, shared: tuple[SharedPlace, ...] = ()) -> list[Su
 @pytest.mark.parametrize(("evidence", "nodes"), [
     # A device that failed before the end outranks everything else.
     *(((seen("n1", worse, 19_980.0), seen("n2", Weight.DEVICE, 19_970.0)), ["n2"]) for worse in (
-        Weight.LOST, Weight.NETWORK, Weight.HOST, Weight.USER, Weight.LEAD, Weight.STOPPED, Weight.ODD, Weight.SYMPTOM)),
+        Weight.LOST, Weight.NETWORK, Weight.HOST, Weight.USER, Weight.LEAD, Weight.STOPPED, Weight.ODD,
+        Weight.SYMPTOM)),
     # Of two alike the one before the failure is first, and of two before the earlier.
     ((seen("n1", Weight.DEVICE, 19_999.0 + SKEW), seen("n2", Weight.DEVICE, 19_950.0),
       seen("n3", Weight.DEVICE, 19_900.0)), ["n3", "n2", "n1"]),
     # What a job lived with for hours counts less than what came near its end.
-    ((seen("n1", Weight.DEVICE, CASE.failed - NEAR - 1), seen("n2", Weight.NETWORK, CASE.failed - 60)), ["n2"]),
+    ((seen("n1", Weight.DEVICE, CASE.failed - NEAR - 1), seen("n2", Weight.NETWORK, CASE.failed - 60)),
+     ["n2"]),
     # A preemption outranks a fault, and a time limit does not.
     ((seen("n1", Weight.DEVICE, 19_000.0), seen("", Weight.ORDERED, 20_000.0)), [""]),
     ((seen("n1", Weight.DEVICE, 19_000.0), seen("", Weight.STOPPED, 20_000.0)), ["n1"]),

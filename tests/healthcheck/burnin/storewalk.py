@@ -1,9 +1,10 @@
-"""Prints where our store for torch.distributed and PyTorch's own HashStore answer differently: `python storewalk.py SEED OPERATIONS`.
+"""Prints where our store for torch.distributed and PyTorch's own HashStore answer differently: `python
+storewalk.py SEED OPERATIONS`.
 
 Then it sets a rank's process group up and asks the group's store, as NCCL does at the first collective.
 
-Both are asked from C++ (through a PrefixStore), as gloo and NCCL ask; ours over a connection to a real key server. Run by test_store.py, in a
-Python that has PyTorch.
+Both are asked from C++ (through a PrefixStore), as gloo and NCCL ask; ours over a connection to a real key
+server. Run by test_store.py, in a Python that has PyTorch.
 """
 
 from __future__ import annotations
@@ -33,14 +34,19 @@ def operation(choose: random.Random) -> tuple[str, tuple[Any, ...]]:
     """One question to a store: its method and words."""
     key, other, number = choose.choice(KEYS), choose.choice(KEYS), choose.choice(NUMBERS)
     return choose.choice((
-        ("set", (key, choose.choice(VALUES))), ("get", (choose.choice(NUMBERS + KEYS),)), ("add", (number, choose.randint(-3, 9))),
-        ("compare_set", (key, choose.choice(VALUES), choose.choice(VALUES))), ("append", (key, choose.choice(VALUES))),
-        ("check", ([key, number],)), ("wait", ([key], SOON)), ("delete_key", (choose.choice(NUMBERS + KEYS),)), ("num_keys", ()),
-        ("multi_set", ([key, other], [choose.choice(VALUES), "z"])), ("multi_get", ([key, other],)), ("clone", ())))
+        ("set", (key, choose.choice(VALUES))), ("get", (choose.choice(NUMBERS + KEYS),)),
+        ("add", (number, choose.randint(-3, 9))),
+        ("compare_set", (key, choose.choice(VALUES), choose.choice(VALUES))),
+        ("append", (key, choose.choice(VALUES))),
+        ("check", ([key, number],)), ("wait", ([key], SOON)),
+        ("delete_key", (choose.choice(NUMBERS + KEYS),)), ("num_keys", ()),
+        ("multi_set", ([key, other], [choose.choice(VALUES), "z"])), ("multi_get", ([key, other],)),
+        ("clone", ())))
 
 
 def answer(store: Any, name: str, words: tuple[Any, ...]) -> tuple[Any, Any]:
-    """(what it says, the store to go on with); an error by its kind, because the words are each store's own."""
+    """(what it says, the store to go on with); an error by its kind, because the words are each store's
+    own."""
     try:
         said = getattr(store, name)(*words)
     except (RuntimeError, ValueError, NotImplementedError) as error:
@@ -67,7 +73,8 @@ def main() -> None:
             if mine != right:
                 print(f"{at}: {name}{words!r}: {mine!r}, and HashStore says {right!r}")
         print(f"asked: {sorted(counts)}")
-        rank = SimpleNamespace(link=lambda: link, task={"id": "task"}, seconds=10.0, number=0, world=1, at=lambda _phase: None)
+        rank = SimpleNamespace(link=lambda: link, task={"id": "task"}, seconds=10.0, number=0, world=1,
+                               at=lambda _phase: None)
         grouped(rank, SimpleNamespace(cuda=False))
         gc.collect()
         store = dist.distributed_c10d._get_default_store()

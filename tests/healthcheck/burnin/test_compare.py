@@ -143,7 +143,8 @@ def test_the_command_prints_both_forms_and_its_exit_code_says_whether_anything_g
     jsonschema.validate(document, schema("burnin-compare-1"))
     assert document["slower"] and document["schema"] == "muster.burnin-compare/1"
     assert muster("burnin", "compare", "a", "c",
-                  home=tmp_path).stderr.endswith("no such burn-in is stored; see: muster burnin show --list\n")
+                  home=tmp_path).stderr.endswith(
+                      "no such burn-in is stored; see: muster burnin show --list\n")
 
 
 def test_the_document_is_as_its_schema_says() -> None:

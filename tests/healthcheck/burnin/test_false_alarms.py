@@ -13,12 +13,14 @@ import pytest
 from tests.testbed import torches
 
 # Looked for, not imported: each worker reads this file, and an import takes more than a second.
-pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="scripts/bench/falsealarms draws its numbers with PyTorch")
+pytestmark = pytest.mark.skipif(find_spec("torch") is None,
+                                reason="scripts/bench/falsealarms draws its numbers with PyTorch")
 BENCH = Path(__file__).resolve().parents[3] / "scripts/bench/falsealarms"
 
 
 def rate(*words: str) -> tuple[int, dict[str, Any]]:
-    done = subprocess.run([*torches.forked(), str(BENCH), "--json", "--processes", "1", *words], capture_output=True, text=True,
+    done = subprocess.run([*torches.forked(), str(BENCH), "--json", "--processes", "1", *words],
+                          capture_output=True, text=True,
                           check=False, timeout=3000)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)

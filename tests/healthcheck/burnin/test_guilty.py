@@ -53,7 +53,8 @@ class Bed(FaultyGpus):
         node, _, gpu = BAD.partition(":")
         whole = {"fault": fault, "node": node, "gpu": int(gpu), "iteration": iteration, **(row or {})}
         rows = [{name: value for name, value in whole.items() if value is not None}] if fault else []
-        result = self.result(rows, seats or self.seats, {"bytes": 65536, "iterations": 20, "checks": 0, **params},
+        result = self.result(rows, seats or self.seats,
+                             {"bytes": 65536, "iterations": 20, "checks": 0, **params},
                              seconds=seconds)
         print(f"{fault or 'sound'}: {result.ended - result.began:.1f} s, named after {result.named_after}: "
               f"{result.accusations}")
@@ -154,7 +155,8 @@ def test_what_was_wrong_once_as_it_was_sent_has_many_explanations_and_names_no_g
 
 
 @pytest.mark.parametrize(("fault", "blamed", "words"), [
-    pytest.param("raises", faults.RAISED, "illegal memory access", marks=pytest.mark.slow), ("exits", faults.DEAD, "exit 3"),
+    pytest.param("raises", faults.RAISED, "illegal memory access", marks=pytest.mark.slow),
+    ("exits", faults.DEAD, "exit 3"),
 ])
 def test_a_rank_that_fails_by_itself_is_named_and_not_those_that_notice(
     bed: Bed, fault: str, blamed: str, words: str,

@@ -37,7 +37,9 @@ Answer = Callable[[NodePair, Round], PairOutcome]
 
 def seeds(quick: int, slow: int) -> pytest.MarkDecorator:
     """A few, and the others in the slow tier: each takes some tenths of a second."""
-    return pytest.mark.parametrize("seed", [*range(quick), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(quick, slow))])
+    return pytest.mark.parametrize("seed",
+                                   [*range(quick), *(pytest.param(seed, marks=pytest.mark.slow)
+                                                     for seed in range(quick, slow))])
 
 
 def node(at: int) -> str:
@@ -343,7 +345,8 @@ def test_whatever_is_answered_it_ends_and_everything_adds_up(
 @settings(max_examples=tries(25), deadline=None)
 @given(shapes(3, 3), st.integers(0, 2), st.booleans(), st.integers(0, 2**32), st.floats(0, 1),
        st.floats(0, 0.5))
-def test_so_it_does_with_more_answers(sizes: list[int], domain: int, named_leaf: bool, seed: int, fails: float,
+def test_so_it_does_with_more_answers(sizes: list[int], domain: int, named_leaf: bool,
+                                      seed: int, fails: float,
                                       silent: float) -> None:
     adds_up(sizes, domain, named_leaf, seed, fails, silent)
 

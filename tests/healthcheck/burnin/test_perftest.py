@@ -35,7 +35,8 @@ MEGABYTES = f"""{LINE}
  65536      664644           0.00               11000.00\t\t   0.176000
 {LINE}
 """
-# perftest 4.5+0.17 of Debian 12 between two virtual machines with rdma_rxe, with -b -D 8 -q 2: small rates have more digits.
+# perftest 4.5+0.17 of Debian 12 between two virtual machines with rdma_rxe, with -b -D 8 -q 2: small rates
+# have more digits.
 SOFT = f"""                    RDMA_Write Bidirectional BW Test
  Dual-port       : OFF\t\tDevice         : rxe0
  Number of qps   : 2\t\tTransport type : IB
@@ -56,14 +57,16 @@ FAILED = f"""{LINE}
 scnt=521, ccnt=265
  Failed to complete run_iter_bw function successfully
 """
-PARAMS: dict[str, int | float | str] = {"bytes": 65536, "run_s": 10.0, "device_a": "mlx5_0", "port_a": 1, "gid_a": -1,
+PARAMS: dict[str, int | float | str] = {"bytes": 65536, "run_s": 10.0, "device_a": "mlx5_0",
+                                        "port_a": 1, "gid_a": -1,
                                         "device_b": "mlx5_3", "port_b": 2, "gid_b": 3}
 
 
 def test_the_rate_of_a_run_for_a_time_is_read() -> None:
     assert read(DURATION) == WriteRate(0.48, 8, 224958464)
     assert read(SOFT) == WriteRate(0.043793, 65536, 168)
-    noise = "Conflicting CPU frequency values detected: 800.000000 != 2100.000000. CPU Frequency is not max.\n"
+    noise = ("Conflicting CPU frequency values detected: 800.000000 != 2100.000000. CPU Frequency is "
+             "not max.\n")
     assert read(noise + DURATION.replace("\n", "\r\n").replace("\r\n", "\n")) == read(DURATION)
 
 
@@ -84,10 +87,13 @@ def test_what_is_no_single_rate_in_gigabits_is_none(text: str, said: str) -> Non
 
 
 @given(st.text(max_size=300), st.floats(0.01, 1e4), st.integers(1, 10**12), st.text(max_size=100))
-def test_a_rate_is_read_whatever_lines_are_around_it(before: str, rate: float, count: int, after: str) -> None:
+def test_a_rate_is_read_whatever_lines_are_around_it(before: str, rate: float, count: int,
+                                                     after: str) -> None:
     before, after = (text.replace("#", "").replace("\n", "\n ") for text in (before, after))
-    rows = f"\n{HEAD}\n 65536      {count:<10}       0.00               {rate:<7.2f}\t\t     0.005722\n{LINE}\nend: "
-    assert read(before + rows + after) == WriteRate(float(f"{rate:.2f}"), 65536, count) or len(after.split()) >= 5
+    rows = (f"\n{HEAD}\n 65536      {count:<10}       0.00               {rate:<7.2f}\t\t     0.005722\n"
+            f"{LINE}\nend: ")
+    assert read(before + rows + after) == WriteRate(float(f"{rate:.2f}"), 65536,
+                                                    count) or len(after.split()) >= 5
 
 
 @given(st.text(alphabet=st.sampled_from(list("#bytes iterations[]GMB/sec0123456789.-\n\t")), max_size=400))
@@ -102,7 +108,8 @@ def test_each_side_has_its_device_port_and_gid_and_one_connects_to_the_other() -
     listens, connects = words(PARAMS, "a", 2), words(PARAMS, "b", 2, "10.0.0.1", 70.5)
     common = "-s 65536 -q 2 -b -D 10 -u 14 -F --report_gbits -p 18517"
     assert " ".join(listens) == f"timeout --foreground -k 5 60 ib_write_bw -d mlx5_0 -i 1 {common}"
-    assert " ".join(connects) == f"timeout --foreground -k 5 71 ib_write_bw -d mlx5_3 -i 2 {common} -x 3 10.0.0.1"
+    assert (" ".join(connects)
+            == f"timeout --foreground -k 5 71 ib_write_bw -d mlx5_3 -i 2 {common} -x 3 10.0.0.1")
     assert "-D 5" in " ".join(words({**PARAMS, "run_s": 1}, "a", 0))
 
 
@@ -112,7 +119,8 @@ def test_each_side_has_its_device_port_and_gid_and_one_connects_to_the_other() -
     ("mlx5_0", "-h", "'-h' is no address"),
     ("mlx5_0", "10.0.0.1 x", "'10.0.0.1 x' is no address"),
 ])
-def test_what_could_be_another_option_is_no_device_and_no_address(device: str, address: str, said: str) -> None:
+def test_what_could_be_another_option_is_no_device_and_no_address(device: str, address: str,
+                                                                  said: str) -> None:
     with pytest.raises(ValueError, match="is no") as raised:
         words({**PARAMS, "device_a": device}, "a", 0, address)
     assert str(raised.value) == said

@@ -117,7 +117,8 @@ def test_a_node_that_is_slow_on_every_rail_or_on_none_alone_stays_the_node() -> 
     assert named(together.found()) == {("node", "n007")} and together.rounds
 
 
-@pytest.mark.parametrize("share", [0.5, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.3, 0.8))])
+@pytest.mark.parametrize("share",
+                         [0.5, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.3, 0.8))])
 def test_a_node_that_fails_now_and_then_is_put_down_to_no_rail(share: float) -> None:
     for seed in range(20):
         found = Fabric(cluster(2, 16), nodes={"n007"}, noise=0.003, share=share, seed=seed).found()

@@ -99,7 +99,8 @@ def test_the_picture_has_colours_for_light_and_dark() -> None:
 
 def test_the_picture_fetches_nothing_runs_nothing_and_escapes_what_nodes_are_called() -> None:
     evil = [place("<script>alert(1)</script>", leaf='"><a href="x">'), place("b\x1b[2J&\u202e", leaf=None)]
-    results = [*sound(evil, pairs=False), result(pair("<x>", evil[0].node, evil[1].node), collective(100, ranks=16))]
+    results = [*sound(evil, pairs=False),
+               result(pair("<x>", evil[0].node, evil[1].node), collective(100, ranks=16))]
     text = svg(replace(burnin(evil, results), run="a < b & c"))
     names = {element.tag.removeprefix(SVG) for element in PARSE(text).iter()}
     assert names <= {"svg", "title", "rect", "text", "style"}
@@ -107,7 +108,8 @@ def test_the_picture_fetches_nothing_runs_nothing_and_escapes_what_nodes_are_cal
 
 
 @pytest.mark.parametrize("count", [64, 80, pytest.param(512, marks=pytest.mark.slow)])
-def test_a_picture_of_many_nodes_shows_the_worst_and_all_that_are_accused_and_counts_the_others(count: int) -> None:
+def test_a_picture_of_many_nodes_shows_the_worst_and_all_that_are_accused_and_counts_the_others(
+        count: int) -> None:
     text = svg(planted(count, 32))
     texts = [one.text or "" for one in PARSE(text).iter(f"{SVG}text")]
     assert len(text) < 200_000

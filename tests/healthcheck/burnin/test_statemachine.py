@@ -68,7 +68,8 @@ class Cluster:
             return TaskResult(task, reports, (accusation,), 0.0, 1.0, 0.1)
         figures = self._figures(task, number)
         bad, behind = self.wrong(task), self.late(task)
-        said = () if behind is None else (Accusation(Object.GPU, behind, faults.SLOW_COMPUTE, "they waited for it", (task.id,)),)
+        said = () if behind is None else (Accusation(Object.GPU, behind, faults.SLOW_COMPUTE,
+                                                     "they waited for it", (task.id,)),)
         return TaskResult(task,
                           tuple(RankReport(seat, RankEnd.DONE, figures, wrong_total=int(str(seat) == bad),
                                            facts={**NCCL, "uuid": f"GPU-{seat}"}) for seat in task.seats),
@@ -177,8 +178,11 @@ def test_a_gpu_that_others_wait_for_in_every_pair_is_named() -> None:
     assert "gpu006:2" in {one.name for one in judge(found.burnt, FLOORS).accusations}
 
 
-@pytest.mark.parametrize(("count", "every"), [(2, 2), (2, 10), (4, 3), (4, 10), (16, 10), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((4, 6), (16, 4)))])
-def test_a_gpu_that_others_wait_for_now_and_then_is_named_as_noise_does_not_choose_the_same_one(count: int, every: int) -> None:
+@pytest.mark.parametrize(("count", "every"),
+                         [(2, 2), (2, 10), (4, 3), (4, 10), (16, 10),
+                          *(pytest.param(*each, marks=pytest.mark.slow) for each in ((4, 6), (16, 4)))])
+def test_a_gpu_that_others_wait_for_now_and_then_is_named_as_noise_does_not_choose_the_same_one(
+        count: int, every: int) -> None:
     tests: list[str] = []
 
     def late(task: Task) -> str | None:
@@ -269,7 +273,8 @@ def test_whom_a_training_of_all_names_leaves_and_one_that_no_one_explains_is_not
 
 def test_a_failure_that_only_scale_shows_is_parted_by_leaf_until_one_is_named() -> None:
     cluster = Cluster(speed=lambda task: 0.5 if len(task.nodes) > 2 and "gpu014" in task.nodes else 1.0)
-    found = burnt_in(cluster, 16, allreduce__bytes=8 * GIB)     # of which a figure is published for so many nodes
+    # of which a figure is published for so many nodes
+    found = burnt_in(cluster, 16, allreduce__bytes=8 * GIB)
     assert BurnInStage.BISECT in {step.stage for step in cluster.steps}
     assert [(one.object, one.name) for one in found.found] == [(Object.LEAF, "leaf04")]
 

@@ -45,7 +45,8 @@ NO_SCATTER = {f"n{at}": 100.0 for at in range(9)} | {"bad": 96.9, "nearly": 97.1
     (LITTLE_SCATTER, "odd", -50, 0.99, False),      # far off by z, but within three per cent
     (WIDE, "n-20", 0, 0.97, False),                 # below 97 per cent, but within the scatter
     # Where values do not scatter the ratio decides.
-    (NO_SCATTER, "bad", None, 0.97, True), (NO_SCATTER, "nearly", None, 0.98, False), (NO_SCATTER, "n0", None, 1.01, False)])
+    (NO_SCATTER, "bad", None, 0.97, True), (NO_SCATTER, "nearly", None, 0.98, False),
+    (NO_SCATTER, "n0", None, 1.01, False)])
 def test_slow_is_who_is_off_by_both_z_and_ratio(
     values: dict[str, float], name: str, z: float | None, ratio: float, is_off: bool,
 ) -> None:

@@ -26,14 +26,16 @@ class Part(RankPart):
     """What a rank is to its work."""
 
     def __init__(self, path: Path | str, **params: Any) -> None:
-        super().__init__("storage", {"path": str(path), "bytes": 9 * MIB + 4096, "leave_share": 0.0, **params})
+        super().__init__("storage",
+                         {"path": str(path), "bytes": 9 * MIB + 4096, "leave_share": 0.0, **params})
 
 
 @pytest.fixture
 def mount() -> Iterator[Path]:
     """A folder on a disk that is said to be a mount point; what is on it is real."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
-        kind = subprocess.run(["stat", "--file-system", "--format=%T", name], capture_output=True, text=True, check=True).stdout.strip()
+        kind = subprocess.run(["stat", "--file-system", "--format=%T", name], capture_output=True, text=True,
+                              check=True).stdout.strip()
         require(kind not in ("tmpfs", "ramfs"), "/var/tmp is in memory")
         found = Path(name, "scratch")
         found.mkdir()

@@ -96,7 +96,8 @@ def test_wrong_data_weighs_more_than_slowness() -> None:
 
 
 def test_many_failures_out_of_one_leaf_to_two_others_are_the_leafs() -> None:
-    tests, clean = ([(f"{one}{domain}{at}", f"{leaf}{domain}{at}", result) for domain in "xy" for at in range(4)
+    tests, clean = ([(f"{one}{domain}{at}", f"{leaf}{domain}{at}", result) for domain in "xy"
+                     for at in range(4)
                      for leaf in "bc"] for one, result in (("a", "F"), ("d", "P")))
     inner = [(f"a{domain}{at}", f"a{domain}{at + 1}", "PPPP") for domain in "xy" for at in (0, 2)]
     found = weighed(*tests, *clean, *inner)

@@ -87,8 +87,10 @@ def told_to_leave(nodes: Nodes) -> None:
     nodes.tell_all({"leave": True})
 
 
-@pytest.mark.parametrize("end", [*(pytest.param(end, marks=pytest.mark.slow) for end in (head_gone, lifeline_cut, told_to_leave)),
-                                 lifeline_cut_with_the_nursery_stopped, agent_killed])
+@pytest.mark.parametrize("end",
+                         [*(pytest.param(end, marks=pytest.mark.slow)
+                            for end in (head_gone, lifeline_cut, told_to_leave)),
+                          lifeline_cut_with_the_nursery_stopped, agent_killed])
 def test_nothing_is_left(busy: tuple[Nodes, list[int]], end: Callable[[Nodes], None]) -> None:
     nodes, pids = busy
     end(nodes)

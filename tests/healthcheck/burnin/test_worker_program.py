@@ -49,7 +49,8 @@ def test_torch_is_not_imported_before_the_nursery_can_say_that_it_is_not_there()
 
 def test_every_module_of_the_folder_is_in_one_of_the_texts() -> None:
     folder = Path(program.__file__).parent / "onnode"
-    assert {path.stem for path in folder.glob("*.py")} - {"__init__"} == {"agent", "writebw", *program._NURSERY}
+    assert {path.stem for path in folder.glob("*.py")} - {"__init__"} == {"agent", "writebw",
+                                                                          *program._NURSERY}
 
 
 def test_each_node_is_given_a_token_of_its_own_and_no_one_the_secret_that_it_is_made_of() -> None:

@@ -38,7 +38,8 @@ class FaultyGpus:
         """What comes of a task of these ranks, in which GPUs have the faults of `rows`."""
         self.plan.write_text(json.dumps(rows))
         self.count += 1
-        (result,) = self.conductor.run([Task(f"t{self.count}", BurnInStage.ALL, kind, seats, seconds, params)])
+        (result,) = self.conductor.run([Task(f"t{self.count}", BurnInStage.ALL, kind, seats,
+                                             seconds, params)])
         return result
 
 
@@ -48,7 +49,8 @@ def under_way(folder: Path, nodes: int = 2, patience: Patience = Patience(join=6
     """A burn-in of nodes on this machine, and the file of the plan."""
     plan = folder / "plan.json"
     python = (*torches.forked(), badgpu.__file__, str(plan))
-    there = [Node(f"n{number}", python=sys.executable, burnin=BurnInSettings(python)) for number in range(nodes)]
+    there = [Node(f"n{number}", python=sys.executable, burnin=BurnInSettings(python))
+             for number in range(nodes)]
     with Conductor(LocalTransport(), there, patience=patience) as conductor:
         crew = conductor.ready(ready_s)
         assert crew.whole, crew.missing

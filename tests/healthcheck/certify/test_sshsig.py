@@ -128,7 +128,8 @@ LINE = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOw36bRb5BRkBAUrW7R/Yw8dgQL7ClpsmuwO
 @pytest.mark.parametrize(("line", "count"), [
     (f"muster {LINE}", 1), (f"muster {LINE} a comment", 1), (f'muster namespaces="muster-gate" {LINE}', 1),
     (f'muster namespaces="a,muster-gate" {LINE}\r', 1), (f"other,muster {LINE}", 1),
-    # Of whom, for what, or how long is not what we were asked, or not what we understand: no one is trusted for it.
+    # Of whom, for what, or how long is not what we were asked, or not what we understand: no one is trusted
+    # for it.
     (f"other {LINE}", 0), (f'muster namespaces="muster-certificate" {LINE}', 0),
     (f'muster namespaces="muster-gate {LINE}', 0),
     (f'muster namespaces="muster-gate",valid-before="20200101" {LINE}', 0),

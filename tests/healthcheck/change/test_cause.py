@@ -1,4 +1,5 @@
-"""Triage names an open change as a possible cause of what began since on its canary, and does what it would do without it."""
+"""Triage names an open change as a possible cause of what began since on its canary, and does what it would
+do without it."""
 
 from __future__ import annotations
 
@@ -29,14 +30,17 @@ def without_words(found: TriagePlan) -> TriagePlan:
     """The plan but for the words of its verdicts, incidents and steps."""
     return replace(found, verdicts=tuple(replace(one, why="") for one in found.verdicts),
                    incidents=tuple(replace(one, why="") for one in found.incidents),
-                   steps=tuple(replace(one, why="", verdict=replace(one.verdict, why="")) for one in found.steps))
+                   steps=tuple(replace(one, why="", verdict=replace(one.verdict, why=""))
+                               for one in found.steps))
 
 
 def test_what_began_on_the_canary_since_is_named_and_the_steps_are_the_same() -> None:
-    before = plan(made.problem(node="n1", began=-1), made.problem(node="n2", began=-1), made.problem(node="n3", began=-9))
+    before = plan(made.problem(node="n1", began=-1), made.problem(node="n2", began=-1),
+                  made.problem(node="n3", began=-9))
     after = explained(before, [change(-5, "n1", "n3")])
     words = {one.node: one.why for one in after.verdicts}
-    assert words["n1"].startswith("possible cause: change driver-575, begun at 20") and "possible" not in words["n2"] + words["n3"]
+    assert (words["n1"].startswith("possible cause: change driver-575, begun at 20")
+            and "possible" not in words["n2"] + words["n3"])
     (step,) = [one for one in after.steps if one.node == "n1"]
     assert step.why == f"lost: {words['n1']}" and step.verdict.why == words["n1"]
     assert without_words(after) == without_words(before)
@@ -63,8 +67,10 @@ def test_an_incident_names_it_with_how_many_of_its_nodes_are_the_canary() -> Non
         Incident("rack", "r1", ("n1", "n2", "n9"), "three nodes behind rack r1", Owner.DATACENTRE),
         Incident("rack", "r2", ("n1", "n2"), "older than the change", Owner.DATACENTRE, began=made.at(-7))))
     after = explained(shared, [change(-5, "n1", "n2", "n3", "n4")])
-    assert [one.why.endswith(before.why) for one, before in zip(after.incidents, shared.incidents, strict=True)] == [True, True]
-    assert after.incidents[0].why.startswith("possible cause: change driver-575") and "2 of its 3 nodes" in after.incidents[0].why
+    assert [one.why.endswith(before.why) for one,
+            before in zip(after.incidents, shared.incidents, strict=True)] == [True, True]
+    assert (after.incidents[0].why.startswith("possible cause: change driver-575")
+            and "2 of its 3 nodes" in after.incidents[0].why)
     assert after.incidents[1] == shared.incidents[1] and without_words(after) == without_words(shared)
 
 

@@ -40,7 +40,8 @@ def change(home: Path, *words: str) -> CompletedProcess[str]:
 
 
 def started(home: Path, *words: str) -> None:
-    done = change(home, "start", "driver-575", "--nodes", "@canary", "--controls", "gpu[009-016]", "--sweep", "before", *words)
+    done = change(home, "start", "driver-575", "--nodes", "@canary", "--controls", "gpu[009-016]", "--sweep",
+                  "before", *words)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -60,7 +61,8 @@ def test_a_change_that_does_nothing_passes_and_its_next_ring_is_named(home: Path
     assert [(one["name"], one["state"]) for one in listed["changes"]] == [("driver-575", "passed")]
     shown = change(home, "show", "driver-575", "--format", "json")
     validate(json.loads(shown.stdout), "change-1")
-    assert all(0 < len(one["skipped"]) <= one["skips"] for one in json.loads(shown.stdout)["before"]["nodes"].values())
+    assert all(0 < len(one["skipped"]) <= one["skips"]
+               for one in json.loads(shown.stdout)["before"]["nodes"].values())
     assert "driver-575: passed" in change(home, "show", "driver-575").stdout
 
 
@@ -75,7 +77,8 @@ def test_a_slower_collective_and_a_new_kernel_line_of_the_canary_are_worse(home:
     assert done.returncode == 1 and found["verdict"] == "worse"
     assert any(one["kind"] == "log" and "the new driver complains" in one["words"] for one in worse)
     figures = [one for one in worse if one["kind"] == "figures"]
-    assert figures and all("busbw_gb_s, node" in one["words"] and "-3.0%" in one["words"] for one in figures), figures
+    assert figures and all("busbw_gb_s, node" in one["words"] and "-3.0%" in one["words"]
+                           for one in figures), figures
     done = change(home, "next", "driver-575")
     assert done.returncode == 1 and "no ring is named" in done.stdout and "start" not in done.stdout
 
@@ -84,7 +87,8 @@ def test_nodes_that_are_away_and_burn_ins_that_were_not_repeated_leave_it_open(h
     started(home)
     site.saved(home / "after", time.time(), boots=CANARY, away=CANARY[:2])
     done = change(home, "judge", "driver-575", "--sweep", "after")
-    assert done.returncode == 3 and "connect" in done.stdout and "measured before and not since" in done.stdout, done.stdout
+    assert (done.returncode == 3 and "connect" in done.stdout
+            and "measured before and not since" in done.stdout), done.stdout
     assert "no ring is named before it passed" in done.stdout
 
 
@@ -100,11 +104,14 @@ def test_a_sweep_from_before_the_change_and_one_of_selected_rules_measure_nothin
 def test_the_store_has_results_and_no_kernel_log_which_can_be_left_out(home: Path) -> None:
     site.stored(home, home / "before")
     done = change(home, "start", "bios-2.9", "--nodes", "@canary")
-    assert done.returncode == 3 and "the store keeps no kernel log" in done.stdout and "chosen by SKU and rack" in done.stdout, done.stdout
-    left = change(home, "start", "bios-3", "--nodes", "@canary", "--without", "log", "--without", "figures", "--format", "json")
+    assert (done.returncode == 3 and "the store keeps no kernel log" in done.stdout
+            and "chosen by SKU and rack" in done.stdout), done.stdout
+    left = change(home, "start", "bios-3", "--nodes", "@canary", "--without", "log", "--without", "figures",
+                  "--format", "json")
     found = json.loads(left.stdout)
     validate(found, "change-1")
-    assert {(bool(one["skips"]), bool(one["skipped"])) for one in found["before"]["nodes"].values()} == {(True, False)}
+    assert {(bool(one["skips"]), bool(one["skipped"]))
+            for one in found["before"]["nodes"].values()} == {(True, False)}
     assert left.returncode == 0 and len(found["controls"]) == 8 and not set(found["controls"]) & set(CANARY)
 
 
@@ -126,7 +133,8 @@ def test_an_old_snapshot_is_refused_with_its_age(home: Path) -> None:
 ])
 def test_what_is_wrong_is_one_line_and_nothing_is_kept(words: tuple[str, ...], said: str, home: Path) -> None:
     done = change(home, "start", *words, "--sweep", "before")
-    assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1 and "\x1b" not in done.stderr
+    assert (done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
+            and "\x1b" not in done.stderr)
     assert not (home / "state" / "changes").exists()
 
 
@@ -149,7 +157,8 @@ def test_controls_are_chosen_the_same_each_time_and_by_name(home: Path) -> None:
 
 
 @pytest.mark.parametrize(("away", "line"), [(("gpu001", "gpu020"), "incident 1"), (("gpu001",), "gpu001:")])
-def test_triage_names_an_open_change_for_what_began_on_its_canary_since(away: tuple[str, ...], line: str, home: Path) -> None:
+def test_triage_names_an_open_change_for_what_began_on_its_canary_since(away: tuple[str, ...], line: str,
+                                                                        home: Path) -> None:
     started(home)
     for at in (1, 2, 3):
         site.saved(home / f"sick{at}", time.time(), away=away)
@@ -166,9 +175,11 @@ def test_triage_names_an_open_change_for_what_began_on_its_canary_since(away: tu
 def test_burn_ins_under_other_versions_than_the_newest_do_not_count(home: Path) -> None:
     site.burnt(home, time.time() - 7200, "older", driver="560.1", everyone=0.5)
     (home / "state" / "burnin" / "broken.burnin.json").write_text("{")
-    done = change(home, "start", "driver-575", "--nodes", "@canary", "--controls", "gpu[009-016]", "--sweep", "before", "--format", "json")
+    done = change(home, "start", "driver-575", "--nodes", "@canary", "--controls", "gpu[009-016]", "--sweep",
+                  "before", "--format", "json")
     before = json.loads(done.stdout)["before"]
-    assert done.returncode == 0 and len(before["runs"]) == 6 and not any("older" in run for run in before["runs"])
+    assert done.returncode == 0 and len(before["runs"]) == 6 and not any("older" in run
+                                                                         for run in before["runs"])
     assert "broken.burnin.json: not a JSON document" in done.stderr
     assert {len(one["values"]) for one in before["figures"]} == {3}
 
@@ -178,13 +189,15 @@ def test_a_folder_that_is_no_saved_sweep_is_named_as_the_option_was(home: Path) 
     assert done.returncode == 2 and "--sweep nothing: no manifest.json" in done.stderr
 
 
-def test_rules_that_the_store_counts_under_a_device_that_does_not_answer_were_not_measured(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_that_the_store_counts_under_a_device_that_does_not_answer_were_not_measured(
+        home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site.stored(home, home / "before")
     real = newest.decoded
 
     def decoded(node: str, *row: Any) -> newest.Newest:
         found = real(node, *row)
-        return replace(found, statuses={**found.statuses, newest.EXPLAINED: 3}) if node == CANARY[0] else found
+        return replace(found,
+                       statuses={**found.statuses, newest.EXPLAINED: 3}) if node == CANARY[0] else found
     monkeypatch.setattr(newest, "decoded", decoded)
     with opened(home / "state") as store:
         nodes = of_store(store, CANARY[:2]).nodes

@@ -10,20 +10,23 @@ from hypothesis import strategies as st
 from healthcheck.change.choose import controls, rings, twice
 from inventory.model import Lifecycle, LifecycleState, Node
 
-FLEET = [Node(name=f"gpu{number:03}", sku="h100" if number <= 48 else "b200", rack=f"r{(number - 1) // 8:02}") for number in range(1, 65)]
+FLEET = [Node(name=f"gpu{number:03}", sku="h100" if number <= 48 else "b200", rack=f"r{(number - 1) // 8:02}")
+         for number in range(1, 65)]
 
 
 def test_controls_have_the_canarys_skus_and_its_mix_of_racks() -> None:
     canary = [*FLEET[:4], *FLEET[8:12], FLEET[50]]
     found = controls("driver", canary, FLEET)
-    assert Counter(node.sku for node in found) == {"h100": 8, "b200": 1} and not {node.name for node in found} & {node.name for node in canary}
+    assert (Counter(node.sku for node in found) == {"h100": 8, "b200": 1}
+            and not {node.name for node in found} & {node.name for node in canary})
     assert Counter(node.rack for node in found if node.sku == "h100") == {"r00": 4, "r01": 4}
     # a rack with too few nodes is filled up from others
     assert len(controls("driver", FLEET[:6], FLEET)) == 8
 
 
 def test_nodes_that_are_not_in_service_are_no_controls_and_in_no_ring() -> None:
-    away = [Node(name=f"x{number}", sku="h100", lifecycle=Lifecycle(LifecycleState.RMA)) for number in range(9)]
+    away = [Node(name=f"x{number}", sku="h100", lifecycle=Lifecycle(LifecycleState.RMA))
+            for number in range(9)]
     assert controls("a", FLEET[:1], away) == () and rings(FLEET[:1], away) == ()
 
 
@@ -34,7 +37,8 @@ def test_rings_double_and_hold_every_other_node_of_the_sku_once() -> None:
 
 
 @given(st.sets(st.integers(0, 47), min_size=1, max_size=20), st.text(max_size=8), st.randoms())
-def test_the_choice_does_not_depend_on_the_order_of_the_inventory(picked: set[int], name: str, chance: object) -> None:
+def test_the_choice_does_not_depend_on_the_order_of_the_inventory(picked: set[int], name: str,
+                                                                  chance: object) -> None:
     canary = [FLEET[number] for number in sorted(picked)]
     other = FLEET[:]
     chance.shuffle(other)       # type: ignore[attr-defined]

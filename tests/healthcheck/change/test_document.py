@@ -1,4 +1,5 @@
-"""Changes as documents: what is written is read back, what others wrote is one line, and a kill leaves whole files."""
+"""Changes as documents: what is written is read back, what others wrote is one line, and a kill leaves whole
+files."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ NODE = st.builds(NodeStanding, TIME, st.frozensets(TEXT, max_size=4), st.frozens
                  st.frozensets(TEXT, max_size=4), st.integers(0, 300))
 FIGURE = st.builds(FigureSeries, TEXT, TEXT, NODES, st.lists(st.floats(-1e300, 1e300), max_size=3).map(tuple))
 STOOD = st.builds(Stood, TEXT, TEXT, st.dictionaries(NAME, NODE, max_size=3),
-                  st.dictionaries(TEXT, st.builds(LogForm, TEXT, st.none() | st.integers(0, 7), st.booleans()), max_size=3),
+                  st.dictionaries(TEXT, st.builds(LogForm, TEXT, st.none() | st.integers(0, 7),
+                                                  st.booleans()), max_size=3),
                   st.lists(FIGURE, max_size=3).map(tuple), st.lists(TEXT, max_size=2).map(tuple))
 CHANGE = st.builds(SiteChange, TEXT, TEXT, TIME, NODES, NODES, TEXT, st.lists(NODES, max_size=3).map(tuple),
                    st.lists(TEXT, max_size=2).map(tuple), STOOD)
@@ -67,15 +69,19 @@ def values(whole: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 SMALL = json.dumps(document(replace(judged_one(), before=replace(
-    judged_one().before, nodes=dict(list(judged_one().before.nodes.items())[:1]), figures=judged_one().before.figures[:1],
+    judged_one().before, nodes=dict(list(judged_one().before.nodes.items())[:1]),
+    figures=judged_one().before.figures[:1],
     forms=dict(list(judged_one().before.forms.items())[:1])))))
 PATHS = values(json.loads(SMALL))
 
 
 @settings(max_examples=tries(300))
-@given(st.sampled_from(PATHS), st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
-       | st.lists(st.integers(), max_size=2) | st.dictionaries(st.text(max_size=3), st.integers(), max_size=2))
-def test_a_document_with_any_value_exchanged_is_read_or_refused_in_one_line(path: tuple[Any, ...], value: Any) -> None:
+@given(st.sampled_from(PATHS),
+       st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
+       | st.lists(st.integers(), max_size=2) | st.dictionaries(st.text(max_size=3),
+                                                               st.integers(), max_size=2))
+def test_a_document_with_any_value_exchanged_is_read_or_refused_in_one_line(path: tuple[Any, ...],
+                                                                            value: Any) -> None:
     whole: Any = json.loads(SMALL)
     if path:
         at = whole
@@ -99,9 +105,11 @@ def test_bytes_that_are_no_document_are_refused_in_one_line(data: bytes) -> None
     assert clean(caught.value, 10_000) == str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../up", "-x", ".hidden", "a b", "a\nb", "\x1b[31m", "a\x00b", "é", "x" * 81, "a.json", "\udc80"])
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../up", "-x", ".hidden", "a b", "a\nb", "\x1b[31m",
+                                  "a\x00b", "é", "x" * 81, "a.json", "\udc80"])
 def test_a_hostile_name_is_refused_in_one_line_and_writes_nothing(name: str, tmp_path: Path) -> None:
-    for use in (lambda: keep.write(tmp_path, replace(planted.fleet(1).change, name=name)), lambda: keep.named(tmp_path, name),
+    for use in (lambda: keep.write(tmp_path, replace(planted.fleet(1).change, name=name)),
+                lambda: keep.named(tmp_path, name),
                 lambda: keep.exists(tmp_path, name)):
         with pytest.raises(UsageError) as caught:
             use()
@@ -124,7 +132,8 @@ def test_a_change_that_is_killed_at_any_write_leaves_the_old_document_or_the_new
 def test_a_damaged_document_is_named_and_the_others_are_listed(tmp_path: Path) -> None:
     keep.write(tmp_path, planted.fleet(1).change)
     (tmp_path / keep.FOLDER / "broken.json").write_text("{")
-    (tmp_path / keep.FOLDER / "moved.json").write_text((tmp_path / keep.FOLDER / "driver-575.json").read_text())
+    (tmp_path / keep.FOLDER
+     / "moved.json").write_text((tmp_path / keep.FOLDER / "driver-575.json").read_text())
     found = list(keep.every(tmp_path))
     assert [isinstance(one, SiteChange) for one in found] == [False, True, False]
     assert "expected moved" in str(found[2]) and "not a JSON document" in str(found[0])
@@ -143,11 +152,14 @@ def test_the_next_ring_is_named_only_after_a_pass_and_starts_with_the_rings_afte
     assert (worse["ring"], worse["command"], worse["why"]) == (None, None, "its newest verdict is: worse")
     assert page.next_ring(planted.fleet(1).change, fold)["why"] == "it was not judged"
     fleet = planted.fleet(1)
-    passed = replace(fleet.change, without=("log",), judgements=(judge(fleet.change, fleet.after, planted.BEGAN + 7200, "ann"),))
+    passed = replace(fleet.change, without=("log",),
+                     judgements=(judge(fleet.change, fleet.after, planted.BEGAN + 7200, "ann"),))
     found = page.next_ring(passed, fold)
     validate(found, "change-next-1")
     assert found["ring"] == list(fleet.change.rings[0]) and found["left"] == 2
-    assert found["command"] == ("muster change start driver-575.2 --nodes 'gpu[201-216]' --ring 'gpu[301-308]' --without log")
+    assert (found["command"]
+            == ("muster change start driver-575.2 --nodes 'gpu[201-216]' --ring 'gpu[301-308]' "
+                "--without log"))
     final = replace(passed, name="driver-575.2", rings=passed.rings[1:])
     assert "driver-575.3 --nodes 'gpu[301-308]' --no-rings" in page.next_ring(final, fold)["command"]
     assert page.next_ring(replace(passed, rings=()), fold)["ring"] is None

@@ -13,8 +13,8 @@ from tests.healthcheck import machine
 
 
 def files(probe: str, texts: Mapping[str, str | Outcome | None]) -> Recording:
-    """Another text of each file, or None for one that is not there. Paths may be given by their ends; one that fits no file is a new file. An Outcome in place of a text is
-    how reading it ended."""
+    """Another text of each file, or None for one that is not there. Paths may be given by their ends; one
+    that fits no file is a new file. An Outcome in place of a text is how reading it ended."""
     held = machine.captures()[probe]
     found = dict(held.files)
     for end, text in texts.items():

@@ -132,7 +132,8 @@ def test_looks_for_other_rules_are_looks_too_and_leave_what_is_compared_its_own_
     assert fact == EarlierBoot("node", known=True, looked=NOON + 600, now=NOON + 900, out="")
     snapshots.write(snapshot(900, "0ther", only=True), found)
     found = snapshots.read("gpu001")
-    assert found is not None and set(found.captures) == {BOOT_CAPTURE, UNUSUAL_CAPTURE, LOG_CAPTURE, GPUS_CAPTURE}
+    assert found is not None and set(found.captures) == {BOOT_CAPTURE, UNUSUAL_CAPTURE,
+                                                         LOG_CAPTURE, GPUS_CAPTURE}
     assert earlier_boot(snapshot(1000, "0ther"), found, SERVICE).looked == NOON + 600
 
 

@@ -92,7 +92,8 @@ def test_a_container_that_is_young_at_both_looks_is_started_again_and_again(
 ) -> None:
     snapshots = [machine.recording(docker_ps=ps(machine.container("job", status=status, image="img:1")))
                  for status in (now, before)]
-    assert status_findings("container-restarts-again", *snapshots) == (Status.FAIL if words else Status.PASS, words)
+    assert status_findings("container-restarts-again",
+                           *snapshots) == (Status.FAIL if words else Status.PASS, words)
 
 
 def test_a_container_that_is_new_or_ended_is_not_compared() -> None:
@@ -186,7 +187,8 @@ def gave(text: str, exit_status: int = 0, stderr: str = "") -> Capture:
      Status.UNKNOWN, ""),
 ])
 def test_nvidias_library_finds_every_gpu(capture: Capture, status: Status, words: str) -> None:
-    assert status_findings("container-gpus", machine.recording("gpu001", container_cli=capture)) == (status, words)
+    assert status_findings("container-gpus",
+                           machine.recording("gpu001", container_cli=capture)) == (status, words)
 
 
 # containerd, pyxis
@@ -218,17 +220,23 @@ def test_containerd_answers_or_says_why_not(capture: Capture, status: Status, wo
 @pytest.mark.parametrize(("kubelet", "nerdctl", "status"), [
     (machine.done(), Capture(Outcome.MISSING), Status.SKIPPED),
     (machine.done(), Capture(Outcome.DONE, exit=0), Status.FAIL),
-    (machine.done(**{"/var/lib/kubelet/config.yaml": "containerRuntimeEndpoint: unix:///run/crio/crio.sock\n"}),
+    (machine.done(
+        **{"/var/lib/kubelet/config.yaml": "containerRuntimeEndpoint: unix:///run/crio/crio.sock\n"}),
      Capture(Outcome.MISSING), Status.SKIPPED),
-    (machine.done(**{"/var/lib/kubelet/config.yaml": "containerRuntimeEndpoint: unix:///run/k3s/containerd/containerd.sock\n"}),
-     Capture(Outcome.MISSING), Status.SKIPPED),
-    (machine.done(**{"/var/lib/kubelet/kubeadm-flags.env": 'KUBELET_KUBEADM_ARGS="--container-runtime-endpoint='
-                     'unix:///var/run/containerd/containerd.sock"\n'}), Capture(Outcome.MISSING), Status.FAIL),
+    (machine.done(**{
+        "/var/lib/kubelet/"
+        "config.yaml": "containerRuntimeEndpoint: unix:///run/k3s/containerd/containerd.sock\n"
+    }), Capture(Outcome.MISSING), Status.SKIPPED),
+    (machine.done(
+        **{
+            "/var/lib/kubelet/kubeadm-flags.env": 'KUBELET_KUBEADM_ARGS="--container-runtime-endpoint='
+            'unix:///var/run/containerd/containerd.sock"\n'}), Capture(Outcome.MISSING), Status.FAIL),
     (machine.denied("/var/lib/kubelet/config.yaml"), Capture(Outcome.MISSING), Status.UNKNOWN),
-    (machine.done(), Capture(Outcome.TIMEOUT), Status.UNKNOWN),
-])
-def test_a_dead_containerd_counts_where_something_uses_it(kubelet: Capture, nerdctl: Capture, status: Status) -> None:
-    dead = gave("", 1, 'ctr: cannot access socket /run/containerd/containerd.sock: no such file or directory\n')
+    (machine.done(), Capture(Outcome.TIMEOUT), Status.UNKNOWN),])
+def test_a_dead_containerd_counts_where_something_uses_it(kubelet: Capture, nerdctl: Capture,
+                                                          status: Status) -> None:
+    dead = gave("", 1,
+                'ctr: cannot access socket /run/containerd/containerd.sock: no such file or directory\n')
     seen = machine.recording(containerd_version=dead, containerd_kubelet=kubelet, containerd_nerdctl=nerdctl)
     assert verdict("containerd-answers", seen).status is status
 
@@ -259,7 +267,8 @@ def conditions(runtime: object, network: object) -> Capture:
       "not initialized, expected RuntimeReady and NetworkReady"),
      (conditions(True, "yes"), Status.UNKNOWN, ""), (gave("{}"), Status.UNKNOWN, ""),
      (gave("[" * 9000), Status.UNKNOWN, ""), (gave("", 1, "x"), Status.UNKNOWN, ""),
-     (gave("", 1, "rpc error: code = DeadlineExceeded desc = context deadline exceeded"), Status.FAIL, SILENT_CRI),
+     (gave("", 1, "rpc error: code = DeadlineExceeded desc = context deadline exceeded"),
+      Status.FAIL, SILENT_CRI),
      (replace(HUNG, seconds=10.0), Status.FAIL, SILENT_CRI), (HUNG, Status.UNKNOWN, ""),
      (Capture(Outcome.MISSING), Status.SKIPPED, "")])
 def test_a_runtime_tells_a_kubelet_that_it_is_ready(capture: Capture, status: Status, words: str) -> None:

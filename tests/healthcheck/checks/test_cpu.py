@@ -79,17 +79,20 @@ PASSING = [
 ]
 FAILING = [
     ("cpu-frequency-setting", "cpu.throttle", {"policy5/scaling_max_freq": "2400000\n"},
-     "CPU frequency: 1 of 3 sampled CPUs are set to 2400 MHz at most (scaling_max_freq), expected the highest "
+     "CPU frequency: 1 of 3 sampled CPUs are set to 2400 MHz at most (scaling_max_freq), expected the "
+     "highest "
      "frequency of 3700 MHz"),
     ("cpu-frequency-setting", "cpu.throttle", {
         "/scaling_driver": "cppc_cpufreq\n", "/nominal_freq": None, "/bios_limit": None,
         "/cpuinfo_max_freq": "3400000\n", "/scaling_max_freq": "1000000\n"},
-     "CPU frequency: 3 of 3 sampled CPUs are set to 1000 MHz at most (scaling_max_freq), expected the highest "
+     "CPU frequency: 3 of 3 sampled CPUs are set to 1000 MHz at most (scaling_max_freq), expected the "
+     "highest "
      "frequency of 3400 MHz"),
     ("cpu-frequency-setting", "cpu.throttle", {f"{CPU}/intel_pstate/max_perf_pct": "50\n"},
      "CPU frequency: 50 % of the performance at most (intel_pstate/max_perf_pct), expected at least 95 %"),
     ("cpu-turbo", "cpu.throttle", {"/boost": "0\n"}, "CPU turbo: off (boost), expected on"),
-    ("cpu-turbo", "cpu.throttle", {"/boost": "0\n", "/scaling_driver": None}, "CPU turbo: off (boost), expected on"),
+    ("cpu-turbo", "cpu.throttle", {"/boost": "0\n", "/scaling_driver": None},
+     "CPU turbo: off (boost), expected on"),
     # Where both are there, Intel's own driver is asked.
     ("cpu-turbo", "cpu.throttle", {f"{CPU}/intel_pstate/no_turbo": "1\n"},
      "CPU turbo: off (no_turbo), expected on"),
@@ -190,7 +193,8 @@ def test_what_could_not_be_read_is_unknown(rule: str, probe: str, path: str, wro
 
 @pytest.mark.parametrize("half", ["0", "1", "12 9"])
 def test_the_beginning_of_a_load_is_no_load(half: str) -> None:
-    assert verdict("cpu-frequency-low", files("cpu.throttle", {"/proc/loadavg": half}), **NUMBERS).status is Status.UNKNOWN
+    assert verdict("cpu-frequency-low", files("cpu.throttle", {"/proc/loadavg": half}),
+                   **NUMBERS).status is Status.UNKNOWN
 
 
 @pytest.mark.parametrize(("rule", "probe", "paths"), LACKING)
@@ -258,8 +262,10 @@ CORES = "thermal_throttle/core_throttle_count"
      "times"),
     ({f"cpu61/{CORES}": "1\n"}, Status.UNKNOWN, ""),
 ])
-def test_cores_that_were_throttled_alone_are_named(counts: dict[str, str], status: Status, words: str) -> None:
-    assert status_findings("cpu-core-throttled", files("cpu.cores", counts), machine.recording()) == (status, words)
+def test_cores_that_were_throttled_alone_are_named(counts: dict[str, str], status: Status,
+                                                   words: str) -> None:
+    assert status_findings("cpu-core-throttled", files("cpu.cores", counts),
+                           machine.recording()) == (status, words)
 
 
 def test_where_the_whole_package_was_throttled_its_cores_are_not_another_fault() -> None:
@@ -305,7 +311,8 @@ def test_arms_driver_leaves_boost_off_by_itself_and_a_fleet_is_compared_all_the_
     result = verdict("cpu-turbo", arm)
     assert (result.status, "cppc_cpufreq" in result.reason) == (Status.SKIPPED, True)
     on = files("cpu.throttle", {"/scaling_driver": "cppc_cpufreq\n"})
-    assert [status for status, _ in cohort("fleet-turbo", on, arm, arm, arm)] == [Status.FAIL, *[Status.PASS] * 3]
+    assert [status for status,
+            _ in cohort("fleet-turbo", on, arm, arm, arm)] == [Status.FAIL, *[Status.PASS] * 3]
 
 
 def test_turbo_that_is_off_is_no_frequency_that_was_set_as_well() -> None:
@@ -314,8 +321,10 @@ def test_turbo_that_is_off_is_no_frequency_that_was_set_as_well() -> None:
         "/boost": None, "/bios_limit": None, "/nominal_freq": None, "/scaling_driver": "intel_pstate\n",
         f"{CPU}/intel_pstate/no_turbo": "1\n", f"{CPU}/cpufreq/policy0/base_frequency": "2000000\n",
         "/scaling_max_freq": "2000000\n", "/cpuinfo_max_freq": "3800000\n"})
-    judged = {rule: verdict(rule, off).status for rule in ("cpu-turbo", "cpu-frequency-setting", "cpu-frequency-cap")}
-    assert judged == {"cpu-turbo": Status.FAIL, "cpu-frequency-setting": Status.PASS, "cpu-frequency-cap": Status.PASS}
+    judged = {rule: verdict(rule, off).status
+              for rule in ("cpu-turbo", "cpu-frequency-setting", "cpu-frequency-cap")}
+    assert judged == {"cpu-turbo": Status.FAIL, "cpu-frequency-setting": Status.PASS,
+                      "cpu-frequency-cap": Status.PASS}
 
 
 def test_a_site_that_wants_turbo_off_says_so() -> None:
@@ -353,15 +362,18 @@ def quota(periods: int, throttled: int) -> str:
     ({"system.slice/cpu.stat": quota(7000, 0)}, Status.UNKNOWN, ""),
     # A job that began since, and a daemon whose quota is new: all of their periods count.
     ({"/sys/fs/cgroup/system.slice/slurmstepd.scope/job_12/cpu.stat": quota(200, 180)}, Status.FAIL,
-     "control group system.slice/slurmstepd.scope/job_12: stopped by its quota in 90 % of 200 periods, expected "
+     "control group system.slice/slurmstepd.scope/job_12: stopped by its quota in 90 % of 200 periods, "
+     "expected "
      "at most 25 %"),
     ({"/sys/fs/cgroup/system.slice/slurmstepd.scope/job_12/cpu.stat": quota(200, 0)}, Status.PASS, ""),
     ({"slurmd.service/cpu.stat": quota(400, 400)}, Status.FAIL,
-     "control group system.slice/slurmd.service: stopped by its quota in 100 % of 400 periods, expected at most "
+     "control group system.slice/slurmd.service: stopped by its quota in 100 % of 400 periods, expected "
+     "at most "
      "25 %"),
     # cgroup v1, whose controllers have folders of their own.
     ({"/sys/fs/cgroup/cpu,cpuacct/kubepods/cpu.stat": "nr_periods 400\nnr_throttled 300\nthrottled_time 9\n"},
-     Status.FAIL, "control group kubepods: stopped by its quota in 75 % of 400 periods, expected at most 25 %"),
+     Status.FAIL,
+     "control group kubepods: stopped by its quota in 75 % of 400 periods, expected at most 25 %"),
     ({"slurmd.service/cpu.stat": "nr_periods 400\n"}, Status.UNKNOWN, ""),
     ({"slurmd.service/cpu.stat": Outcome.DENIED}, Status.UNKNOWN, ""),
     ({"user.slice/cpu.stat": Outcome.DENIED, "system.slice/cpu.stat": quota(9000, 1000)}, Status.FAIL,

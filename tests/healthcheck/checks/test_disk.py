@@ -66,13 +66,15 @@ def scsi(**members: Any) -> Recording:
 
 def nvme_test(*results: int) -> Recording:
     """The results of self-tests, newest first."""
-    table = [{"self_test_code": {"value": 1}, "self_test_result": {"value": value, "string": f"result {value}"},
+    table = [{"self_test_code": {"value": 1},
+              "self_test_result": {"value": value, "string": f"result {value}"},
               "power_on_hours": 900 - at} for at, value in enumerate(results)]
     return one_disk("nvme0", {"smart_status": {"passed": True}, "nvme_self_test_log": {"table": table}})
 
 
 def ata_test(*passed: bool | None) -> Recording:
-    table = [{"type": {"value": 1}, "status": {"value": 0, "string": "Completed: read failure" if ended is False else "x"}
+    table = [{"type": {"value": 1},
+              "status": {"value": 0, "string": "Completed: read failure" if ended is False else "x"}
               | ({} if ended is None else {"passed": ended}), "lifetime_hours": 12} for ended in passed]
     return of_ata(ata_smart_self_test_log={"standard": {"table": table}})
 
@@ -85,11 +87,14 @@ def one_disk(device: str, document: Any, code: int = 0) -> Recording:
 
 
 def paths(**states: str | None) -> Recording:
-    """A disk over two paths, sdb and sdc, beside a volume of LVM; `states` replace those of paths, None takes one away."""
+    """A disk over two paths, sdb and sdc, beside a volume of LVM; `states` replace those of paths, None takes
+    one away."""
     held = {"sdb": "running\n", "sdc": "running\n", **states}
-    texts = {f"/sys/block/dm-0/slaves/{path}/device/state": state for path, state in held.items() if state is not None}
+    texts = {f"/sys/block/dm-0/slaves/{path}/device/state": state for path,
+             state in held.items() if state is not None}
     return machine.recording(disk_multipath=machine.done(**{
-        "/sys/block/dm-0/dm/name": "mpatha\n", "/sys/block/dm-0/dm/uuid": "mpath-3600508b400105e210000900000490000\n",
+        "/sys/block/dm-0/dm/name": "mpatha\n",
+        "/sys/block/dm-0/dm/uuid": "mpath-3600508b400105e210000900000490000\n",
         "/sys/block/dm-1/dm/name": "vg-root\n", "/sys/block/dm-1/dm/uuid": "LVM-o2hsJR\n",
         "/sys/block/dm-1/slaves/sda/device/state": "offline\n", **texts}))
 
@@ -105,7 +110,8 @@ PASSING: list[tuple[str, Recording]] = [
     ("disk-smart-spare", smart(available_spare=20)),
     ("disk-smart-spare", smart(available_spare=100, available_spare_threshold=97)),
     ("disk-multipath-path", paths()), ("disk-multipath-path", paths(sdc="live\n")),
-    # Half used in 360 days: as many are left. A tenth of the life is the least that is judged, and 90% are worn.
+    # Half used in 360 days: as many are left. A tenth of the life is the least that is judged, and 90% are
+    # worn.
     ("disk-smart-life", smart(percentage_used=50, power_on_hours=180 * 24)),
     ("disk-smart-life", smart(percentage_used=9, power_on_hours=24)),
     ("disk-smart-life", smart(percentage_used=90, power_on_hours=24)),
@@ -117,7 +123,8 @@ PASSING: list[tuple[str, Recording]] = [
     ("disk-smart-wear", of_ata(wear(177, "Wear_Leveling_Count", 11))),
     ("disk-smart-wear", scsi(scsi_percentage_used_endurance_indicator=89)),
     # smartctl's own figure goes before the maker's attribute.
-    ("disk-smart-wear", of_ata(wear(233, "Media_Wearout_Indicator", 1), endurance_used={"current_percent": 9})),
+    ("disk-smart-wear",
+     of_ata(wear(233, "Media_Wearout_Indicator", 1), endurance_used={"current_percent": 9})),
     ("disk-smart-failed", of_ata(at_threshold(190, "Airflow_Temperature_Cel", False))),
     ("disk-smart-failed", of_ata(at_threshold(5, "Reallocated_Sector_Ct", True, "past"))),
     # All that these sum up has rules of its own.
@@ -168,7 +175,8 @@ FAILING: list[tuple[str, Recording, str]] = [
     ("disk-multipath-path", paths(sdc="transport-offline\n"),
      "mpatha: 1 of 2 paths lost: sdc transport-offline, expected every path in use"),
     ("disk-smart-life", smart(percentage_used=50, power_on_hours=179 * 24),
-     f"{NAME}: 50% of its life used in 179 days of operation: 179 days left at that rate, expected at least 180 days"),
+     f"{NAME}: 50% of its life used in 179 days of operation: 179 days left at that rate, expected at least "
+     f"180 days"),
     ("disk-smart-life", of_ata(wear(177, "Wear_Leveling_Count", 60), power_on_time={"hours": 40 * 24}),
      "sda (INTEL SSDSC2KG480G8): 40% of its life used in 40 days of operation: 60 days left at that rate, "
      "expected at least 180 days"),
@@ -183,30 +191,38 @@ FAILING: list[tuple[str, Recording, str]] = [
     ("disk-smart-unrecovered", ata(a187=3),
      "sda (INTEL SSDSC2KG480G8): 3 errors that were not corrected, expected at most 0"),
     ("disk-smart-unrecovered",
-     scsi(scsi_error_counter_log={"read": {"total_uncorrected_errors": 1}, "write": {"total_uncorrected_errors": 0},
+     scsi(scsi_error_counter_log={"read": {"total_uncorrected_errors": 1},
+                                  "write": {"total_uncorrected_errors": 0},
                                   "verify": {"total_uncorrected_errors": 2}}),
      "sda: 3 errors that were not corrected, expected at most 0"),
     *((("disk-smart-wear", of_ata(wear(number, name, 7)),
         "sda (INTEL SSDSC2KG480G8): 93% of its life used, expected below 90%"))
-      for number, name in ((202, "Percent_Lifetime_Remain"), (231, "SSD_Life_Left"), (169, "Remaining_Lifetime_Perc"),
-                           (233, "Media_Wearout_Indicator"), (177, "Wear_Leveling_Count"))),
+      for number,
+      name in ((202, "Percent_Lifetime_Remain"), (231, "SSD_Life_Left"), (169, "Remaining_Lifetime_Perc"),
+               (233, "Media_Wearout_Indicator"), (177, "Wear_Leveling_Count"))),
     ("disk-smart-wear", scsi(scsi_percentage_used_endurance_indicator=101),
      "sda: 101% of its life used, expected below 90%"),
     ("disk-smart-failed", of_ata(at_threshold(5, "Reallocated_Sector_Ct", True)),
-     "sda (INTEL SSDSC2KG480G8): failing now: attribute 5 Reallocated_Sector_Ct, expected every attribute above "
+     "sda (INTEL SSDSC2KG480G8): failing now: attribute 5 Reallocated_Sector_Ct, expected every "
+     "attribute above "
      "its threshold"),
     ("disk-smart-temperature",
-     machine.recording(nvme_temperature=machine.done(), disk_smart=machine.smart(nvme3={"critical_warning": 2})),
+     machine.recording(nvme_temperature=machine.done(),
+                       disk_smart=machine.smart(nvme3={"critical_warning": 2})),
      f"{NAME}: a temperature is beyond its threshold, expected within its thresholds"),
     ("disk-nvme-temperature", files(**{"nvme3.temp1_alarm": "1\n"}),
      "nvme3: 39 C, and its temperature alarm is on, expected no alarm"),
-    ("disk-smart-spare-low", smart(critical_warning=1), f"{NAME}: the spare is below its threshold, expected above it"),
-    ("disk-smart-spare-low", smart(available_spare=9), f"{NAME}: the spare is below its threshold, expected above it"),
+    ("disk-smart-spare-low", smart(critical_warning=1),
+     f"{NAME}: the spare is below its threshold, expected above it"),
+    ("disk-smart-spare-low", smart(available_spare=9),
+     f"{NAME}: the spare is below its threshold, expected above it"),
     ("disk-smart-self-test", nvme_test(2, 7, 0),
      "nvme0: result 7, after 899 h of operation, expected a self-test that passes"),
     ("disk-smart-self-test", ata_test(None, False, True),
-     "sda (INTEL SSDSC2KG480G8): Completed: read failure, after 12 h of operation, expected a self-test that passes"),
-    ("disk-smart-self-test", scsi(scsi_self_test_0={"result": {"value": 6, "string": "Failed in second segment"}}),
+     "sda (INTEL SSDSC2KG480G8): Completed: read failure, after 12 h of operation, expected a self-test "
+     "that passes"),
+    ("disk-smart-self-test",
+     scsi(scsi_self_test_0={"result": {"value": 6, "string": "Failed in second segment"}}),
      "sda: Failed in second segment, expected a self-test that passes"),
     ("disk-nvme-namespace", files(**{"nvme3n1.size": "0\n"}),
      "nvme3 (0000:83:00.0): no namespace, or none with any bytes, expected at least one"),
@@ -309,11 +325,14 @@ def test_life_that_goes_fast_between_two_looks_is_named_with_the_days_that_are_l
     # One per cent may be a step that was due; two in a day are 20 days for the other 40.
     assert verdict(rule, used(60, 24), used(59)).status is Status.PASS
     result = verdict(rule, used(60, 24), used(58))
-    assert findings_of(result) == f"{NAME}: 2% of its life used in 24.0 h: 20.0 days left at that rate, expected at least 30 days"
+    assert (findings_of(result)
+            == f"{NAME}: 2% of its life used in 24.0 h: 20.0 days left at that rate, expected at "
+               f"least 30 days")
     assert verdict(rule, used(60, 36), used(58)).status is Status.PASS
     assert verdict(rule, used(60, 1), used(58)).status is Status.FAIL
     assert verdict(rule, used(60, 0.9), used(58)).status is Status.PASS
-    assert findings_of(verdict(rule, used(103, 24), used(99))).startswith(f"{NAME}: 4% of its life used in 24.0 h: 0.0 days left")
+    assert findings_of(verdict(rule, used(103, 24),
+                               used(99))).startswith(f"{NAME}: 4% of its life used in 24.0 h: 0.0 days left")
     assert verdict(rule, used(50, 24), used(58)).status is Status.UNKNOWN
 
 
@@ -322,13 +341,15 @@ def test_a_path_that_the_kernel_took_out_is_missed() -> None:
     assert verdict(rule, paths()).status is Status.SKIPPED
     assert verdict(rule, paths(), paths()).status is Status.PASS
     assert verdict(rule, paths(sdd="running\n"), paths()).status is Status.PASS
-    assert findings_of(verdict(rule, paths(sdc=None), paths())) == "mpatha: 1 paths, expected 2, as in the earlier snapshot"
+    assert findings_of(verdict(rule, paths(sdc=None),
+                               paths())) == "mpatha: 1 paths, expected 2, as in the earlier snapshot"
 
 
 @pytest.mark.parametrize("path", ["slaves/sdc/device/state", "dm/uuid"])
 def test_a_path_that_cannot_be_read_is_unknown(path: str) -> None:
     held = paths().captures["disk.multipath"]
-    files = {name: entry._replace(outcome=Outcome.DENIED, text="") if name.endswith(path) else entry for name, entry in held.files.items()}
+    files = {name: entry._replace(outcome=Outcome.DENIED, text="") if name.endswith(path) else entry for name,
+             entry in held.files.items()}
     result = verdict("disk-multipath-path", machine.recording(disk_multipath=replace(held, files=files)))
     assert result.status is Status.UNKNOWN
 
@@ -338,36 +359,48 @@ def test_a_path_that_cannot_be_read_is_unknown(path: str) -> None:
 
 def behind(*drives: tuple[str, dict[str, Any]], **more: Any) -> Recording:
     """A node with a PERC: smartctl sees the volume, which it cannot ask, and these drives behind it."""
-    said = json.dumps({"smartctl": {"messages": [{"string": "DELL or MegaRaid controller, please try adding '-d megaraid,N'"}]}})
+    said = json.dumps(
+        {"smartctl": {
+            "messages": [{"string": "DELL or MegaRaid controller, please try adding '-d megaraid,N'"}]}})
     shown = {"/sys/block/sda": FileCapture(Outcome.DONE, f"exit 2\n{said}")}
-    entries = {f"/dev/bus/0/{kind}": FileCapture(Outcome.DONE, f"exit 0\n{json.dumps(document)}") for kind, document in drives}
+    entries = {f"/dev/bus/0/{kind}": FileCapture(Outcome.DONE, f"exit 0\n{json.dumps(document)}") for kind,
+               document in drives}
     held: dict[str, Any] = {
-        "gpu_pci": raid.bus(megaraid_sas=raid.PERC), "disk_smart": Capture(Outcome.DONE, bytes=1, files=shown),
+        "gpu_pci": raid.bus(megaraid_sas=raid.PERC),
+        "disk_smart": Capture(Outcome.DONE, bytes=1, files=shown),
         "disk_raid-smart": Capture(Outcome.DONE, bytes=1, files=entries), **more}
     return machine.recording(**{name: capture for name, capture in held.items() if capture is not None})
 
 
 def sas(serial: str, **members: Any) -> dict[str, Any]:
-    return {"device": {"protocol": "SCSI", "type": "megaraid,8"}, "scsi_model_name": "SEAGATE ST18000NM000D", "serial_number": serial,
+    return {"device": {"protocol": "SCSI", "type": "megaraid,8"}, "scsi_model_name": "SEAGATE ST18000NM000D",
+            "serial_number": serial,
             "smart_status": {"passed": True}, "scsi_grown_defect_list": 0, **members}
 
 
 def test_drives_behind_a_raid_controller_are_judged_by_their_own_smart() -> None:
-    seen = behind(("megaraid,8", sas("A")), ("sat+megaraid,12", {**sas("B"), "smart_status": {"passed": False}}))
+    seen = behind(("megaraid,8", sas("A")),
+                  ("sat+megaraid,12", {**sas("B"), "smart_status": {"passed": False}}))
     result = verdict("disk-smart-failed", seen)
-    assert findings_of(result) == "sat+megaraid,12 on bus 0 (SEAGATE ST18000NM000D): failing, by its own report, expected passed"
-    assert verdict("disk-smart-defects", behind(("megaraid,8", sas("A", scsi_grown_defect_list=11)))).status is Status.FAIL
+    assert (findings_of(result)
+            == "sat+megaraid,12 on bus 0 (SEAGATE ST18000NM000D): failing, by its own report, "
+               "expected passed")
+    assert verdict("disk-smart-defects",
+                   behind(("megaraid,8", sas("A", scsi_grown_defect_list=11)))).status is Status.FAIL
 
 
 def test_a_drive_that_its_controller_passes_on_is_judged_once() -> None:
     broken = {**sas("A"), "smart_status": {"passed": False}}
-    shown = Capture(Outcome.DONE, bytes=1, files={"/sys/block/sda": FileCapture(Outcome.DONE, f"exit 8\n{json.dumps(broken)}")})
-    result = verdict("disk-smart-failed", behind(("megaraid,8", broken), ("megaraid,9", sas("B")), disk_smart=shown))
+    shown = Capture(Outcome.DONE, bytes=1,
+                    files={"/sys/block/sda": FileCapture(Outcome.DONE, f"exit 8\n{json.dumps(broken)}")})
+    result = verdict("disk-smart-failed",
+                     behind(("megaraid,8", broken), ("megaraid,9", sas("B")), disk_smart=shown))
     assert [finding.subject for finding in result.findings] == ["sda (SEAGATE ST18000NM000D)"]
 
 
 @pytest.mark.parametrize("outcome", [None, Outcome.TIMEOUT, Outcome.DENIED, Outcome.UNABLE, Outcome.CRASHED])
-def test_drives_behind_a_controller_that_were_not_asked_are_no_pass_and_need_no_asking_without_one(outcome: Outcome | None) -> None:
+def test_drives_behind_a_controller_that_were_not_asked_are_no_pass_and_need_no_asking_without_one(
+        outcome: Outcome | None) -> None:
     lacking = {"disk_raid-smart": Capture(outcome)} if outcome else {}
     seen = behind(**lacking)
     captures = {name: one for name, one in seen.captures.items() if outcome or name != "disk.raid-smart"}
@@ -377,22 +410,26 @@ def test_drives_behind_a_controller_that_were_not_asked_are_no_pass_and_need_no_
 
 
 @pytest.mark.parametrize(("above", "how"), [
-    ("device/../../iscsi_session/session1/state", "over iSCSI"), ("device/../../fc_remote_ports/rport-1:0-0/port_state", "over Fibre Channel")])
+    ("device/../../iscsi_session/session1/state", "over iSCSI"),
+    ("device/../../fc_remote_ports/rport-1:0-0/port_state", "over Fibre Channel")])
 def test_a_disk_over_a_fabric_is_not_asked_for_smart(above: str, how: str) -> None:
     held = machine.smart(2)
     broken = FileCapture(Outcome.DONE, "exit 4\n{}")
     seen = machine.recording(disk_smart=replace(held, files={**held.files, "/sys/block/sdb": broken}),
-                             disk_scsi=machine.done(**{"/sys/block/sdb/removable": "0\n", f"/sys/block/sdb/{above}": "x\n"}))
+                             disk_scsi=machine.done(**{"/sys/block/sdb/removable": "0\n",
+                                                       f"/sys/block/sdb/{above}": "x\n"}))
     result = verdict("disk-smart-failed", seen)
     assert result.status is Status.PASS and f"sdb ({how})" in result.reason
 
 
 # Tested elsewhere: what counts disks, and what SCSI says.
-_ELSEWHERE = {"disk-nvme-count", "disk-nvme-driven", "disk-scsi-errors-growing", "disk-scsi-state", "disk-scsi-timeouts"}
+_ELSEWHERE = {"disk-nvme-count", "disk-nvme-driven", "disk-scsi-errors-growing", "disk-scsi-state",
+              "disk-scsi-timeouts"}
 FILE_PROBES = ("nvme_sysfs", "nvme_namespaces", "nvme_temperature", "raid_md", "raid_zfs", "disk_multipath")
 SMART_RULES = sorted(rule for rule in ids("disk.yaml") if rule.startswith("disk-smart-"))
 LOG_RULES = sorted(rule for rule in ids("disk.yaml") if rule.startswith("disk-log-"))
-FILE_RULES = sorted(ids("raid.yaml") | ids("disk.yaml") - OWN - _ELSEWHERE - set(SMART_RULES) - set(LOG_RULES))
+FILE_RULES = sorted(ids("raid.yaml") | ids("disk.yaml") - OWN - _ELSEWHERE - set(SMART_RULES)
+                    - set(LOG_RULES))
 
 
 @pytest.mark.parametrize("rule", FILE_RULES)
@@ -410,7 +447,8 @@ def test_what_was_not_captured_is_unknown(rule: str) -> None:
 @pytest.mark.parametrize("rule", SMART_RULES)
 def test_smart_is_skipped_without_smartctl_and_unknown_where_it_may_not_be_asked(rule: str) -> None:
     for capture, status, reason in (
-        (Capture(Outcome.MISSING, note="smartctl is not in the path"), Status.SKIPPED, "smartctl is not installed"),
+        (Capture(Outcome.MISSING, note="smartctl is not in the path"), Status.SKIPPED,
+         "smartctl is not installed"),
         (Capture(Outcome.DENIED), Status.UNKNOWN, "permission denied")):
         seen = machine.recording(disk_smart=capture)
         result = verdict(rule, seen, seen)
@@ -431,14 +469,16 @@ def test_a_drive_that_smartctl_could_not_ask_is_unknown_and_says_why(rule: str) 
 
 
 def test_a_disk_behind_a_raid_controller_is_not_supported_and_no_fault() -> None:
-    result = verdict("disk-smart-failed", not_opened("DELL or MegaRaid controller, please try adding '-d megaraid,N'"))
+    result = verdict("disk-smart-failed",
+                     not_opened("DELL or MegaRaid controller, please try adding '-d megaraid,N'"))
     assert result.status is Status.SKIPPED and "sda (behind a RAID controller)" in result.reason
 
 
 @pytest.mark.parametrize(("code", "said", "reason"), [
     (1, {"smartctl": {"messages": [{"string": "/dev/sda: Unknown USB bridge [0x046b:0xff31 (0x100)]"}]}},
      "sda (on USB)"),
-    (4, {"model_name": "QEMU HARDDISK", "smart_support": {"available": False}}, "sda (QEMU HARDDISK) (has no SMART)"),
+    (4, {"model_name": "QEMU HARDDISK", "smart_support": {"available": False}},
+     "sda (QEMU HARDDISK) (has no SMART)"),
 ])
 def test_a_disk_that_has_no_smart_concerns_itself_only(code: int, said: dict[str, Any], reason: str) -> None:
     for rule in SMART_RULES:
@@ -471,7 +511,8 @@ _SATA = [wear(177, "Wear_Leveling_Count", 2), *(
 @pytest.mark.parametrize("left_out", range(len(_SATA)))
 def test_an_attribute_that_a_disk_does_not_count_hides_no_other(left_out: int) -> None:
     # disk-smart-life is the trend of the wear that disk-smart-wear judges.
-    whole = {rule: verdict(rule, of_ata(*_SATA)) for rule in SMART_RULES if rule not in TRENDS.keys() | OWN | {"disk-smart-life"}}
+    whole = {rule: verdict(rule, of_ata(*_SATA))
+             for rule in SMART_RULES if rule not in TRENDS.keys() | OWN | {"disk-smart-life"}}
     less = of_ata(*(row for at, row in enumerate(_SATA) if at != left_out))
     changed = [rule for rule, result in whole.items() if verdict(rule, less) != result]
     assert len(changed) == 1, changed
@@ -484,8 +525,10 @@ def test_a_bad_figure_of_an_nvme_drive_hides_no_other() -> None:
     for gone, rule in zip(bad, rules, strict=True):
         text = machine.smart(1, nvme0=dict(bad)).files["/sys/class/nvme/nvme0"].text
         without = "\n".join((text.partition("\n")[0], text.partition("\n")[2].replace(f'"{gone}"', '"gone"')))
-        capture = Capture(Outcome.DONE, bytes=1, files={"/sys/class/nvme/nvme0": FileCapture(Outcome.DONE, without)})
-        failed = [each for each in rules if verdict(each, machine.recording(disk_smart=capture)).status is Status.FAIL]
+        capture = Capture(Outcome.DONE, bytes=1,
+                          files={"/sys/class/nvme/nvme0": FileCapture(Outcome.DONE, without)})
+        failed = [each for each in rules
+                  if verdict(each, machine.recording(disk_smart=capture)).status is Status.FAIL]
         assert failed == [each for each in rules if each != rule], gone
 
 
@@ -497,12 +540,15 @@ def test_a_drive_that_is_dead_is_accused_of_that_and_not_of_the_namespace_that_w
 
 @pytest.mark.parametrize("driver", ["vfio-pci", "uio_pci_generic", "igb_uio", "pci-stub"])
 def test_a_drive_that_was_passed_on_is_not_missing(driver: str) -> None:
-    bus = {"/sys/bus/pci/devices/0000:90:00.0/uevent": f"DRIVER={driver}\nPCI_CLASS=10802\nPCI_ID=144D:A824\n"}
+    bus = {
+        "/sys/bus/pci/devices/0000:90:00.0/uevent": f"DRIVER={driver}\nPCI_CLASS=10802\nPCI_ID=144D:A824\n"}
     assert verdict("disk-nvme-driven", machine.recording(gpu_pci=machine.done(**bus))).status is Status.PASS
 
 
 def test_a_disk_that_smartctl_calls_failing_in_its_exit_status_is_read_all_the_same() -> None:
-    result = verdict("disk-smart-failed", one_disk("sda", {"model_name": "X1", "smart_status": {"passed": False}}, code=8 + 16 + 64))
+    result = verdict("disk-smart-failed",
+                     one_disk("sda", {"model_name": "X1", "smart_status": {"passed": False}},
+                              code=8 + 16 + 64))
     assert findings_of(result) == "sda (X1): failing, by its own report, expected passed"
 
 
@@ -522,10 +568,12 @@ def test_a_drive_that_hangs_when_its_temperature_is_read_is_unknown_and_the_othe
 @pytest.mark.parametrize(("count", "status"),
                          [(9, Status.FAIL), (10, Status.PASS), (11, Status.FAIL), (None, Status.SKIPPED)])
 def test_a_node_has_as_many_drives_on_its_bus_as_its_sku_says(count: int | None, status: Status) -> None:
-    bus = {f"/sys/bus/pci/devices/0000:{n:02x}:00.0/uevent": "PCI_CLASS=10802\nPCI_ID=144D:A824\n" for n in range(10)}
+    bus = {f"/sys/bus/pci/devices/0000:{n:02x}:00.0/uevent": "PCI_CLASS=10802\nPCI_ID=144D:A824\n"
+           for n in range(10)}
     result = verdict("disk-nvme-count", machine.recording(gpu_pci=machine.done(**bus)), nvme_count=count)
     assert result.status is status
-    assert findings_of(result) == (f"NVMe drives: 10 on PCI, expected {count}" if status is Status.FAIL else "")
+    assert findings_of(result) == (f"NVMe drives: 10 on PCI, expected {count}"
+                                   if status is Status.FAIL else "")
 
 
 def test_every_rule_of_both_files_is_in_a_table() -> None:

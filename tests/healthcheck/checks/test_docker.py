@@ -28,7 +28,8 @@ NO_DAEMON = Capture(Outcome.DONE, exit=1, stderr="Cannot connect to the Docker d
                     "unix:///var/run/docker.sock. Is the docker daemon running?\n")
 NO_CLIENT = Capture(Outcome.MISSING)
 HUNG = Capture(Outcome.TIMEOUT)
-PODMAN = Capture(Outcome.DONE, exit=125, stderr="Emulate Docker CLI using podman. Create /etc/containers/nodocker "
+PODMAN = Capture(Outcome.DONE, exit=125,
+                 stderr="Emulate Docker CLI using podman. Create /etc/containers/nodocker "
                  "to quiet msg.\nError: unknown flag: --host\nSee 'podman --help'\n")
 QUIET_PODMAN = Capture(Outcome.DONE, exit=125, stderr="Error: unknown flag: --host\nSee 'podman --help'\n")
 SETTINGS = ("docker-storage-driver", "docker-cgroup-driver", "docker-gpu-runtime", "docker-warnings",
@@ -74,7 +75,8 @@ def test_a_setting_that_the_daemon_does_not_tell_is_unknown(rule: str, info: dic
 
 def test_a_daemon_without_a_word_of_warnings_at_all_is_unknown() -> None:
     info = {key: value for key, value in machine.DOCKER_INFO.items() if key != "Warnings"}
-    assert verdict("docker-warnings", machine.recording(docker_info=machine.lines(info))).status is Status.UNKNOWN
+    assert verdict("docker-warnings",
+                   machine.recording(docker_info=machine.lines(info))).status is Status.UNKNOWN
 
 
 LATE = "error during connect: Get http://%2Fvar%2Frun%2Fdocker.sock/v1.45/info: context deadline exceeded\n"
@@ -180,7 +182,8 @@ def test_a_runtime_whose_program_lies_elsewhere_and_is_gone_is_no_way() -> None:
 
 
 @pytest.mark.parametrize("capture", [Capture(Outcome.TIMEOUT), Capture(Outcome.DENIED),
-                                     machine.done(toolkit='{"nvidia-ctk": null}'), machine.done(toolkit="what")])
+                                     machine.done(toolkit='{"nvidia-ctk": null}'),
+                                     machine.done(toolkit="what")])
 def test_programs_that_could_not_be_looked_for_are_no_way_to_gpus_and_no_fault(capture: Capture) -> None:
     assert verdict("docker-gpu-runtime", machine.recording(container_config=capture)).status is Status.UNKNOWN
 
@@ -196,13 +199,16 @@ def test_a_node_without_gpus_needs_no_way_for_them() -> None:
 def daemon(keys: dict[str, Any], *runtimes: str, **info: Any) -> tuple[Status, str]:
     config = machine.container_config(**{DAEMON: {
         "keys": keys, "programs": [[name, f"/usr/bin/{name}", True] for name in runtimes]}})
-    return status_words("docker-config", machine.recording(docker_info=machine.docker(**info), container_config=config))
+    return status_words("docker-config",
+                        machine.recording(docker_info=machine.docker(**info), container_config=config))
 
 
 @pytest.mark.parametrize(("keys", "runtimes", "words"), [
-    ({}, (), ""), ({"log-driver": "json-file", "live-restore": False, "data-root": "/raid/docker"}, ("nvidia",), ""),
+    ({}, (), ""),
+    ({"log-driver": "json-file", "live-restore": False, "data-root": "/raid/docker"}, ("nvidia",), ""),
     ({"storage-driver": "overlayfs"}, (), ""), ({"exec-opts": ["native.cgroupdriver=systemd", "x"]}, (), ""),
-    ({"storage-driver": "btrfs"}, (), "storage-driver: overlay2, expected btrfs, as /etc/docker/daemon.json says"),
+    ({"storage-driver": "btrfs"}, (),
+     "storage-driver: overlay2, expected btrfs, as /etc/docker/daemon.json says"),
     ({"exec-opts": ["native.cgroupdriver=cgroupfs"]}, (), "cgroup driver: systemd, expected cgroupfs"),
     ({"data-root": "/data"}, (), "data-root: /raid/docker, expected /data"),
     ({"data-root": "/raid/dock"}, (), "data-root: /raid/docker, expected /raid/dock"),
@@ -211,7 +217,8 @@ def daemon(keys: dict[str, Any], *runtimes: str, **info: Any) -> tuple[Status, s
     ({"default-runtime": "nvidia"}, (), "default-runtime: runc, expected nvidia"),
     ({}, ("kata",), "runtime: no kata among io.containerd.runc.v2, nvidia, runc, expected kata"),
 ])
-def test_the_daemon_runs_as_its_file_says(keys: dict[str, Any], runtimes: tuple[str, ...], words: str) -> None:
+def test_the_daemon_runs_as_its_file_says(keys: dict[str, Any], runtimes: tuple[str, ...],
+                                          words: str) -> None:
     status, found = daemon(keys, *runtimes)
     assert (status, found.startswith(words)) == (Status.FAIL if words else Status.PASS, True), found
 
@@ -224,10 +231,12 @@ def test_a_file_with_which_the_daemon_would_not_start_is_a_finding_though_the_da
     broken = machine.container_config(**{DAEMON: {"trouble": "Expecting ',' delimiter: line 3 column 5"}})
     for info in (machine.docker(), NO_DAEMON):
         result = verdict("docker-config", machine.recording(docker_info=info, container_config=broken))
-        assert findings_of(result).startswith("daemon.json: /etc/docker/daemon.json cannot be read: Expecting ','")
+        assert findings_of(result).startswith(
+            "daemon.json: /etc/docker/daemon.json cannot be read: Expecting ','")
 
 
-def test_without_a_file_or_without_docker_there_is_nothing_to_compare_and_what_is_not_told_is_unknown() -> None:
+def test_without_a_file_or_without_docker_there_is_nothing_to_compare_and_what_is_not_told_is_unknown(
+) -> None:
     none = machine.done(toolkit="{}")
     assert verdict("docker-config", machine.recording(container_config=none)).status is Status.SKIPPED
     assert verdict("docker-config", machine.recording(docker_info=NO_CLIENT)).status is Status.SKIPPED
@@ -327,7 +336,8 @@ def test_a_list_of_images_that_is_not_whole_accuses_no_one_of_what_is_missing(
 
 def fleet(rule: str, **captures: tuple[Capture, ...]) -> list[tuple[Status, str]]:
     (name, each), = captures.items()
-    return cohort(rule, *(machine.recording(f"gpu{n:03d}", **{name: capture}) for n, capture in enumerate(each, 1)))
+    return cohort(rule,
+                  *(machine.recording(f"gpu{n:03d}", **{name: capture}) for n, capture in enumerate(each, 1)))
 
 
 def test_the_node_with_another_version_of_docker_is_named() -> None:
@@ -347,7 +357,8 @@ def test_the_node_whose_docker_works_with_another_containerd_is_named() -> None:
 
 @pytest.mark.parametrize(("rule", "others", "statuses"), [
     ("fleet-docker-version", (NO_CLIENT, HUNG), (Status.SKIPPED, Status.UNKNOWN)),
-    ("fleet-docker-parts", (machine.docker(RuncCommit={}), NO_CLIENT, HUNG), (Status.SKIPPED, Status.SKIPPED, Status.UNKNOWN))])
+    ("fleet-docker-parts", (machine.docker(RuncCommit={}), NO_CLIENT, HUNG),
+     (Status.SKIPPED, Status.SKIPPED, Status.UNKNOWN))])
 def test_a_node_without_docker_or_that_did_not_say_leaves_the_comparison(
     rule: str, others: tuple[Capture, ...], statuses: tuple[Status, ...],
 ) -> None:
@@ -368,7 +379,8 @@ OURS, BUILT = images(machine.image()), images(machine.image("tool:1", "<none>"))
 
 @pytest.mark.parametrize(("three", "fourth", "status"), [
     (OURS, HUNG, Status.UNKNOWN),           # it leaves the comparison
-    (BUILT, images(machine.image("tool:1", "<none>", OTHER)), Status.FAIL)])        # without digests, by their ids
+    (BUILT, images(machine.image("tool:1", "<none>", OTHER)),
+     Status.FAIL)])        # without digests, by their ids
 def test_images_are_compared_where_they_were_listed_and_by_their_ids_without_digests(
     three: Capture, fourth: Capture, status: Status,
 ) -> None:
@@ -378,7 +390,9 @@ def test_images_are_compared_where_they_were_listed_and_by_their_ids_without_dig
 
 def test_a_tag_that_few_have_or_of_which_none_has_a_majority_accuses_no_one() -> None:
     few = fleet("fleet-docker-image", docker_images=(
-        images(machine.image(), machine.image("a:1")), images(machine.image(), machine.image("a:1", OTHER)), OURS))
+        images(machine.image(), machine.image("a:1")),
+        images(machine.image(), machine.image("a:1", OTHER)), OURS))
     assert [status for status, _ in few] == [Status.PASS] * 3
-    split = fleet("fleet-docker-image", docker_images=(OURS, OURS) + (images(machine.image(digest=OTHER)),) * 2)
+    split = fleet("fleet-docker-image",
+                  docker_images=(OURS, OURS) + (images(machine.image(digest=OTHER)),) * 2)
     assert [status for status, _ in split] == [Status.SKIPPED] * 4 and "no digest of" in split[0][1]

@@ -39,8 +39,10 @@ PASSING: list[tuple[str, Raw]] = [
 FAILING: list[tuple[str, Raw, str]] = [
     ("gpu-c2c", {"c2c_enabled": 1, "c2c_links": 10, "c2c_links_active": 9},
      "GPU 3: 9 of 10 links to the CPU (C2C) are active, expected all"),
-    ("gpu-c2c", {"c2c_enabled": 0, "c2c_links": 10}, "GPU 3: the links to the CPU (C2C) are off, expected on"),
-    ("gpu-answers", {"name": {"error": [15, "GPU is lost"]}}, "GPU 3: GPU is lost (NVML 15), expected an answer"),
+    ("gpu-c2c", {"c2c_enabled": 0, "c2c_links": 10},
+     "GPU 3: the links to the CPU (C2C) are off, expected on"),
+    ("gpu-answers", {"name": {"error": [15, "GPU is lost"]}},
+     "GPU 3: GPU is lost (NVML 15), expected an answer"),
     ("gpu-answers", {"name": {"error": [16, "GPU requires reset"]}},
      "GPU 3: GPU requires reset (NVML 16), expected an answer"),
     ("gpu-recovery-action", {"recovery_action": "gpu_reset"},
@@ -123,7 +125,8 @@ def test_a_gpu_that_is_missing_is_counted_on_the_bus_and_by_the_driver(
 @pytest.mark.parametrize(("listed", "on_pci", "words"), [
     (8, 8, ""), (1, 1, ""), (7, 8, "GPUs listed by the driver: 7, expected 8 NVIDIA L40S, as on PCI"),
     (0, 2, "GPUs listed by the driver: 0, expected 2 NVIDIA L40S, as on PCI")])
-def test_of_cards_in_any_number_the_driver_lists_all_that_are_on_the_bus(listed: int, on_pci: int, words: str) -> None:
+def test_of_cards_in_any_number_the_driver_lists_all_that_are_on_the_bus(listed: int, on_pci: int,
+                                                                         words: str) -> None:
     result = verdict("gpu-listed", sku="l40s",
                      now=machine.recording(gpu_nvml=machine.nvml(listed), gpu_pci=machine.pci(on_pci)))
     assert (result.status, findings_of(result)) == (Status.FAIL if words else Status.PASS, words)

@@ -82,8 +82,8 @@ NEWER: Raw = {"bank_remap_pending": 0, "bank_remap_none": 0}
 
 
 def among_peers(raw: Raw, rule: str) -> Raw:
-    """Pages are retired on GPUs older than Ampere only, banks are remapped on newer ones than Hopper: there all
-    eight have the readings."""
+    """Pages are retired on GPUs older than Ampere only, banks are remapped on newer ones than Hopper: there
+    all eight have the readings."""
     return {**(OLDER if rule.startswith("gpu-pages") else NEWER if rule == "gpu-bank-remap" else {}), **raw}
 
 

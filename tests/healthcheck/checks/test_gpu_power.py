@@ -186,7 +186,8 @@ def test_a_margin_that_could_not_be_read_is_unknown_and_the_other_scale_is_still
 
 @pytest.mark.parametrize("rule", ["gpu-temperature", "gpu-temperature-slowdown"])
 def test_a_gpu_that_gives_neither_is_skipped_visibly(rule: str) -> None:
-    assert verdict(rule, gpus({**OLDER, "temperature_slowdown_c": NOT_SUPPORTED}, ALL)).status is Status.SKIPPED
+    assert verdict(rule,
+                   gpus({**OLDER, "temperature_slowdown_c": NOT_SUPPORTED}, ALL)).status is Status.SKIPPED
 
 
 def test_heat_and_power_from_outside_are_the_data_centres() -> None:
@@ -229,7 +230,8 @@ def test_a_limit_that_was_not_read_is_not_held_against_a_default() -> None:
 def slowed(rule: str, before: object, now: object, seconds: float, reasons: int = 0) -> tuple[Status, str]:
     """What is said of GPU 3, which was slowed for so many nanoseconds by the rule's counter."""
     counter, _ = TRENDS[rule]
-    return status_words(rule, after(gpus({counter: now, "clock_reasons": reasons}), seconds), gpus({counter: before}))
+    return status_words(rule, after(gpus({counter: now, "clock_reasons": reasons}), seconds),
+                        gpus({counter: before}))
 
 
 @pytest.mark.parametrize("rule", TRENDS)

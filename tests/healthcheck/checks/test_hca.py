@@ -226,7 +226,8 @@ REFUSED = ("mlx5_cmd_out_err:838:(pid 2): ACCESS_REG(0x805) op_mod(0x1) failed, 
 
 
 @pytest.mark.parametrize(("rule", "line"), [("hca-log", LOOK_AT[0][0]), ("hca-log-refused", REFUSED)])
-def test_what_is_older_than_a_day_is_not_accused_and_an_adapter_that_was_lost_is_for_the_boot(rule: str, line: str) -> None:
+def test_what_is_older_than_a_day_is_not_accused_and_an_adapter_that_was_lost_is_for_the_boot(
+        rule: str, line: str) -> None:
     assert of(rule, kernel(line, seconds=86400)).status is Status.FAIL
     assert of(rule, kernel(line, seconds=86401)).status is Status.PASS
     assert of("hca-log-fatal", kernel(LOST[0][0], seconds=90 * 86400)).status is Status.FAIL
@@ -242,7 +243,8 @@ def test_refused_readings_are_counted() -> None:
 
 def fleet(rule: str, **odd: dict[str, str]) -> list[Result]:
     """Results of five nodes, of which those named have adapters of their own."""
-    seen = [machine.recording(name, hca_sysfs=machine.hcas(**odd.get(name, {}))) for name in ("n0", "n1", "n2", "n3", "n4")]
+    seen = [machine.recording(name, hca_sysfs=machine.hcas(**odd.get(name, {})))
+            for name in ("n0", "n1", "n2", "n3", "n4")]
     return [next(r for r in report.results if r.rule == rule) for report in assessed(*seen).reports]
 
 

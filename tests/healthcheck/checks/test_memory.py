@@ -135,7 +135,8 @@ def test_a_dimm_is_accused_of_what_it_corrected_since_the_last_look(
 ) -> None:
     """DIMM P1-DIMMA1 had corrected 3 errors by then."""
     now = files("memory.edac", {"dimm0/dimm_ce_count": f"{count}\n", "mc0/ce_count": f"{count}\n"})
-    assert status_findings("memory-ecc-corrected", after(now, seconds), machine.recording()) == (status, words)
+    assert status_findings("memory-ecc-corrected", after(now, seconds),
+                           machine.recording()) == (status, words)
 
 
 def test_without_dimms_the_controller_is_accused() -> None:
@@ -164,7 +165,8 @@ def asked(cmdline: str, **pages: str | Outcome | None) -> Recording:
         f"{HUGE}-{kib}kB/{file}_hugepages": pages[name]
         for name, kib in (("gigantic", 1048576), ("small", 2048)) if name in pages
         for file in (("nr",) if pages[name] else ("nr", "free", "resv"))}
-    return with_("host.system", {"/proc/cmdline": f"BOOT_IMAGE=/vmlinuz ro {cmdline}\n"}, files("host.memory", held))
+    return with_("host.system", {"/proc/cmdline": f"BOOT_IMAGE=/vmlinuz ro {cmdline}\n"},
+                 files("host.memory", held))
 
 
 @pytest.mark.parametrize(("cmdline", "pages", "words"), [
@@ -179,7 +181,8 @@ def asked(cmdline: str, **pages: str | Outcome | None) -> Recording:
     ("hugepages=1024", {"small": "512\n"}, "2 MiB huge pages: 512 of 1024"),
     ("default_hugepagesz=1G hugepages=4", {"gigantic": "3\n"}, "1 GiB huge pages: 3 of 4"),
     # Pages before any size are of the default size; a size that the kernel does not understand has none.
-    ("hugepages=8 hugepagesz=1G hugepages=1", {"small": "8\n", "gigantic": "0\n"}, "1 GiB huge pages: 0 of 1"),
+    ("hugepages=8 hugepagesz=1G hugepages=1", {"small": "8\n", "gigantic": "0\n"},
+     "1 GiB huge pages: 0 of 1"),
     ("hugepagesz=big hugepages=7", {}, ""),
 ])
 def test_huge_pages_that_were_asked_for_at_boot_and_are_not_there_are_named(
@@ -192,9 +195,11 @@ def test_huge_pages_that_were_asked_for_at_boot_and_are_not_there_are_named(
 
 
 def test_a_kernel_without_huge_pages_has_none_too_few_unless_some_were_asked_for() -> None:
-    none = {f"{HUGE}-{kib}kB/{name}_hugepages": None for kib in (1048576, 2048) for name in ("nr", "free", "resv")}
+    none = {f"{HUGE}-{kib}kB/{name}_hugepages": None for kib in (1048576, 2048)
+            for name in ("nr", "free", "resv")}
     bare = files("host.memory", {**none, "/proc/meminfo": machine.MEMINFO.partition("HugePages")[0]})
-    assert {verdict(rule, bare).status for rule in ("memory-hugepages-asked", "memory-hugepages-leaked", "memory-hugepages")} == {Status.PASS}
+    assert {verdict(rule, bare).status for rule in ("memory-hugepages-asked", "memory-hugepages-leaked",
+                                                    "memory-hugepages")} == {Status.PASS}
     wanting = with_("host.system", {"/proc/cmdline": "ro hugepagesz=1G hugepages=2\n"}, bare)
     assert findings_of(verdict("memory-hugepages-asked", wanting)).startswith("1 GiB huge pages: 0 of 2")
 
@@ -222,7 +227,8 @@ def buddyinfo(*counts: int, node: int = 1) -> dict[str, str | Outcome | None]:
 ])
 def test_free_memory_in_small_pieces_is_named(counts: tuple[int, ...], free_kb: int, words: str) -> None:
     meminfo_ = machine.MEMINFO.replace("1900000000", str(free_kb))
-    result = verdict("memory-fragmented", files("host.memory", {"/proc/meminfo": meminfo_, **buddyinfo(*counts)}))
+    result = verdict("memory-fragmented",
+                     files("host.memory", {"/proc/meminfo": meminfo_, **buddyinfo(*counts)}))
     assert (result.status, findings_of(result)) == (Status.FAIL if words else Status.PASS, words)
 
 
@@ -230,7 +236,8 @@ def test_pages_of_64_kib_are_known_by_the_free_memory_that_they_make() -> None:
     """Arm's kernels with such pages: a block of 2 MiB is of 32 of them."""
     text = "Node 0, zone   Normal 400000 0 0 0 0 10000 0 0 0 0 0 0 0 0\n"
     free = 64 * (400000 + 32 * 10000)
-    held = files("host.memory", {"/proc/meminfo": machine.MEMINFO.replace("1900000000", str(free)), "/proc/buddyinfo": text})
+    held = files("host.memory",
+                 {"/proc/meminfo": machine.MEMINFO.replace("1900000000", str(free)), "/proc/buddyinfo": text})
     (found,) = build_fact(FACTS["free_blocks"], Captures(held))
     assert (found.free_bytes, found.large_bytes) == (free * 1024, 10000 * 2 << 20)
 
@@ -241,7 +248,8 @@ def numa(**available: int) -> Recording:
     for name, kib in available.items():
         number = name.removeprefix("node")
         held[f"{machine.NUMA}/{name}/meminfo"] = (
-            f"Node {number} MemTotal: 1000000000 kB\nNode {number} MemFree: {kib} kB\nNode {number} Active(file): 0 kB\n"
+            f"Node {number} MemTotal: 1000000000 kB\nNode {number} MemFree: {kib} kB\nNode {number} "
+            f"Active(file): 0 kB\n"
             f"Node {number} Inactive(file): 0 kB\nNode {number} SReclaimable: 0 kB\n")
         held[f"{machine.NUMA}/{name}/cpulist"] = "\n" if number == "2" else "0-3\n"
     return files("numa.nodes", {"/online": f"0-{len(available) - 1}\n", **held})
@@ -279,20 +287,25 @@ def test_a_numa_node_of_which_only_the_total_is_known_is_not_judged_by_what_is_f
 
 
 def test_a_kernel_that_shows_no_free_blocks_is_skipped_and_one_odd_size_costs_no_other_reading() -> None:
-    assert verdict("memory-fragmented", files("host.memory", {"/proc/buddyinfo": None})).status is Status.SKIPPED
+    assert verdict("memory-fragmented",
+                   files("host.memory", {"/proc/buddyinfo": None})).status is Status.SKIPPED
     odd = files("host.memory", {f"{HUGE}-1048576kB/nr_hugepages": "many\n"})
-    others = ("memory-poisoned", "memory-available", "memory-left-over", "memory-hugepages", "memory-fragmented", "host-memory")
-    assert {rule: verdict(rule, odd, memory_gib=2048).status for rule in others} == dict.fromkeys(others, Status.PASS)
+    others = ("memory-poisoned", "memory-available", "memory-left-over", "memory-hugepages",
+              "memory-fragmented", "host-memory")
+    assert {rule: verdict(rule, odd, memory_gib=2048).status
+            for rule in others} == dict.fromkeys(others, Status.PASS)
 
 
 @pytest.mark.parametrize(("name", "rule"), [
     ("free", "memory-hugepages"), ("nr", "memory-hugepages-leaked"), ("resv", "memory-hugepages-leaked")])
 def test_a_size_of_huge_pages_without_one_of_its_files_is_unknown(name: str, rule: str) -> None:
-    assert verdict(rule, files("host.memory", {f"{HUGE}-2048kB/{name}_hugepages": None})).status is Status.UNKNOWN
+    assert verdict(rule,
+                   files("host.memory", {f"{HUGE}-2048kB/{name}_hugepages": None})).status is Status.UNKNOWN
 
 
 @pytest.mark.parametrize(("path", "rules"), [
-    ("/proc/buddyinfo", {"memory-fragmented"}), (f"{HUGE}-2048kB/resv_hugepages", {"memory-hugepages-leaked"}),
+    ("/proc/buddyinfo", {"memory-fragmented"}),
+    (f"{HUGE}-2048kB/resv_hugepages", {"memory-hugepages-leaked"}),
     (f"{HUGE}-2048kB/free_hugepages", {"memory-hugepages-leaked", "memory-hugepages", "memory-left-over"}),
     # No page was asked for at boot, and so none can be missing.
     (f"{HUGE}-2048kB/nr_hugepages", {"memory-hugepages-leaked"}),
@@ -311,7 +324,9 @@ def test_any_kernel_parameters_are_read_and_none_asks_for_pages_of_no_size(text:
 
 
 def test_every_rule_of_the_file_is_in_a_table() -> None:
-    assert ids("memory.yaml") == {row[0] for row in FAILING} | {"memory-ecc-corrected", "memory-hugepages-asked", "memory-hugepages-leaked",
+    assert ids("memory.yaml") == {row[0] for row in FAILING} | {"memory-ecc-corrected",
+                                                                "memory-hugepages-asked",
+                                                                "memory-hugepages-leaked",
                                                                 "memory-fragmented"}
 
 

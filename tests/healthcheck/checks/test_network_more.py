@@ -29,7 +29,8 @@ DENIED = FileCapture(Outcome.DENIED)
 
 # ---- what Ethernet interfaces of RDMA devices dropped and repaired; the ports run at 400 Gb/s
 
-COUNTERS = {"rx_discards_phy": 0, "rx_out_of_buffer": 0, "rx_pcs_symbol_err_phy": 0, "rx_corrected_bits_phy": 0}
+COUNTERS = {"rx_discards_phy": 0, "rx_out_of_buffer": 0, "rx_pcs_symbol_err_phy": 0,
+            "rx_corrected_bits_phy": 0}
 
 
 def counting(speed: str = "400 Gb/sec (4X NDR)", **values: int) -> Recording:
@@ -59,24 +60,29 @@ def test_what_an_interface_dropped_or_repaired_is_judged_by_its_growth(
 ) -> None:
     earlier = counting()
     assert status_words(rule, after(counting(**{counter: most}), 100), earlier) == (PASS, "")
-    assert status_words(rule, after(counting(**{counter: beyond}), 100), earlier) == (FAIL, f"mlx5_1 rail1: {words}")
+    assert status_words(rule, after(counting(**{counter: beyond}), 100),
+                        earlier) == (FAIL, f"mlx5_1 rail1: {words}")
     # Counters that stand high and do not grow are old news.
-    assert status_words(rule, after(counting(**{counter: beyond}), 100), counting(**{counter: beyond})) == (PASS, "")
+    assert status_words(rule, after(counting(**{counter: beyond}), 100),
+                        counting(**{counter: beyond})) == (PASS, "")
 
 
 def test_slower_links_have_the_limit_of_their_own_error_correction() -> None:
     slow = "100 Gb/sec (4X EDR)"
-    errors, corrected = counting(slow, rx_pcs_symbol_err_phy=10), counting(slow, rx_corrected_bits_phy=51_000_000)
+    errors, corrected = counting(slow, rx_pcs_symbol_err_phy=10), counting(slow,
+                                                                           rx_corrected_bits_phy=51_000_000)
     # 1e13 bits: 1e-12 of them is 10, and 5e-6 is 5e7.
     assert status_words("roce-symbol-errors", after(errors, 100), counting(slow))[0] is PASS
-    assert status_words("roce-symbol-errors", after(counting(slow, rx_pcs_symbol_err_phy=11), 100), counting(slow))[0] is FAIL
+    assert status_words("roce-symbol-errors", after(counting(slow, rx_pcs_symbol_err_phy=11), 100),
+                        counting(slow))[0] is FAIL
     assert status_words("roce-corrected-bits", after(corrected, 100), counting(slow))[0] is FAIL
     unknown = machine.ports(**{"mlx5_1.rate": "fast\n"})
     lost = machine.recording(port_sysfs=unknown, roce_ethtool=after(errors, 0).captures["roce.ethtool"])
     assert status_words("roce-symbol-errors", after(lost, 100), counting(slow))[0] is UNKNOWN
 
 
-@pytest.mark.parametrize("name", ["rx_discards_phy", "rx_total_discard_pkts", "rx_dropped.nic", "frames_rx_dropped"])
+@pytest.mark.parametrize("name",
+                         ["rx_discards_phy", "rx_total_discard_pkts", "rx_dropped.nic", "frames_rx_dropped"])
 def test_each_drivers_name_of_dropped_packets_is_known(name: str) -> None:
     now, earlier = (machine.recording(roce_ethtool=ethtool(rail0=f"NIC statistics:\n     {name}: {value}\n"))
                     for value in (50_000, 0))
@@ -90,7 +96,8 @@ def test_an_interface_without_the_counter_is_skipped_and_one_that_was_not_asked_
     hung = machine.recording(roce_ethtool=capture({f"{network.RDMA}/mlx5_0/device/net/rail0":
                                                    FileCapture(Outcome.TIMEOUT, "\n")}))
     assert status_words(rule, after(hung, 100), counting())[0] is UNKNOWN
-    assert status_words(rule, machine.recording(roce_ethtool=Capture(Outcome.MISSING)), counting())[0] is SKIPPED
+    assert status_words(rule, machine.recording(roce_ethtool=Capture(Outcome.MISSING)),
+                        counting())[0] is SKIPPED
 
 
 def test_a_storm_that_ended_with_packets_dropped_is_reported_once() -> None:
@@ -107,17 +114,20 @@ def team(runner: str = "lacp", ports: tuple[str, ...] = ("eno1", "eno2"), **chan
     def port(name: str) -> dict[str, Any]:
         held: dict[str, Any] = {
             "ifinfo": {"ifname": name, "ifindex": 4}, "link": {"duplex": "full", "speed": 10000, "up": True},
-            "link_watches": {"list": {"link_watch_0": {"name": "ethtool", "up": True, "down_count": 0}}, "up": True}}
+            "link_watches": {"list": {"link_watch_0": {"name": "ethtool", "up": True, "down_count": 0}},
+                             "up": True}}
         if runner == "lacp":
             held["runner"] = {
-                "aggregator": {"id": 4, "selected": True}, "selected": True, "state": "current", "prio": 255, "key": 0,
+                "aggregator": {"id": 4, "selected": True}, "selected": True, "state": "current",
+                "prio": 255, "key": 0,
                 "actor_lacpdu_info": {"system": "00:0f:53:11:22:33", "state": 61},
                 "partner_lacpdu_info": {"system": "c4:7d:4f:44:55:66", "state": 60, "port": 51}}
         return {**held, **changes.get(name, {})}
 
     return json.dumps({
         "ports": {name: port(name) for name in ports}, "runner": {"active": True, "fast_rate": False},
-        "setup": {"runner_name": runner, "kernel_team_mode_name": "loadbalance", "pid": 5018, "daemonized": False},
+        "setup": {"runner_name": runner, "kernel_team_mode_name": "loadbalance", "pid": 5018,
+                  "daemonized": False},
         "team_device": {"ifinfo": {"ifname": "team0"}}})
 
 
@@ -128,7 +138,8 @@ def teamed(text: str = "", entry: FileCapture | None = None, **changes: Any) -> 
 
 
 DOWN = {"link_watches": {"up": False}}
-ASTRAY = {"runner": {"aggregator": {"id": 5, "selected": False}, "state": "current", "partner_lacpdu_info": {}}}
+ASTRAY = {"runner": {"aggregator": {"id": 5, "selected": False}, "state": "current",
+                     "partner_lacpdu_info": {}}}
 SILENT = {"runner": {"aggregator": {"id": 4, "selected": True}, "state": "defaulted",
                      "partner_lacpdu_info": {"system": "00:00:00:00:00:00"}}}
 
@@ -142,7 +153,8 @@ SILENT = {"runner": {"aggregator": {"id": 4, "selected": True}, "state": "defaul
     ("bond-members", teamed(team("activebackup", eno2=DOWN)), FAIL, "team0 eno2: no link, expected a link"),
     ("bond-lacp", teamed(), PASS, ""),
     ("bond-lacp", teamed(team("activebackup")), PASS, ""),
-    ("bond-lacp", teamed(team(eno2=ASTRAY)), FAIL, "team0 eno2: in aggregator 5, expected in the active one, 4"),
+    ("bond-lacp", teamed(team(eno2=ASTRAY)), FAIL,
+     "team0 eno2: in aggregator 5, expected in the active one, 4"),
     ("bond-lacp", teamed(team(eno1=SILENT, eno2=SILENT)), FAIL,
      "team0: no LACP partner answers, expected the switch's address as partner"),
     ("bond-members", teamed(entry=FileCapture(Outcome.DONE, "exit 1: Failed to connect daemon.\n")), UNKNOWN,
@@ -168,8 +180,10 @@ def test_a_node_whose_team_is_gone_or_has_another_runner_is_named_among_its_equa
     assert "no bond" in found[4][1]
 
 
-_JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=3)
-                     | st.dictionaries(st.sampled_from(["up", "id", "selected", "system", "aggregator", "state"]), inner, max_size=4),
+_JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+                     lambda inner: st.lists(inner, max_size=3)
+                     | st.dictionaries(st.sampled_from(["up", "id", "selected", "system", "aggregator",
+                                                        "state"]), inner, max_size=4),
                      max_leaves=6)
 
 
@@ -188,8 +202,10 @@ def test_a_team_cut_anywhere_is_no_team() -> None:
 
 # ---- interfaces of virtual machines
 
-HYPERV = {"device/uevent": "DRIVER=hv_netvsc\nMODALIAS=vmbus:635161f83edfc546913ff2d2f965ed0e\n", "speed": "100000\n"}
-VIRTIO = {"device/uevent": "DRIVER=virtio_net\nMODALIAS=virtio:d00000001v00001AF4\n", "speed": "-1\n", "duplex": "unknown\n"}
+HYPERV = {"device/uevent": "DRIVER=hv_netvsc\nMODALIAS=vmbus:635161f83edfc546913ff2d2f965ed0e\n",
+          "speed": "100000\n"}
+VIRTIO = {"device/uevent": "DRIVER=virtio_net\nMODALIAS=virtio:d00000001v00001AF4\n", "speed": "-1\n",
+          "duplex": "unknown\n"}
 ODD = {"device/uevent": "DRIVER=vif\nMODALIAS=xen:vif\n"}
 
 
@@ -204,7 +220,8 @@ def test_a_clouds_interface_is_judged_by_its_name(kind: dict[str, str], word: st
         FAIL, f"eno3 ({word}): no link; since its driver was loaded it had one 2 times, expected a link")
     assert status_words("netdev-errors", after(seen(errors=300), 100), seen()) == (
         FAIL, f"eno3 ({word}): rx_errors: 3.00 a second, expected at most 1 a second")
-    for rule in ("netdev-link", "netdev-speed", "netdev-duplex", "netdev-mtu", "netdev-carrier-changes", "netdev-errors"):
+    for rule in ("netdev-link", "netdev-speed", "netdev-duplex", "netdev-mtu", "netdev-carrier-changes",
+                 "netdev-errors"):
         assert status_words(rule, after(seen(), 100), seen())[0] is PASS
     found = cohort("fleet-netdev-mtu", seen(), seen(), seen(mtu="9000\n"))
     assert found[2][0] is FAIL and f"eno3 ({word}): MTU 9000" in found[2][1]
@@ -220,7 +237,8 @@ def test_another_interface_without_a_pci_device_is_no_hardware() -> None:
 
 
 def bus(**drivers: str) -> Capture:
-    """The PCI bus with a second network card; `drivers` by "1b" are those of a function on that bus, empty for none."""
+    """The PCI bus with a second network card; `drivers` by "1b" are those of a function on that bus, empty
+    for none."""
     files: dict[str, str | FileCapture] = {
         "/sys/bus/pci/devices/0000:0b:00.0/uevent":
         "DRIVER=ixgbe\nPCI_CLASS=20000\nPCI_ID=8086:1563\nPCI_SLOT_NAME=0000:0b:00.0\n"}
@@ -235,34 +253,40 @@ def bus(**drivers: str) -> Capture:
 
 def test_a_node_whose_function_has_another_driver_than_its_equals_is_named() -> None:
     sound = machine.recording(gpu_pci=bus())
-    found = cohort("fleet-pci-driver", sound, sound, sound, machine.recording(gpu_pci=bus(**{"1b": "vfio-pci"})),
+    found = cohort("fleet-pci-driver", sound, sound, sound,
+                   machine.recording(gpu_pci=bus(**{"1b": "vfio-pci"})),
                    machine.recording(gpu_pci=bus(**{"0b": "", "1c": ""})))
     assert [status for status, _ in found] == [PASS, PASS, PASS, FAIL, FAIL]
     assert found[3][1] == "display 0000:1b:00.0: driver vfio-pci, expected driver nvidia, as on 4 of 5 nodes"
     # A GPU without any driver is gpu-count's matter.
     assert found[4][1] == (
         "network 0000:0b:00.0: no driver bound to it, expected driver ixgbe, as on 4 of 5 nodes")
-    unread = cohort("fleet-pci-driver", sound, sound, sound, machine.recording(gpu_pci=Capture(Outcome.TIMEOUT)))
+    unread = cohort("fleet-pci-driver", sound, sound, sound,
+                    machine.recording(gpu_pci=Capture(Outcome.TIMEOUT)))
     assert [status for status, _ in unread] == [PASS, PASS, PASS, UNKNOWN]
 
 
 def test_functions_of_another_model_are_no_equals() -> None:
     other = capture({path: entry.text.replace("10DE:2330", "10DE:2335").replace("DRIVER=nvidia\n", "")
                      for path, entry in machine.pci().files.items()})
-    found = cohort("fleet-pci-driver", machine.recording(), machine.recording(), machine.recording(gpu_pci=other))
+    found = cohort("fleet-pci-driver", machine.recording(), machine.recording(),
+                   machine.recording(gpu_pci=other))
     assert [status for status, _ in found] == [PASS, PASS, PASS]
 
 
 def railed(names: str = "rail{}", devices: str = "mlx5_{}") -> Recording:
-    sysfs = {path.replace("mlx5_3/", devices.format(3) + "/"): entry for path, entry in machine.ports().files.items()}
+    sysfs = {path.replace("mlx5_3/", devices.format(3) + "/"): entry for path,
+             entry in machine.ports().files.items()}
     paths = {f"{network.RDMA}/{devices.format(n) if n == 3 else f'mlx5_{n}'}/device/net/"
-             f"{names.format(n) if n == 3 else f'rail{n}'}/mtu": "4200\n" for n in range(8) if names or n != 3}
+             f"{names.format(n) if n == 3 else f'rail{n}'}/mtu": "4200\n"
+             for n in range(8) if names or n != 3}
     return machine.recording(port_sysfs=capture(sysfs), roce_sysfs=capture(paths))
 
 
 def test_an_rdma_device_with_another_name_or_interface_than_its_equals_is_named() -> None:
     sound = [railed() for _ in range(4)]
-    found = cohort("fleet-rdma-binding", *sound, railed(names="eth{}"), railed(names=""), railed(devices="rocep{}s0"))
+    found = cohort("fleet-rdma-binding", *sound, railed(names="eth{}"), railed(names=""),
+                   railed(devices="rocep{}s0"))
     assert [status for status, _ in found[:4]] == [PASS] * 4
     usual = "expected mlx5_3 with rail3, as on 4 of 7 nodes"
     assert found[4:] == [(FAIL, f"mlx5_3 (0000:43:00.0): mlx5_3 with eth3, {usual}"),
@@ -276,7 +300,8 @@ def test_an_interface_where_most_have_none_is_no_fault() -> None:
 
 
 def test_bindings_that_were_not_read_are_unknown_and_a_node_without_rdma_is_skipped() -> None:
-    torn = machine.recording(port_sysfs=capture({**machine.ports().files, f"{network.RDMA}/mlx5_0/device/uevent": DENIED}))
+    torn = machine.recording(port_sysfs=capture({**machine.ports().files,
+                                                 f"{network.RDMA}/mlx5_0/device/uevent": DENIED}))
     none = machine.recording(port_sysfs=capture({}), roce_sysfs=capture({}))
     hung = machine.recording(roce_sysfs=Capture(Outcome.TIMEOUT))
     found = cohort("fleet-rdma-binding", railed(), railed(), railed(), torn, none, hung)
@@ -292,22 +317,29 @@ GLOBAL6 = "20010db8000000000000000000000001 04 40 00 80    bond0\n"
 
 @pytest.mark.parametrize(("odd", "words"), [
     (addressed(network.ROUTES.replace("bond0\t00000000", "eno3\t00000000")),
-     "bond0: an IPv4 subnet of /24, expected an IPv4 subnet of /24, the default route, as on 3 of 4 nodes with bond0; "
-     "eno3 (0000:0c:00.0): an IPv4 subnet of /24, the default route, expected an IPv4 subnet of /24, as on 3 of 4 "
+     "bond0: an IPv4 subnet of /24, expected an IPv4 subnet of /24, the default route, as on 3 of 4 nodes "
+     "with bond0; "
+     "eno3 (0000:0c:00.0): an IPv4 subnet of /24, the default route, expected an IPv4 subnet of /24, as "
+     "on 3 of 4 "
      "nodes with eno3 at 0000:0c:00.0"),
     (addressed(network.ROUTES.replace(route("eno3", "0002010A"), "")),
-     "eno3 (0000:0c:00.0): no address, expected an IPv4 subnet of /24, as on 3 of 4 nodes with eno3 at 0000:0c:00.0"),
+     "eno3 (0000:0c:00.0): no address, expected an IPv4 subnet of /24, as on 3 of 4 nodes with eno3 at "
+     "0000:0c:00.0"),
     (addressed(network.ROUTES.replace(route("eno3", "0002010A"), route("eno3", "0000010A", mask="0000FFFF"))),
-     "eno3 (0000:0c:00.0): an IPv4 subnet of /16, expected an IPv4 subnet of /24, as on 3 of 4 nodes with eno3 at "
+     "eno3 (0000:0c:00.0): an IPv4 subnet of /16, expected an IPv4 subnet of /24, as on 3 of 4 nodes with "
+     "eno3 at "
      "0000:0c:00.0"),
     (addressed(addresses6=network.ADDRESSES6 + GLOBAL6),
-     "bond0: an IPv4 subnet of /24, the default route, a global IPv6 address, expected an IPv4 subnet of /24, the "
+     "bond0: an IPv4 subnet of /24, the default route, a global IPv6 address, expected an IPv4 subnet of "
+     "/24, the "
      "default route, as on 3 of 4 nodes with bond0"),
     (addressed(network.ROUTES + route("eno3", "0000140A", "0102010A", "0000FFFF", "0003")),
-     "eno3 (0000:0c:00.0): an IPv4 subnet of /24, routes through a gateway, expected an IPv4 subnet of /24, as on 3 of "
+     "eno3 (0000:0c:00.0): an IPv4 subnet of /24, routes through a gateway, expected an IPv4 subnet of /24, "
+     "as on 3 of "
      "4 nodes with eno3 at 0000:0c:00.0"),
 ])
-def test_an_interface_that_lacks_an_address_or_route_of_its_equals_is_named(odd: Recording, words: str) -> None:
+def test_an_interface_that_lacks_an_address_or_route_of_its_equals_is_named(odd: Recording,
+                                                                            words: str) -> None:
     sound = [addressed() for _ in range(3)]
     found = cohort("fleet-addressing", *sound, odd)
     assert [status for status, _ in found[:3]] == [PASS] * 3
@@ -385,6 +417,7 @@ def test_every_rule_here_is_in_the_files_and_gives_owner_and_remedy() -> None:
 
 def test_a_scrubbed_recording_keeps_the_kinds_of_routes_and_none_of_their_addresses() -> None:
     kept = scrub(addressed(), Node("gpu001", sku="hgx-h100"), key=b"x" * 32).recording
-    assert build_fact(FACTS["addressing"], Captures(kept)) == build_fact(FACTS["addressing"], Captures(addressed()))
+    assert build_fact(FACTS["addressing"], Captures(kept)) == build_fact(FACTS["addressing"],
+                                                                         Captures(addressed()))
     shown = " ".join(entry.text for entry in kept.captures["netdev.routes"].files.values())
     assert not {"0101010A", "0001010A", "0002010A", "000011AC"} & {word.upper() for word in shown.split()}

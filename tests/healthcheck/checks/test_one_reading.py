@@ -1,4 +1,5 @@
-"""What is not there, or empty, is unknown by itself: it accuses no one, and the rest is judged all the same."""
+"""What is not there, or empty, is unknown by itself: it accuses no one, and the rest is judged all the
+same."""
 
 from __future__ import annotations
 
@@ -55,13 +56,16 @@ SAID = [
     ("port-gid", without("port.sysfs", f"{IB}/ports/1/gids/0"), UNKNOWN, "gids/0 was not captured"),
     ("port-pkey", without("port.sysfs", f"{IB}/ports/1/pkeys/0"), UNKNOWN, "pkeys/0 was not captured"),
     ("hca-present", without("port.sysfs", f"{IB}/device/uevent"), UNKNOWN, "uevent was not captured"),
-    ("disk-nvme-namespace", without("nvme.namespaces", f"{NVME}/nvme3n1/size"), UNKNOWN, "size was not captured"),
+    ("disk-nvme-namespace", without("nvme.namespaces", f"{NVME}/nvme3n1/size"), UNKNOWN,
+     "size was not captured"),
     ("disk-nvme-read-only", without("nvme.namespaces", f"{NVME}/nvme3n1/size"), PASS, ""),
     ("disk-nvme-state", empty("nvme.sysfs", f"{NVME}/transport", **{f"{NVME}/state": "dead\n"}), FAIL, ""),
     ("raid-state", empty("raid.md", f"{MD}/array_state"), UNKNOWN, "array_state holds ''"),
     ("raid-frozen", empty("raid.md", f"{MD}/sync_action"), UNKNOWN, "sync_action holds ''"),
-    ("filesystem-lustre", empty("filesystem.lustre", "/sys/fs/lustre/health_check"), UNKNOWN, "health_check holds ''"),
-    ("numa-affinity", empty("numa.devices", f"{NUMA}/0000:18:00.0/numa_node", **{f"{NUMA}/0000:1b:00.0/numa_node": "-1\n"}), FAIL, "numa_node holds ''"),
+    ("filesystem-lustre", empty("filesystem.lustre", "/sys/fs/lustre/health_check"), UNKNOWN,
+     "health_check holds ''"),
+    ("numa-affinity", empty("numa.devices", f"{NUMA}/0000:18:00.0/numa_node",
+                            **{f"{NUMA}/0000:1b:00.0/numa_node": "-1\n"}), FAIL, "numa_node holds ''"),
     ("numa-affinity", empty("numa.devices", "/sys/devices/system/node/online"), UNKNOWN, "online holds ''"),
     ("gpu-ecc-uncorrected", of_gpus(ECC, count=False), FAIL, "the number of GPUs was not read"),
     ("gpu-ecc-uncorrected", of_gpus({}, count=False), UNKNOWN, "the number of GPUs was not read"),
@@ -70,8 +74,10 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "seen", "status", "reason"), SAID, ids=[f"{rule} {status.value} {reason}" for rule, _, status, reason in SAID])
-def test_one_reading_that_is_not_there_is_unknown_by_itself(rule: str, seen: Recording, status: Status, reason: str) -> None:
+@pytest.mark.parametrize(("rule", "seen", "status", "reason"), SAID,
+                         ids=[f"{rule} {status.value} {reason}" for rule, _, status, reason in SAID])
+def test_one_reading_that_is_not_there_is_unknown_by_itself(rule: str, seen: Recording, status: Status,
+                                                            reason: str) -> None:
     result = verdict(rule, seen)
     assert result.status is status, result
     assert reason in result.reason, result.reason

@@ -90,7 +90,8 @@ def test_where_nothing_counts_or_there_is_no_iommu_the_rule_is_skipped(rule: str
     ({"/iommu_group/type": "DMA\n"}, "nvidia 0000:1b:00.0 and 1 more: DMA, expected identity"),
 ])
 def test_an_iommu_that_translates_is_reported(texts: dict[str, str], words: str) -> None:
-    assert status_findings("pcie-iommu", files("pcie.iommu", texts)) == (Status.FAIL if words else Status.PASS, words)
+    assert status_findings("pcie-iommu",
+                           files("pcie.iommu", texts)) == (Status.FAIL if words else Status.PASS, words)
 
 
 def test_an_iommu_that_cannot_be_read_is_unknown() -> None:

@@ -66,7 +66,8 @@ def test_a_switch_that_sends_peers_to_the_root_complex_is_named(texts: dict[str,
      f"{GPU}: payloads of up to 256 bytes, expected 512 bytes, as port 0000:16:00.0 above it"),
     ({"p17:00.0": None, "p18:00.0": device("512f")}, ""),          # what it hangs from is none of PCI Express
 ])
-def test_payloads_that_do_not_fit_the_port_above_are_reported(texts: dict[str, str | None], finding: str) -> None:
+def test_payloads_that_do_not_fit_the_port_above_are_reported(texts: dict[str, str | None],
+                                                              finding: str) -> None:
     assert status_findings(PAYLOAD, with_words(**texts)) == (Status.FAIL if finding else Status.PASS, finding)
 
 
@@ -85,11 +86,13 @@ def test_an_adapter_that_may_read_less_than_a_device_does_by_default_is_reported
 
 def test_an_adapter_whose_writes_may_not_overtake_others_is_reported() -> None:
     strict = with_words(**{"p18:00.0": device("514f")})
-    assert findings_of(verdict(RELAXED, strict)) == "mlx5_core 0000:18:00.0: relaxed ordering is off, expected on"
+    assert findings_of(verdict(RELAXED,
+                               strict)) == "mlx5_core 0000:18:00.0: relaxed ordering is off, expected on"
     assert verdict(RELAXED, with_words(**{"p1b:00.0": device("514f", "nvidia")})).status is Status.PASS
     found = fleet(n2=machine.pcie_settings(**{"p18:00.0": device("514f")}))
     assert findings_of(found[2]) == (
-        "mlx5_core 0000:18:00.0: payloads of 512 bytes, reads of 4096, no relaxed ordering, expected payloads of 512 "
+        "mlx5_core 0000:18:00.0: payloads of 512 bytes, reads of 4096, no relaxed ordering, expected "
+        "payloads of 512 "
         "bytes, reads of 4096, as on 4 of 5 nodes")
 
 
@@ -102,10 +105,14 @@ def test_every_rdma_driver_is_judged_as_mlx5_is(driver: str) -> None:
         return findings_of(verdict(rule, machine.recording(pcie_config=held, port_sysfs=rdma)))
 
     assert [seen(rule) for rule in ON_NODE] == [""] * 4
-    assert seen(READS, **{"p18:00.0": device("115f", driver)}).startswith(f"{driver} 0000:18:00.0: reads of up to 256")
+    assert seen(READS,
+                **{"p18:00.0": device("115f",
+                                      driver)}).startswith(f"{driver} 0000:18:00.0: reads of up to 256")
     assert seen(RELAXED, **{"p18:00.0": device("514f", driver)}).startswith(f"{driver} 0000:18:00.0: relaxed")
-    assert seen(PAYLOAD, **{"p18:00.0": device("511f", driver)}).startswith(f"{driver} 0000:18:00.0: payloads of up")
-    assert seen(ACS, **{"p17:00.0": port("001d")}).startswith(f"port 0000:17:00.0 above {driver} 0000:18:00.0")
+    assert seen(PAYLOAD,
+                **{"p18:00.0": device("511f", driver)}).startswith(f"{driver} 0000:18:00.0: payloads of up")
+    assert seen(ACS,
+                **{"p17:00.0": port("001d")}).startswith(f"port 0000:17:00.0 above {driver} 0000:18:00.0")
 
 
 @pytest.mark.parametrize("driver", ["bnxt_en", "ice", "idpf", "ionic"])
@@ -165,7 +172,8 @@ def fleet(**odd: Capture) -> list[Result]:
     """Results of five nodes, of which those named have settings of their own."""
     seen = [machine.recording(name, pcie_config=odd.get(name, machine.pcie_settings()))
             for name in ("n0", "n1", "n2", "n3", "n4")]
-    return [next(result for result in report.results if result.rule == FLEET) for report in assessed(*seen).reports]
+    return [next(result for result in report.results if result.rule == FLEET)
+            for report in assessed(*seen).reports]
 
 
 def test_the_node_whose_sizes_are_not_its_peers_is_named_and_what_differs_alike_is_one_finding() -> None:

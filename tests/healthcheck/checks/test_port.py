@@ -167,18 +167,23 @@ def test_of_every_counter_that_is_judged_there_is_a_line_above_and_the_others_ar
 
 # An hour at 1e-14: 7.2 at 200 Gb/s, 14.4 at 400, 28.8 at 800; fewer than ten accuse no one.
 @pytest.mark.parametrize(("speed", "seconds", "errors", "words"), [
-    ("200 Gb/sec (4X HDR)", 3600, 9, ""), ("200 Gb/sec (4X HDR)", 3600, 10, "grew by 10, 1e-14 of its bits at 200"),
-    ("400 Gb/sec (4X NDR)", 3600, 14, ""), ("400 Gb/sec (4X NDR)", 3600, 15, "grew by 15, 1e-14 of its bits at 400"),
-    ("800 Gb/sec (4X XDR)", 3600, 28, ""), ("800 Gb/sec (4X XDR)", 3600, 29, "grew by 29, 1e-14 of its bits at 800"),
+    ("200 Gb/sec (4X HDR)", 3600, 9, ""),
+    ("200 Gb/sec (4X HDR)", 3600, 10, "grew by 10, 1e-14 of its bits at 200"),
+    ("400 Gb/sec (4X NDR)", 3600, 14, ""),
+    ("400 Gb/sec (4X NDR)", 3600, 15, "grew by 15, 1e-14 of its bits at 400"),
+    ("800 Gb/sec (4X XDR)", 3600, 28, ""),
+    ("800 Gb/sec (4X XDR)", 3600, 29, "grew by 29, 1e-14 of its bits at 800"),
     ("400 Gb/sec (4X NDR)", 300, 9, ""), ("400 Gb/sec (4X NDR)", 86400, 345, ""),
     ("400 Gb/sec (4X NDR)", 600, 60000, "grew by 60000, 3e-10 of its bits at 400"),
 ])
 def test_symbol_errors_of_fast_links_are_judged_as_a_share_of_their_bits(
     speed: str, seconds: float, errors: int, words: str,
 ) -> None:
-    result = of("port-errors-rate", grown(seconds, at_speed(speed), **{"mlx5_3.symbol_error": f"{errors}\n"}), EARLIER)
+    result = of("port-errors-rate",
+                grown(seconds, at_speed(speed), **{"mlx5_3.symbol_error": f"{errors}\n"}), EARLIER)
     assert result.status is (Status.FAIL if words else Status.PASS)
-    assert findings_of(result) == (words and f"mlx5_3/1 (0000:43:00.0) symbol_error: symbol_error {words} Gb/s, "
+    assert findings_of(result) == (words
+                                   and f"mlx5_3/1 (0000:43:00.0) symbol_error: symbol_error {words} Gb/s, "
                                    "expected at most 1e-14")
     down = machine.ports(**{"mlx5_3.state": "1: DOWN\n"})
     assert of("port-errors-rate", grown(seconds, down, **{"mlx5_3.symbol_error": f"{errors}\n"}),
@@ -187,7 +192,8 @@ def test_symbol_errors_of_fast_links_are_judged_as_a_share_of_their_bits(
 
 @pytest.mark.parametrize(("counter", "rule"), [("local_link_integrity_errors", "port-errors-fatal"),
                                                ("port_rcv_errors", "port-errors-rate")])
-def test_a_counter_that_was_reset_is_unknown_and_one_that_has_just_become_full_grew(counter: str, rule: str) -> None:
+def test_a_counter_that_was_reset_is_unknown_and_one_that_has_just_become_full_grew(counter: str,
+                                                                                    rule: str) -> None:
     full = next(entry.full for entry in TABLE if entry.name == counter)
     earlier = snapshot(port_counters=machine.counters(**{f"mlx5_3.{counter}": "3\n"}))
     result = of(rule, grown(**{f"mlx5_3.{counter}": "2\n"}), earlier)
@@ -209,7 +215,8 @@ def test_a_counter_at_its_ceiling_is_named_as_such_and_is_neither_unknown_nor_no
     now, before = (snapshot(seconds, port_counters=stuck) for seconds in (600, 0))
     result = of("port-counter-full", now)
     assert (result.status, findings_of(result)) == (
-        Status.FAIL, f"mlx5_3/1 (0000:43:00.0) {counter}: stands at {full}, its highest value, and counts no more, "
+        Status.FAIL,
+        f"mlx5_3/1 (0000:43:00.0) {counter}: stands at {full}, its highest value, and counts no more, "
         "expected a counter that still counts")
     growth = of(RULE_OF[meaning], now, before)
     assert growth.status is Status.PASS
@@ -222,7 +229,8 @@ def test_a_counter_at_its_ceiling_is_named_as_such_and_is_neither_unknown_nor_no
 def test_link_downed_at_255_is_named_and_leaves_no_rule_unknown() -> None:
     now, before = downed(255), downed(255, 0)
     assert findings_of(of("port-counter-full", now)) == (
-        "mlx5_3/1 (0000:43:00.0) link_downed: stands at 255, its highest value, and counts no more, expected a counter "
+        "mlx5_3/1 (0000:43:00.0) link_downed: stands at 255, its highest value, and counts no more, expected "
+        "a counter "
         "that still counts")
     for rule in ("port-link-downed", "port-flapping", "port-down-since"):
         assert of(rule, now, before).status is Status.PASS
@@ -241,7 +249,8 @@ def test_counters_of_64_bits_have_no_ceiling_and_their_growth_is_reported() -> N
     assert of("port-errors-fatal", now, before).reason == ""
 
 
-@pytest.mark.parametrize(("outcome", "status"), [(Outcome.DENIED, Status.UNKNOWN), (Outcome.MISSING, Status.PASS)])
+@pytest.mark.parametrize(("outcome", "status"),
+                         [(Outcome.DENIED, Status.UNKNOWN), (Outcome.MISSING, Status.PASS)])
 def test_a_counter_that_was_not_read_is_no_counter_that_counts(outcome: Outcome, status: Status) -> None:
     torn = changed(machine.counters(), port(3, "counters/symbol_error"), outcome=outcome)
     assert of("port-counter-full", snapshot(port_counters=torn)).status is status

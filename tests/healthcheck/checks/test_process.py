@@ -91,7 +91,8 @@ def test_zombies_are_counted(number: int, words: str) -> None:
     ("process-files", {"file-nr": "801\t0\t1000\n"}, "open files: 801, expected at most 80 % of 1000"),
 ])
 def test_the_kernels_tables_have_room(rule: str, texts: dict[str, str], words: str) -> None:
-    assert status_findings(rule, files("process.tables", texts)) == (Status.FAIL if words else Status.PASS, words)
+    assert status_findings(rule,
+                           files("process.tables", texts)) == (Status.FAIL if words else Status.PASS, words)
 
 
 @pytest.mark.parametrize(("rule", "path"), [
@@ -145,8 +146,10 @@ def test_processes_that_are_hidden_or_not_of_the_readers_form_are_unknown(
 
 
 def test_every_rule_of_both_files_is_tested_here() -> None:
-    assert ids("process.yaml") - {"process-without-job", "process-lineage"} == {"process-stuck", "process-stuck-driver", "process-zombies",
-                                   "process-table", "process-files"}
+    assert ids("process.yaml") - {"process-without-job",
+                                  "process-lineage"} == {"process-stuck", "process-stuck-driver",
+                                                         "process-zombies",
+            "process-table", "process-files"}
     assert ids("limits.yaml") == {"limits-memlock", "limits-nofile"}
 
 

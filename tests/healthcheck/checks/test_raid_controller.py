@@ -1,4 +1,5 @@
-"""Rules of rules/raid-controller.yaml: what passes, what fails, and what could not be asked, in each tool's form."""
+"""Rules of rules/raid-controller.yaml: what passes, what fails, and what could not be asked, in each tool's
+form."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ WELL: list[tuple[str, Recording]] = [
     ("spares and free drives", perc(controller(**{"Physical Drives": 5, "PD LIST": [
         drive(0), drive(1), drive(2, "GHS", "-"), drive(3, "UGood", "-"), drive(4, "JBOD", "-")]}),
         of_drives=[raid.drives(*(counters(slot) for slot in range(5)))])),
-    ("a battery that learns", perc(controller(BBU_Info=[{"Model": "iBBU08", "State": "Learning"}], Cachevault_Info=None))),
+    ("a battery that learns",
+     perc(controller(BBU_Info=[{"Model": "iBBU08", "State": "Learning"}], Cachevault_Info=None))),
 ]
 
 
@@ -42,40 +44,55 @@ def sick(rule: str, name: str, expected: str, words: str, recording: Recording) 
 
 PD, CTL = "drive 252:1 of controller 0 (MZ7L3960HCJR)", "controller 0 (PERC H755 Front)"
 FAILING = [
-    sick("raid-controller-state", CTL, "Optimal", "Failed", perc(controller(Status={"Controller Status": "Failed"}))),
-    sick("raid-controller-state", CTL, "Optimal", "Needs Attention", perc(controller(Status={"Controller Status": "Needs Attention"}))),
+    sick("raid-controller-state", CTL, "Optimal", "Failed",
+         perc(controller(Status={"Controller Status": "Failed"}))),
+    sick("raid-controller-state", CTL, "Optimal", "Needs Attention",
+         perc(controller(Status={"Controller Status": "Needs Attention"}))),
     sick("raid-controller-memory", CTL, "none", "2 memory errors that were not corrected",
          perc(controller(Status={"Controller Status": "Optimal", "Memory Uncorrectable Errors": 2}))),
-    sick("raid-volume-state", "volume 0/239 of controller 0 (RAID1)", "optimal", "degraded (drive 252:1 failed)",
+    sick("raid-volume-state", "volume 0/239 of controller 0 (RAID1)", "optimal",
+         "degraded (drive 252:1 failed)",
          perc(controller(**{"VD LIST": [volume(state="Dgrd")], "PD LIST": [drive(0), drive(1, "Failed")]}))),
     sick("raid-volume-state", "volume 0/239 of controller 0 (RAID1)", "optimal", "degraded (1 missing)",
-         perc(controller(**{"VD LIST": [volume(state="Dgrd")], "Physical Drives": 1, "PD LIST": [drive(0)], "TOPOLOGY": [
-             {"DG": 0, "Arr": 0, "Row": 1, "EID:Slot": "-", "DID": "-", "Type": "DRIVE", "State": "Msng"}]}))),
+         perc(controller(**{"VD LIST": [volume(state="Dgrd")], "Physical Drives": 1,
+                            "PD LIST": [drive(0)], "TOPOLOGY": [
+                                {"DG": 0, "Arr": 0, "Row": 1, "EID:Slot": "-", "DID": "-", "Type": "DRIVE",
+                                 "State": "Msng"}]}))),
     sick("raid-volume-state", "volume 0/239 of controller 0 (RAID1)", "optimal", "offline",
          perc(controller(**{"VD LIST": [volume(state="OfLn")]}))),
-    sick("raid-volume-state", "volume 0/1 of controller 0 (RAID5)", "optimal", "degraded (drive 306:1 offline)",
+    sick("raid-volume-state", "volume 0/1 of controller 0 (RAID5)", "optimal",
+         "degraded (drive 306:1 offline)",
          tri_mode(newer(**{"VD LIST": [{"DG/VD": "0/1", "TYPE": "RAID5", "State": "Dgrd"}],
-                           "PD LIST": [newer_drive(0), newer_drive(1, "ConfDgrd", "Offline"), newer_drive(2)]}))),
-    sick("raid-drive-state", PD, "online, or free", "unconfigured, bad", perc(controller(**{"PD LIST": [drive(0), drive(1, "UBad", "-")]}))),
-    sick("raid-drive-state", PD, "online, or free", "shielded after errors", perc(controller(**{"PD LIST": [drive(0), drive(1, "UGShld", "-")]}))),
-    sick("raid-drive-state", "drive 306:1 of controller 0 (KCD8XRUG3T84)", "online, or free", "unconfigured, bad",
-         tri_mode(newer(**{"PD LIST": [newer_drive(0), newer_drive(1, "UConf", "Bad", "-"), newer_drive(2)]}))),
+                           "PD LIST": [newer_drive(0), newer_drive(1, "ConfDgrd", "Offline"),
+                                       newer_drive(2)]}))),
+    sick("raid-drive-state", PD, "online, or free", "unconfigured, bad",
+         perc(controller(**{"PD LIST": [drive(0), drive(1, "UBad", "-")]}))),
+    sick("raid-drive-state", PD, "online, or free", "shielded after errors",
+         perc(controller(**{"PD LIST": [drive(0), drive(1, "UGShld", "-")]}))),
+    sick("raid-drive-state", "drive 306:1 of controller 0 (KCD8XRUG3T84)", "online, or free",
+         "unconfigured, bad",
+         tri_mode(
+             newer(**{"PD LIST": [newer_drive(0), newer_drive(1, "UConf", "Bad", "-"), newer_drive(2)]}))),
     sick("raid-drive-foreign", PD, "the configuration of its controller", "holds a foreign configuration",
          perc(controller(**{"PD LIST": [drive(0), drive(1, "UGood", "F")]}))),
     sick("raid-drive-failing", PD, "no warning", "3 warnings that it will fail",
          perc(of_drives=[raid.drives(counters(0), counters(1, **{"Predictive Failure Count": 3}))])),
     sick("raid-drive-failing", PD, "no warning", "its SMART says that it fails",
-         perc(of_drives=[raid.drives(counters(0), counters(1, **{"S.M.A.R.T alert flagged by drive": "Yes"}))])),
+         perc(of_drives=[raid.drives(counters(0),
+                                     counters(1, **{"S.M.A.R.T alert flagged by drive": "Yes"}))])),
     sick("raid-drive-media-errors", PD, "at most 0", "1 media errors",
          perc(of_drives=[raid.drives(counters(0), counters(1, **{"Media Error Count": 1}))])),
-    sick("raid-drive-media-errors", "drive 306:1 of controller 0 (KCD8XRUG3T84)", "at most 0", "7 media errors",
+    sick("raid-drive-media-errors", "drive 306:1 of controller 0 (KCD8XRUG3T84)", "at most 0",
+         "7 media errors",
          tri_mode(of_drives=newer_drives(**{"Media Error Count": 7}))),
     sick("raid-drive-rebuilding", PD, "online, or free", "rebuilding",
          perc(controller(**{"VD LIST": [volume(state="Dgrd")], "PD LIST": [drive(0), drive(1, "Rbld")]}))),
     sick("raid-battery-state", "CacheVault of controller 0", "Optimal or Learning or Charging", "Failed",
          perc(controller(Cachevault_Info=[{"Model": "CVPM05", "State": "Failed"}]))),
-    sick("raid-battery-state", "battery of controller 0", "Optimal or Learning or Charging", "Dgd(Needs Attention)",
-         perc(controller(BBU_Info=[{"Model": "iBBU08", "State": "Dgd(Needs Attention)"}], Cachevault_Info=None))),
+    sick("raid-battery-state", "battery of controller 0", "Optimal or Learning or Charging",
+         "Dgd(Needs Attention)",
+         perc(controller(BBU_Info=[{"Model": "iBBU08", "State": "Dgd(Needs Attention)"}],
+                         Cachevault_Info=None))),
     sick("raid-battery-state", "energy pack of controller 0", "Optimal or Learning or Charging", "Failed",
          tri_mode(newer(**{"Energy Pack Info": [{"Type": "Supercap", "Status": "Failed"}]}))),
 ]
@@ -93,7 +110,8 @@ def test_a_fault_is_named_once_and_by_its_own_rule(rule: str, recording: Recordi
     found = {each: findings_of(verdict(each, recording)) for each in RULES}
     assert found.pop(rule) == words
     # A volume is degraded while a drive is rebuilt: that is a fault, and the rebuild a matter of information.
-    assert {each for each, said in found.items() if said} <= (OF_VOLUMES if rule == "raid-drive-rebuilding" else set())
+    assert {each for each,
+            said in found.items() if said} <= (OF_VOLUMES if rule == "raid-drive-rebuilding" else set())
 
 
 def test_every_rule_fails_for_something() -> None:
@@ -110,17 +128,22 @@ def test_a_node_without_a_controller_is_skipped_and_needs_no_tool(rule: str) -> 
 
 
 @pytest.mark.parametrize(("driver", "address", "tool"), [
-    ("megaraid_sas", raid.PERC, "storcli64 (Broadcom) or perccli64 (Dell)"), ("mpi3mr", raid.NEWER, "storcli2 (Broadcom) or perccli2 (Dell)")])
-def test_without_its_tool_one_rule_is_unknown_and_names_what_to_install(driver: str, address: str, tool: str) -> None:
+    ("megaraid_sas", raid.PERC, "storcli64 (Broadcom) or perccli64 (Dell)"),
+    ("mpi3mr", raid.NEWER, "storcli2 (Broadcom) or perccli2 (Dell)")])
+def test_without_its_tool_one_rule_is_unknown_and_names_what_to_install(driver: str, address: str,
+                                                                        tool: str) -> None:
     names = ("storcli", "storcli-drives", "storcli2", "storcli2-drives")
-    recording = machine.recording(gpu_pci=raid.bus(**{driver: address}), **{f"raid_{name}": Capture(Outcome.MISSING) for name in names})
+    recording = machine.recording(gpu_pci=raid.bus(**{driver: address}),
+                                  **{f"raid_{name}": Capture(Outcome.MISSING) for name in names})
     results = {rule: verdict(rule, recording) for rule in RULES}
     unknown = results.pop("raid-controller-state")
-    assert unknown.status is Status.UNKNOWN and unknown.reason == f"controller {address} ({driver}): a RAID controller, and no tool to ask it: install {tool}"
+    assert (unknown.status is Status.UNKNOWN and unknown.reason
+            == f"controller {address} ({driver}): a RAID controller, and no tool to ask it: install {tool}")
     assert {result.status for result in results.values()} == {Status.SKIPPED}
 
 
-NOTHING = [{"Command Status": {**raid.COMMAND, "Status Code": 0, "Status": "Failure", "Description": "No Controller found"}}]
+NOTHING = [{"Command Status": {**raid.COMMAND, "Status Code": 0, "Status": "Failure",
+                               "Description": "No Controller found"}}]
 
 
 @pytest.mark.parametrize(("recording", "status", "words"), [
@@ -132,17 +155,20 @@ NOTHING = [{"Command Status": {**raid.COMMAND, "Status Code": 0, "Status": "Fail
     *((machine.recording(gpu_pci=raid.bus(**{driver: "0000:00:0e.0"}), raid_storcli=Capture(Outcome.MISSING)),
        Status.SKIPPED, "no controller here") for driver in ("vmd", "ahci", "vfio-pci", "")),
 ])
-def test_a_controller_that_no_tool_can_be_asked_of_is_told_by_why(recording: Recording, status: Status, words: str) -> None:
+def test_a_controller_that_no_tool_can_be_asked_of_is_told_by_why(recording: Recording, status: Status,
+                                                                  words: str) -> None:
     result = verdict("raid-controller-state", recording)
     assert result.status is status and words in result.reason
 
 
 @pytest.mark.parametrize("capture", [
     raid.answered("megaraid_sas", "Unable to open device\n", 1), raid.answered("megaraid_sas", "", 255),
-    raid.answered("megaraid_sas", [{"Command Status": {"Status": "Failure", "Description": "Un-supported command"}}], 1),
+    raid.answered("megaraid_sas",
+                  [{"Command Status": {"Status": "Failure", "Description": "Un-supported command"}}], 1),
     raid.answered("megaraid_sas", json.dumps({"Controllers": [controller()]})[:900]),
     replace(raid.answered("megaraid_sas", [controller()]), files={
-        "/sys/bus/pci/drivers/megaraid_sas": raid.FileCapture(Outcome.TIMEOUT, "")}), Capture(Outcome.DENIED), None,
+        "/sys/bus/pci/drivers/megaraid_sas": raid.FileCapture(Outcome.TIMEOUT, "")}),
+    Capture(Outcome.DENIED), None,
 ])
 @pytest.mark.parametrize("rule", RULES)
 def test_a_tool_that_gives_no_answer_leaves_its_rules_unknown(rule: str, capture: Capture | None) -> None:
@@ -156,7 +182,8 @@ def test_a_tool_that_gives_no_answer_leaves_its_rules_unknown(rule: str, capture
 OF_COUNTERS = ("raid-drive-failing", "raid-drive-media-errors")
 
 
-@pytest.mark.parametrize("capture", [Capture(Outcome.DENIED), raid.answered("megaraid_sas", "no JSON"), raid.answered("megaraid_sas", [raid.drives(counters(0))])])
+@pytest.mark.parametrize("capture", [Capture(Outcome.DENIED), raid.answered("megaraid_sas", "no JSON"),
+                                     raid.answered("megaraid_sas", [raid.drives(counters(0))])])
 def test_counters_that_are_not_there_leave_their_own_rules_unknown(capture: Capture) -> None:
     recording = perc(**{"raid_storcli-drives": capture})
     assert {rule: verdict(rule, recording).status for rule in RULES} == {
@@ -164,7 +191,8 @@ def test_counters_that_are_not_there_leave_their_own_rules_unknown(capture: Capt
 
 
 def test_a_drive_on_no_enclosure_has_no_counters_and_is_judged_by_its_state() -> None:
-    recording = perc(controller(**{"PD LIST": [drive(0, **{"EID:Slt": " :0"}), drive(1, "UBad", "-", **{"EID:Slt": " :1"})]}))
+    recording = perc(controller(**{"PD LIST": [drive(0, **{"EID:Slt": " :0"}),
+                                               drive(1, "UBad", "-", **{"EID:Slt": " :1"})]}))
     assert findings_of(verdict("raid-drive-state", recording)).startswith("drive 1 of controller 0")
     assert verdict("raid-drive-failing", recording).status is Status.SKIPPED
 
@@ -172,7 +200,8 @@ def test_a_drive_on_no_enclosure_has_no_counters_and_is_judged_by_its_state() ->
 def test_a_word_that_is_not_the_manuals_is_no_pass_and_hides_no_other_drive() -> None:
     recording = perc(controller(**{"PD LIST": [drive(0, "Wobbly"), drive(1, "UBad", "-")]}))
     result = verdict("raid-drive-state", recording)
-    assert (result.status, len(result.findings)) == (Status.FAIL, 1) and "'Wobbly', which is no word of the manual" in result.reason
+    assert ((result.status, len(result.findings)) == (Status.FAIL, 1)
+            and "'Wobbly', which is no word of the manual" in result.reason)
 
 
 def test_a_list_that_is_shorter_than_its_number_is_no_pass() -> None:
@@ -194,14 +223,17 @@ def test_a_member_that_is_not_there_changes_no_other_judgement(gone: str) -> Non
 
 
 def test_two_controllers_are_told_apart() -> None:
-    second = controller(1, Basics={"Model": "PERC H965i", "PCI Address": "00:c1:00:00"}, **{"VD LIST": [volume(state="OfLn")]})
+    second = controller(1, Basics={"Model": "PERC H965i", "PCI Address": "00:c1:00:00"},
+                        **{"VD LIST": [volume(state="OfLn")]})
     recording = perc(controller(), second, gpu_pci=raid.bus(megaraid_sas=raid.PERC))
-    assert findings_of(verdict("raid-volume-state", recording)) == "volume 0/239 of controller 1 (RAID1): offline, expected optimal"
+    assert (findings_of(verdict("raid-volume-state", recording))
+            == "volume 0/239 of controller 1 (RAID1): offline, expected optimal")
 
 
 @pytest.mark.parametrize(("text", "words"), [
     (raid.MVCLI, ""), (raid.MNVCLI, ""),
-    (raid.MVCLI.replace("functional", "degraded").replace("VD status:           optimal", "BGA progress:    rebuilding is 15% done"),
+    (raid.MVCLI.replace("functional", "degraded").replace("VD status:           optimal",
+                                                          "BGA progress:    rebuilding is 15% done"),
      "boot mirror 0 (RAID1): degraded (rebuilding is 15% done), expected optimal"),
     (raid.MNVCLI.replace("Functional", "Degrade"), "boot mirror 0 (RAID1): degraded, expected optimal"),
     (raid.MVCLI.replace("optimal", "offline"), "boot mirror 0 (RAID1): offline, expected optimal"),
@@ -211,7 +243,8 @@ def test_a_boot_mirror_is_judged_by_its_tool(text: str, words: str) -> None:
     assert (findings_of(result), result.status) == (words, Status.FAIL if words else Status.PASS)
 
 
-@pytest.mark.parametrize("text", ["No Adapter Found\n", raid.MVCLI.replace("functional", "wobbly"), raid.MVCLI[:200]])
+@pytest.mark.parametrize("text",
+                         ["No Adapter Found\n", raid.MVCLI.replace("functional", "wobbly"), raid.MVCLI[:200]])
 def test_a_boot_mirror_whose_tool_says_nothing_of_use_is_unknown(text: str) -> None:
     assert verdict("raid-volume-state", boss(text)).status is Status.UNKNOWN
 
@@ -219,5 +252,6 @@ def test_a_boot_mirror_whose_tool_says_nothing_of_use_is_unknown(text: str) -> N
 def test_a_boot_mirror_without_its_tool_names_it_and_concerns_one_rule() -> None:
     results = {rule: verdict(rule, boss(None)) for rule in RULES}
     assert results["raid-controller-state"].status is Status.UNKNOWN
-    assert "boot mirror sda: a boot mirror (BOSS), and no tool to ask it: install mvcli" in results["raid-controller-state"].reason
+    assert "boot mirror sda: a boot mirror (BOSS), and no tool to ask it: install mvcli" in results[
+        "raid-controller-state"].reason
     assert results["raid-volume-state"].status is Status.SKIPPED

@@ -1,5 +1,5 @@
-"""Every RDMA driver beside mlx5: a sound node of it fails no rule and leaves none unknown; what its driver shows
-of a fault is named; what its driver does not have is skipped."""
+"""Every RDMA driver beside mlx5: a sound node of it fails no rule and leaves none unknown; what its driver
+shows of a fault is named; what its driver does not have is skipped."""
 
 from __future__ import annotations
 
@@ -45,14 +45,16 @@ def test_what_a_driver_shows_of_a_fault_is_named(kind: Kind) -> None:
     def found(rule: str, **changes: str | FileCapture | None) -> str:
         return findings_of(verdict(rule, node(kind, **changes), **NUMBERS))
 
-    assert found("port-state", **{"3 ports/1/state": "1: DOWN\n"}) == f"{at}: DOWN, LinkUp, expected ACTIVE, LinkUp"
+    assert found("port-state",
+                 **{"3 ports/1/state": "1: DOWN\n"}) == f"{at}: DOWN, LinkUp, expected ACTIVE, LinkUp"
     assert found("port-rate", **{"3 ports/1/rate": "25 Gb/sec (1X EDR)\n"}).startswith(f"{at}: 25 Gb/s")
     assert found("port-gid", **{"3 ports/1/gids/0": ZERO_GID}).startswith(f"{at}: no GID")
     if kind.firmware:
         assert found("hca-firmware", **{"3 fw_ver": "1.0\n"}) == (
             f"{name} (0000:43:00.0): 1.0, expected {kind.firmware}, as 7 of the node's 8 such adapters")
     if kind not in (EFA, MANA):
-        assert found("hca-pcie-width", **{"3 device/current_link_width": "8\n"}).startswith(f"{name} (0000:43:00.0): x8")
+        assert found("hca-pcie-width",
+                     **{"3 device/current_link_width": "8\n"}).startswith(f"{name} (0000:43:00.0): x8")
     if kind.sensor:
         assert found("optics-adapter-temperature", **{"3 device/hwmon/hwmon3/temp1_input": "104000\n"}) == (
             f"{name} (0000:43:00.0) temp1: 104 C, expected at most 100 C, 5 below critical")
@@ -92,7 +94,8 @@ def test_an_adapter_that_lost_its_rdma_device_is_named_where_most_of_its_model_h
 
 def test_a_driver_that_tells_no_firmware_is_not_compared_and_one_that_is_not_read_is_unknown() -> None:
     assert verdict("hca-firmware", node(EFA)).status is Status.SKIPPED
-    assert verdict("hca-firmware", node(BNXT, **{"3 fw_ver": FileCapture(Outcome.DENIED)})).status is Status.UNKNOWN
+    assert verdict("hca-firmware",
+                   node(BNXT, **{"3 fw_ver": FileCapture(Outcome.DENIED)})).status is Status.UNKNOWN
     found = cohort("fleet-hca-firmware", node(BNXT), node(BNXT), node(BNXT, **{
         f"{n} fw_ver": "229.0.0.0\n" for n in range(8)}))
     assert [status for status, _ in found] == [Status.PASS, Status.PASS, Status.FAIL]
@@ -101,6 +104,7 @@ def test_a_driver_that_tells_no_firmware_is_not_compared_and_one_that_is_not_rea
 
 def test_a_counter_that_is_not_in_the_table_is_not_asked_for_on_a_node_of_mlx5() -> None:
     others = [spec for spec in TABLE if spec.devices != "*"]
-    assert others and all(spec.devices in ("[!m]*", "mana*") and spec.folder == "hw_counters" for spec in others)
+    assert others and all(spec.devices in ("[!m]*", "mana*") and spec.folder == "hw_counters"
+                          for spec in others)
     facts = build_fact(FACTS["port_rate_counters"], Captures(node(MANA)))
     assert {counter.counter for counter in facts} == {"requester_timeout", "requester_oos_nak"}

@@ -59,13 +59,15 @@ def verdict(
     return judge(chosen, snapshot, replace(known, numbers={**known.numbers, **numbers}))
 
 
-def status_findings(rule: str, now: Recording, earlier: Recording | None = None, **more: Any) -> tuple[Status, str]:
+def status_findings(rule: str, now: Recording, earlier: Recording | None = None,
+                    **more: Any) -> tuple[Status, str]:
     """The status of `verdict` and its findings."""
     result = verdict(rule, now, earlier, **more)
     return result.status, findings_of(result)
 
 
-def status_words(rule: str, now: Recording, earlier: Recording | None = None, **more: Any) -> tuple[Status, str]:
+def status_words(rule: str, now: Recording, earlier: Recording | None = None,
+                 **more: Any) -> tuple[Status, str]:
     """The status of `verdict`, and its findings or else its reason."""
     result = verdict(rule, now, earlier, **more)
     return result.status, findings_of(result) or result.reason

@@ -277,15 +277,18 @@ def test_who_has_which_process_is_read_with_its_group_but_no_kernel_thread_and_n
     uid = "Name:\tx\nUid:\t%d\t0\t0\t0\nHugetlbPages:\t    2048 kB\n"
     task(tree, 1, "S", "systemd", status=uid % 0, cgroup="0::/init.scope\n")
     task(tree, 9, "R", "a) (b", status=uid % 1001, cgroup="0::/system.slice/slurmstepd.scope/job_7/step_0\n")
-    task(tree, 10, "S", "a) (b", status="Uid:\t1001\n", cgroup="0::/system.slice/slurmstepd.scope/job_7/step_0\n")
+    task(tree, 10, "S", "a) (b", status="Uid:\t1001\n",
+         cgroup="0::/system.slice/slurmstepd.scope/job_7/step_0\n")
     task(tree, 11, "Z", status=uid % 1001)
     task(tree, 12, "S")     # ended before its owner was read
-    plant(tree, "/proc/13/stat", f"13 (kswapd0) S 2 0 0 0 -1 {4194560 | 0x00200000} 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0\n")
+    plant(tree, "/proc/13/stat",
+          f"13 (kswapd0) S 2 0 0 0 -1 {4194560 | 0x00200000} 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0\n")
     plant(tree, "/proc/uptime", "100.5 3.0\n")
     document = json.loads(look(Probe("it", ProbeKind.OWNERS), tree).text)
     assert document == {
         "processes": [[1, 1, 0, 101, 2048, 0, 0], [9, 1, 1001, 109, 2048, 1, 1], [10, 1, 1001, 110, 0, 1, 1]],
-        "names": ["systemd", "a) (b"], "cgroups": ["", "0::/system.slice/slurmstepd.scope/job_7/step_0\n"], "more": 0,
+        "names": ["systemd", "a) (b"],
+        "cgroups": ["", "0::/system.slice/slurmstepd.scope/job_7/step_0\n"], "more": 0,
         "own": [], "uptime": "100.5 3.0\n", "hidden": False, "strange": False}
 
 

@@ -16,7 +16,8 @@ from provisioning.demo.build import build
 from tests.testbed.collector import PYTHON, running
 
 # On the machine where the limit of 60 ms was set, a start of /usr/bin/python3 takes 5.9 ms: ten of them are
-# the limit. Beside other tests a look, which touches more memory, gets slower than a start: twice more than ten.
+# the limit. Beside other tests a look, which touches more memory, gets slower than a start: twice more than
+# ten.
 MOST_STARTS = 12
 # And there a look through NVML may take 150 ms of CPU, of which compiling the binding is the most.
 MOST_STARTS_NVML = 25
@@ -70,7 +71,8 @@ def test_eight_gpus_with_eighteen_links_each_cost_less_than_twenty_five_starts_o
     (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
     (tmp_path / "proc/driver/nvidia/version").write_text("NVRM version: 580\n")
     # The dearest: a GPU whose links have the counters of the fifth generation, and power smoothing.
-    newest = [f"gpu.*.nvlink.*.{name} = 0" for name in ("rx_errors", "effective_ber", *(f"fec.{n}" for n in range(16)))]
+    newest = [f"gpu.*.nvlink.*.{name} = 0"
+              for name in ("rx_errors", "effective_ber", *(f"fec.{n}" for n in range(16)))]
     (tmp_path / "scenario").write_text("\n".join((
         "driver.version = 580.65.06", "gpu.*.architecture = 10", "gpu.*.smoothing = 64", *newest)) + "\n")
     env = {"LD_LIBRARY_PATH": str(build().folder), "MUSTER_NVML_SCENARIO": str(tmp_path / "scenario")}

@@ -210,7 +210,8 @@ def test_a_folder_that_cannot_be_listed_is_no_empty_one(tree: Path) -> None:
     (tree / "run/teamd").symlink_to("teamd")        # as one of another user's, it is there and gives no names
     capture = look(probe, tree)
     assert (capture.outcome.value, dict(capture.files)) == ("unable", {})
-    assert "the devices cannot be listed: " in capture.note and "Too many levels of symbolic links" in capture.note
+    assert ("the devices cannot be listed: " in capture.note
+            and "Too many levels of symbolic links" in capture.note)
 
 
 @needs_root
@@ -221,5 +222,6 @@ def test_a_folder_that_only_root_may_list_is_denied_and_says_so(tree: Path) -> N
     (tree / "run/teamd").chmod(0o700)
     capture = look(probe, tree, **as_no_one(tree))
     assert (capture.outcome, dict(capture.files)) == (Outcome.DENIED, {})
-    assert why(probe, capture).startswith("echo: permission denied: the devices cannot be listed: PermissionError: ")
+    assert why(probe,
+               capture).startswith("echo: permission denied: the devices cannot be listed: PermissionError: ")
     assert why(probe, capture).endswith("/run/teamd'")

@@ -103,7 +103,8 @@ def test_a_run_folder_that_is_not_ours_alone_is_reported_with_the_next_command_a
     found = coverage(recording, RequestedProbes.of([ECHO]))
     # Beside the results, whatever they are: no rule fails by it and no state comes from it.
     report = NodeReport("gpu001", NodeState.HEALTHY, "", (), probes=found)
-    assert document.node(report)["probes"]["run_folder"] == said and document.node(report)["state"] == "healthy"
+    assert (document.node(report)["probes"]["run_folder"] == said
+            and document.node(report)["state"] == "healthy")
     out = io.StringIO()
     notjudged.not_seen(TextPage(Console(file=out, width=80)), [report], lambda names: "gpu001", every=False)
     (line,) = out.getvalue().splitlines()
@@ -119,7 +120,8 @@ def test_a_run_folder_of_ours_is_not_worth_a_word(tree: Path) -> None:
 def test_a_run_folder_on_a_full_disk_is_reported(tree: Path) -> None:
     require(os.geteuid() == 0 and shutil.which("mount"), "needs root, and mount(8) of util-linux")
     full = ["mount", "-t", "tmpfs", "-o", "size=4k,nr_inodes=3", "tmpfs", str(tree / "run")]
-    require(subprocess.run(full, check=False, capture_output=True).returncode == 0, "no tmpfs can be mounted here")
+    require(subprocess.run(full, check=False, capture_output=True).returncode == 0,
+            "no tmpfs can be mounted here")
     try:
         (tree / "run/muster").mkdir(0o700)
         (tree / "run/filler").write_bytes(b"x" * 4096)

@@ -84,7 +84,8 @@ def test_a_signal_ends_everything_at_once(hanging: Running, mark: str, number: s
 
 def test_a_blocked_signal_ends_everything_all_the_same(tree: Path, mark: str) -> None:
     blocked = ("import "
-               "os,signal,sys;signal.pthread_sigmask(signal.SIG_BLOCK,[15,17]);os.execvp(sys.argv[1],sys.argv[1:])")
+               "os,signal,sys;signal.pthread_sigmask(signal.SIG_BLOCK,[15,17]);os.execvp(sys.argv[1],"
+               "sys.argv[1:])")
     with running([hang(tree)], tree, before=(sys.executable, "-c", blocked), mark=mark) as started:
         await_file(tree / "started")
         started.process.terminate()
@@ -178,10 +179,12 @@ def test_a_child_that_is_forked_while_the_others_are_killed_is_killed_too(
     monkeypatch: pytest.MonkeyPatch, mark: str,
 ) -> None:
     """Of the session, one in a group of its own forks after the processes have been listed."""
-    in_its_own_group = ("import os, subprocess, sys; os.setpgid(0, 0); print(flush=True); sys.stdin.readline(); "
-                        "subprocess.Popen(['sleep', '1000']); print(flush=True); sys.stdin.read()")
+    in_its_own_group = (
+        "import os, subprocess, sys; os.setpgid(0, 0); print(flush=True); sys.stdin.readline(); "
+        "subprocess.Popen(['sleep', '1000']); print(flush=True); sys.stdin.read()")
     leader = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
-    with subprocess.Popen([PYTHON, "-c", leader, in_its_own_group], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    with subprocess.Popen([PYTHON, "-c", leader, in_its_own_group], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE,
                           env={**os.environ, MARK: mark}, start_new_session=True) as process:
         assert process.stdin is not None and process.stdout is not None
         to_child, from_child = process.stdin, process.stdout

@@ -122,7 +122,8 @@ def test_a_gpu_is_a_line_of_readings(host: None) -> None:
 
 
 def test_every_reading_that_facts_are_made_of_is_read_and_no_other() -> None:
-    assert set(gpu_of()) - {"index", "nvlinks", "processes", "p2p"} == {key for key, _, _ in READINGS.values()}
+    assert set(gpu_of()) - {"index", "nvlinks", "processes", "p2p"} == {key for key, _,
+                                                                        _ in READINGS.values()}
 
 
 GONE = fail(13, "Function Not Found")
@@ -196,7 +197,8 @@ class Named(NVMLError):
 
 
 @pytest.mark.parametrize(("field", "told"), [
-    (Field(2**64 - 3, kind=5), -3), (Field(2**32 - 8, kind=1), -8), (Field(0, kind=5), 0), (Field(7, kind=3), 7)])
+    (Field(2**64 - 3, kind=5), -3), (Field(2**32 - 8, kind=1), -8), (Field(0, kind=5), 0),
+    (Field(7, kind=3), 7)])
 def test_a_limit_below_zero_is_a_number_and_no_error(field: Field, told: int) -> None:
     assert gpu_of(nvmlDeviceGetFieldValues=fields(f194=field))["tlimit_slowdown_c"] == {"ok": told}
 
@@ -212,7 +214,8 @@ NUMBERINGS = ("12.560.30", "12.570.172", "13.580.65", "13.580.82")
 RANGES = {"ENABLED": 1, "PRIV_LVL": 3, "PERCENT": 100, "PRESET_PROFILE": 5}
 
 
-def answers(release: str, bits: int, times: tuple[int, ...], setting: Callable[[str], int]) -> dict[str, Field]:
+def answers(release: str, bits: int, times: tuple[int, ...],
+            setting: Callable[[str], int]) -> dict[str, Field]:
     """What a GPU of a driver of this release answers; it has power smoothing, of so many bits, or 0."""
     said = BINDINGS[release]["fields"]
     found = {f"f{said[name]}": Field(time) for name, time in zip(TIMES.values(), times, strict=True)
@@ -237,7 +240,8 @@ def usual(name: str) -> int:
 @pytest.mark.parametrize("times", [(0, 0, 0), (41_300_000_000, 0, 12_000)])
 @pytest.mark.parametrize("bits", [0, 32, 64])
 @pytest.mark.parametrize("release", NUMBERINGS)
-def test_times_of_slowdowns_are_read_from_either_numbering(release: str, bits: int, times: tuple[int, ...]) -> None:
+def test_times_of_slowdowns_are_read_from_either_numbering(release: str, bits: int,
+                                                           times: tuple[int, ...]) -> None:
     there = TIMES["slowdown_sw_thermal_ns"] in BINDINGS[release]["fields"]
     assert slowdowns(answers(release, bits, times, usual)) == [
         {"ok": time} if there else {"na": True} for time in times]
@@ -260,7 +264,8 @@ def test_no_setting_of_power_smoothing_is_ever_taken_for_a_time(release: str, bi
 def test_answers_that_contradict_each_other_are_unmeasured_with_that_reason() -> None:
     both = {f"f{number}": Field(5_000_000) for number in (251, 252, 253)} | {
         f"f{number}": Field(7_000_000) for number in (269, 270, 271)}
-    assert slowdowns(both) == [{"error": [-1, f"fields {251 + at} and {269 + at} {UNDECIDED}"]} for at in range(3)]
+    assert slowdowns(both) == [{"error": [-1, f"fields {251 + at} and {269 + at} {UNDECIDED}"]}
+                               for at in range(3)]
     # What both give is the time, whichever it is.
     assert slowdowns(both | {"f269": Field(5_000_000)})[0] == {"ok": 5_000_000}
 
@@ -286,16 +291,19 @@ def test_the_fabrics_summary_is_asked_for_first_and_an_older_driver_keeps_its_ma
     assert gpu["fabric_summary"] == ({"na": True} if code else {"ok": "unhealthy"})
 
 
-@pytest.mark.parametrize("call", ["nvmlDeviceGetPlatformInfo", "nvmlDeviceGetRepairStatus", "nvmlDeviceGetMarginTemperature",
+@pytest.mark.parametrize("call", ["nvmlDeviceGetPlatformInfo", "nvmlDeviceGetRepairStatus",
+                                  "nvmlDeviceGetMarginTemperature",
                                   "nvmlDeviceGetC2cModeInfoV"])
 def test_a_structure_that_is_newer_than_the_driver_is_not_supported(call: str) -> None:
     gpu = gpu_of(**{call: fail(25, "Argument Version Mismatch")})
-    assert [gpu[key] for key in ("chassis_serial", "tpc_repair_pending", "temperature_margin_c", "c2c_enabled")] == [
-        {"na": True}] * 4
+    assert [gpu[key]
+            for key in ("chassis_serial", "tpc_repair_pending", "temperature_margin_c", "c2c_enabled")] == [
+                {"na": True}] * 4
 
 
 def test_links_to_the_cpu_are_counted_and_their_errors_added() -> None:
-    links = fields(f170=Field(3), f171_0=Field(1), f171_1=Field(0), f171_2=Field(1), f231_0=Field(4), f231_2=Field(5))
+    links = fields(f170=Field(3), f171_0=Field(1), f171_1=Field(0), f171_2=Field(1), f231_0=Field(4),
+                   f231_2=Field(5))
     gpu = gpu_of(nvmlDeviceGetFieldValues=links)
     assert [gpu[f"c2c_{key}"] for key in ("links", "links_active", "crc_errors", "replays")] == [
         {"ok": 3}, {"ok": 2}, {"ok": 9}, {"na": True}]
@@ -327,9 +335,12 @@ def test_a_link_is_a_row_of_numbers_in_which_an_error_is_negative() -> None:
 
 @pytest.mark.parametrize("architecture", [None, 10])
 def test_counters_of_the_fifth_generation_follow_where_there_may_be_any(architecture: int | None) -> None:
-    told = fields(f91=Field(1), f215_0=Field(2), f220_0=Field(15 << 8 | 255), f235_0=Field(9), f238_0=Field(4),
+    told = fields(f91=Field(1), f215_0=Field(2), f220_0=Field(15 << 8 | 255), f235_0=Field(9),
+                  f238_0=Field(4),
                   f239_0=Field(0), f293_0=Field(1 << 8 | 5))
-    changed: dict[str, Any] = {} if architecture is None else {"nvmlDeviceGetArchitecture": lambda gpu: architecture}
+    changed: dict[str,
+                  Any] = {} if architecture is None else {
+                      "nvmlDeviceGetArchitecture": lambda gpu: architecture}
     gpu = gpu_of(nvmlDeviceGetFieldValues=told, **changed)
     assert gpu["nvlinks"]["ok"] == [[-3] * 10 + [-3, -3, -3, -3, -3, 2, -3, 15 << 8 | 255, -3, -3, 1 << 8 | 5,
                                                  [9, -3, -3, 4]]]
@@ -349,7 +360,9 @@ def test_an_older_gpu_is_not_asked_for_counters_of_the_fifth_generation() -> Non
 
 def test_pairs_are_reported_by_the_later_gpu_in_both_orders() -> None:
     def status(one: Any, other: Any, kind: int) -> int:
-        return fail(15, "GPU is lost")() if (one, kind) == (2, 1) else int(one) * 10 + kind  # type: ignore[no-any-return]
+        return fail(
+            15, "GPU is lost")() if (one,
+                                     kind) == (2, 1) else int(one) * 10 + kind  # type: ignore[no-any-return]
 
     _, *gpus = collector_nvml.lines(binding(
         nvmlDeviceGetCount=lambda: 3, nvmlDeviceGetP2PStatus=status,
@@ -427,7 +440,8 @@ def test_older_drivers_are_asked_for_processes_by_the_second_version(host: None)
 
 @pytest.mark.parametrize("code", [4, 15])
 def test_processes_that_may_not_be_listed_are_no_idle_gpu(code: int) -> None:
-    assert gpu_of(nvmlDeviceGetComputeRunningProcesses_v3=fail(code, "no"))["processes"] == {"error": [code, "no"]}
+    assert gpu_of(nvmlDeviceGetComputeRunningProcesses_v3=fail(code,
+                                                               "no"))["processes"] == {"error": [code, "no"]}
 
 
 def test_what_the_device_has_not_what_failed_and_what_the_binding_lacks_cost_one_reading_each() -> None:
@@ -442,7 +456,8 @@ def test_what_the_device_has_not_what_failed_and_what_the_binding_lacks_cost_one
 
 
 def test_a_gpu_that_cannot_be_had_is_still_a_line() -> None:
-    assert gpu_of(nvmlDeviceGetHandleByIndex=fail(15, "GPU is lost")) == {"index": 0, "error": [15, "GPU is lost"]}
+    assert gpu_of(nvmlDeviceGetHandleByIndex=fail(15, "GPU is lost")) == {"index": 0,
+                                                                          "error": [15, "GPU is lost"]}
 
 
 def test_a_library_that_does_not_come_up_is_the_only_line() -> None:
@@ -523,7 +538,8 @@ def test_a_python_without_a_module_is_no_fault_of_the_driver(tree: Path) -> None
 
 
 def test_what_the_library_prints_does_not_get_into_the_answer(tree: Path) -> None:
-    capture, _ = look(tree, "import os\ndef lines(nvml, *_):\n    os.system('echo noise')\n    print('noise', "
+    capture, _ = look(tree,
+                      "import os\ndef lines(nvml, *_):\n    os.system('echo noise')\n    print('noise', "
                             "flush=True)\n    yield {}\n")
     assert (capture.outcome, capture.text) == (Outcome.DONE, "{}\n")
 
@@ -537,7 +553,8 @@ def test_past_the_limit_whole_lines_are_kept(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("source", [b"not compressed", zlib.compress(b"def lines(\0")])
-def test_a_damaged_source_is_a_failure_of_ours_and_not_the_end_of_the_answer(tree: Path, source: bytes) -> None:
+def test_a_damaged_source_is_a_failure_of_ours_and_not_the_end_of_the_answer(tree: Path,
+                                                                             source: bytes) -> None:
     capture, _ = look(tree, extras={"nvml": source})
     assert capture.outcome is Outcome.UNABLE and "rror" in capture.note
 
@@ -635,7 +652,8 @@ def test_links_pairs_and_processes_are_read_through_the_real_binding(
     env = scenario(
         tree, libraries, "gpu.count = 2", "gpu.0.nvlink.3.state = 0", "gpu.0.nvlink.4.speed = 25000",
         "gpu.0.nvlink.5.crc_flit = 12", "gpu.0.nvlink.6.replay = 99999999999", "gpu.1.nvlink.*.rx_errors = 5",
-        "gpu.1.nvlink.count = 2", "gpu.1.architecture = 10", "gpu.1.p2p.0.nvlink = 2", "gpu.0.processes = 4712 4711:1048576",
+        "gpu.1.nvlink.count = 2", "gpu.1.architecture = 10", "gpu.1.p2p.0.nvlink = 2",
+        "gpu.0.processes = 4712 4711:1048576",
         "gpu.0.processes.mps = 4711:1048576", "gpu.1.processes = error 4")
     capture, _ = look(tree, env=env)
     _, first, second = (json.loads(line) for line in capture.text.splitlines())

@@ -215,13 +215,15 @@ def test_nvidia_smi_is_not_asked_where_nvml_answers_for_each(looks: Mapping[str,
     assert looks["slow"].captures[SMI.id].outcome is Outcome.MISSING
 
 
-def with_smi(recording: Recording, text: str, exit_status: int | None = 0, outcome: Outcome = Outcome.DONE) -> Recording:
+def with_smi(recording: Recording, text: str, exit_status: int | None = 0,
+             outcome: Outcome = Outcome.DONE) -> Recording:
     made = Capture(outcome, exit=exit_status, seconds=1.0, text=text)
     return replace(recording, captures={**recording.captures, SMI.id: made})
 
 
 @pytest.mark.parametrize(("text", "exit_status", "outcome"), [
-    ("", None, Outcome.TIMEOUT), ("", -11, Outcome.CRASHED), (eight(without=5), 0, Outcome.DONE), ("?", 255, Outcome.DONE),
+    ("", None, Outcome.TIMEOUT), ("", -11, Outcome.CRASHED), (eight(without=5), 0, Outcome.DONE),
+    ("?", 255, Outcome.DONE),
 ])
 def test_without_a_word_of_nvidia_smi_the_gpu_is_not_measured_and_the_others_are(
     looks: Mapping[str, Recording], text: str, exit_status: Any, outcome: Outcome,
@@ -238,7 +240,8 @@ def test_a_gpu_that_nvidia_smi_cannot_open_is_evidence_against_it(looks: Mapping
     # It names the GPU at which it ended; those after it are in NVML's answer.
     assert isinstance(gpus, tuple) and len(gpus) == 8
     assert [gpu.answers for gpu in gpus] == [index != 5 for index in range(8)]
-    assert gpus[5].trouble == "GPU is lost (NVML 15)" and gpus[5].caveat.startswith("read by nvidia-smi (NVML: ")
+    assert (gpus[5].trouble == "GPU is lost (NVML 15)"
+            and gpus[5].caveat.startswith("read by nvidia-smi (NVML: "))
 
 
 def with_line(recording: Recording, line: dict[str, Any]) -> Recording:
@@ -250,7 +253,8 @@ def with_line(recording: Recording, line: dict[str, Any]) -> Recording:
 
 
 UNKNOWN = {"error": [999, "Unknown Error"]}
-NOTHING = {"name": UNKNOWN, "uuid": UNKNOWN, "serial": UNKNOWN, "pci": UNKNOWN, "p2p": {"ok": [[-999] * 6] * 5}}
+NOTHING = {"name": UNKNOWN, "uuid": UNKNOWN, "serial": UNKNOWN, "pci": UNKNOWN,
+           "p2p": {"ok": [[-999] * 6] * 5}}
 LOST = {"error": [15, "GPU is lost"]}
 
 
@@ -275,7 +279,8 @@ def test_nvidia_smi_is_asked_for_a_gpu_without_readings_unless_nvml_says_what_it
     looks: Mapping[str, Recording], line: dict[str, Any], asked: bool,
 ) -> None:
     made = with_line(looks["none"], line).captures[NVML.id]
-    assert not_needed({"outcome": "done", "text": made.text}) == ("" if asked else "not needed: NVML answered")
+    assert not_needed({"outcome": "done", "text": made.text}) == ("" if asked
+                                                                  else "not needed: NVML answered")
 
 
 GOES_ON = """
@@ -311,8 +316,9 @@ def test_a_gpu_that_holds_its_reader_for_ever_is_named_and_not_touched_again(tmp
         swallowed.clear()
         again = look()
         assert not swallowed.is_set()
-    for found, why in ((first, r"no answer within [23](\.\d)? s while attaching it; cannot be killed \(pid \d+, state D\)"),
-                       (again, r"wedged since 20\S+ \(pid \d+\)")):
+    for found, why in (
+        (first, r"no answer within [23](\.\d)? s while attaching it; cannot be killed \(pid \d+, state D\)"),
+        (again, r"wedged since 20\S+ \(pid \d+\)")):
         assert found[NVML.id].outcome is Outcome.DONE and re.fullmatch("GPU 1: " + why, found[NVML.id].note)
         read = [json.loads(line) for line in found[NVML.id].text.splitlines()][1:]
         assert [line["index"] for line in read] == [0, 1, 2] and re.fullmatch(why, read[1]["error"][1])
@@ -385,8 +391,9 @@ def test_a_gpu_that_hangs_in_three_snapshots_in_a_row_is_a_finding_and_the_other
     bad[4]["ecc_uncorrected"] = {"ok": 7}
     capture = replace(rows["gpu"][0].captures[NVML.id], text="".join(json.dumps(line) + "\n" for line in bad))
     wrong = replace(rows["gpu"][0], captures={**rows["gpu"][0].captures, NVML.id: capture})
-    assert [finding.subject for finding in judged(tmp_path / "bad", [wrong])[0]["gpu-ecc-uncorrected"].findings] == [
-        "GPU 3"]
+    assert [finding.subject
+            for finding in judged(tmp_path / "bad", [wrong])[0]["gpu-ecc-uncorrected"].findings] == [
+                "GPU 3"]
 
 
 def numbers(folder: Path, row: Sequence[Recording]) -> list[Any]:
@@ -413,7 +420,8 @@ def test_the_numbers_begin_anew_after_an_answer_and_after_a_boot_and_stay_where_
         {"GPU 5": 1}, {"GPU 5": 2}, {"GPU 5": 2, "driver": 1}, {"GPU 5": 3}]
 
 
-def test_a_driver_that_answers_nvidia_smi_or_refuses_is_not_silent(rows: Mapping[str, list[Recording]]) -> None:
+def test_a_driver_that_answers_nvidia_smi_or_refuses_is_not_silent(rows: Mapping[str,
+                                                                                 list[Recording]]) -> None:
     hung = rows["driver"][0]
     assert [part.subject for part in unanswered(hung, None).hung] == ["driver"]
     assert unanswered(with_smi(hung, eight()), None).hung == ()
@@ -447,7 +455,8 @@ def test_a_library_without_the_flag_is_started_as_ever(missing: Any) -> None:
 
 
 def test_a_library_that_refuses_is_not_asked_in_another_way() -> None:
-    (head,) = collector_nvml.lines(binding(nvmlInitWithFlags=fail(9, "Driver Not Loaded"), nvmlInit=lambda: None))
+    (head,) = collector_nvml.lines(binding(nvmlInitWithFlags=fail(9, "Driver Not Loaded"),
+                                           nvmlInit=lambda: None))
     assert head == {"error": [9, "Driver Not Loaded"]}
 
 
@@ -465,7 +474,8 @@ def test_where_the_flag_hides_the_gpus_nvml_is_started_once_more_without_it(what
 
     head, *gpus = collector_nvml.lines(binding(
         nvmlInitWithFlags=lambda flags: started.append("flag"), nvmlShutdown=lambda: started.append("end"),
-        nvmlInit=lambda: started.append("plain"), nvmlDeviceGetHandleByIndex=handle, nvmlDeviceGetCount=count))
+        nvmlInit=lambda: started.append("plain"), nvmlDeviceGetHandleByIndex=handle,
+        nvmlDeviceGetCount=count))
     assert started == ["flag", "end", "plain"] and head["count"] == {"ok": 2}
     assert [gpu["name"] for gpu in gpus] == [{"ok": "H100"}] * 2
 
@@ -482,6 +492,7 @@ def test_a_first_gpu_that_is_lost_has_no_other_gpu_attached_at_the_start(code: i
 
     head, *gpus = collector_nvml.lines(binding(
         nvmlInitWithFlags=lambda flags: started.append("flag"), nvmlShutdown=lambda: started.append("end"),
-        nvmlInit=lambda: started.append("plain"), nvmlDeviceGetHandleByIndex=handle, nvmlDeviceGetCount=lambda: 2))
+        nvmlInit=lambda: started.append("plain"), nvmlDeviceGetHandleByIndex=handle,
+        nvmlDeviceGetCount=lambda: 2))
     assert started == ["flag"] and head["count"] == {"ok": 2}
     assert gpus[0] == {"index": 0, "error": [code, "GPU is lost"]} and gpus[1]["name"] == {"ok": "H100"}

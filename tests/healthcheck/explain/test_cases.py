@@ -160,8 +160,11 @@ def test_a_log_of_nvidia_smi_that_broke_off_is_no_clean_bill() -> None:
 
 
 def test_a_flight_recorders_dump_says_what_this_rank_waited_in() -> None:
-    dump = (b'{"version": "2.10", "pg_status": {"0": {"last_enqueued_collective": 12}}, "pg_config": {"0": {"ranks": "[0, 1]"}}, "entries":'
-            b' [{"process_group": ["0", "default_pg"], "collective_seq_id": 12, "profiling_name": "nccl:all_reduce", "state": "started"}]}')
+    dump = (
+        b'{"version": "2.10", "pg_status": {"0": {"last_enqueued_collective": 12}}, "pg_config": {"0": '
+        b'{"ranks": "[0, 1]"}}, "entries":'
+        b' [{"process_group": ["0", "default_pg"], "collective_seq_id": 12, "profiling_name": '
+        b'"nccl:all_reduce", "state": "started"}]}')
     told = explained(dump, "nccl_trace_rank_1")
     assert (told.causes[0].subject, told.causes[0].by) == ("rank 1", "job-timeout")
     assert "the other ranks" in told.cannot_show[0]

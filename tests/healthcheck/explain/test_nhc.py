@@ -1,4 +1,5 @@
-"""An nhc.conf is read as NHC reads it, nothing of it is run, and no line is said to be covered by a rule that judges less without saying so."""
+"""An nhc.conf is read as NHC reads it, nothing of it is run, and no line is said to be covered by a rule that
+judges less without saying so."""
 
 from __future__ import annotations
 
@@ -56,16 +57,18 @@ def test_targets_and_checks_are_split_at_the_first_bars_and_comments_are_left_ou
 
 
 def test_a_backslash_joins_lines_and_is_else_taken_away_as_read_does() -> None:
-    assert lines("* || check_x a \\\n  b\n* || check_y '/a\\.b/'\n") == [(1, "*", "check_x a   b"), (3, "*", "check_y '/a.b/'")]
+    assert lines("* || check_x a \\\n  b\n* || check_y '/a\\.b/'\n") == [(1, "*", "check_x a   b"),
+                                                                         (3, "*", "check_y '/a.b/'")]
 
 
-@pytest.mark.parametrize("text", [CONF, "*||a\\\\b\n", "a\\\n||b c\n", "  *\t|| x\t\n\n# y\n", "* || a \\# b\n", "x || y"])
+@pytest.mark.parametrize("text", [CONF, "*||a\\\\b\n", "a\\\n||b c\n", "  *\t|| x\t\n\n# y\n",
+                                  "* || a \\# b\n", "x || y"])
 def test_bash_splits_the_lines_in_the_same_way(text: str, tmp_path: Path) -> None:
     """The loop is NHC's in its form: `read` without -r, and || found by bash's patterns."""
     assert shutil.which("bash")
     (tmp_path / "conf").write_text(text)
     loop = r'''while read LINE; do case "$LINE" in \#*|"") continue;; *"||"*) ;; *) continue;; esac
-        T="${LINE%%||*}"; C="${LINE#*||}"; read -r T <<< "$T"; read -r C <<< "$C"; [ -n "$T" ] && [ -n "$C" ] && printf '%s\t%s\n' "$T" "$C"; done < conf'''
+        T="${LINE%%||*}"; C="${LINE#*||}"; read -r T <<< "$T"; read -r C <<< "$C"; [ -n "$T" ] && [ -n "$C" ] && printf '%s\t%s\n' "$T" "$C"; done < conf'''  # noqa: E501
     done = subprocess.run(["bash", "-c", loop], cwd=tmp_path, capture_output=True, text=True, check=False)
     ours = [f"{line.target}\t{line.command}" for line in read_nhc_conf(text.encode())
             if "||" not in line.trouble and "no line end" not in line.note]
@@ -77,13 +80,15 @@ def test_a_last_line_without_line_end_is_shown_as_one_that_nhc_never_reads() -> 
     assert "no line end" in line.note
 
 
-@pytest.mark.parametrize(("target", "bad"), [("{n[1-3],m5}", False), ("{n[1-3,7]}", True), ("!{n[1-3]x[4-5]}", True), ("/n[1-3,7]/", False)])
+@pytest.mark.parametrize(("target", "bad"), [("{n[1-3],m5}", False), ("{n[1-3,7]}", True),
+                                             ("!{n[1-3]x[4-5]}", True), ("/n[1-3,7]/", False)])
 def test_a_range_that_nhc_does_not_take_is_said_to_match_no_node(target: str, bad: bool) -> None:
     (line,) = read_nhc_conf(f"{target} || check_hw_ib\n".encode())
     assert bool(line.note) is bad
 
 
-@pytest.mark.parametrize("check", ["check_hw_ib 400 | tee x", "check_hw_ib `x`", "check_hw_ib $(x)", "check_hw_ib 'a", "a && b", "# only this"])
+@pytest.mark.parametrize("check", ["check_hw_ib 400 | tee x", "check_hw_ib `x`", "check_hw_ib $(x)",
+                                   "check_hw_ib 'a", "a && b", "# only this"])
 def test_what_only_a_shell_can_read_is_no_match_and_says_why(check: str) -> None:
     found = one(check)
     assert found.cover is Cover.NONE and found.note and not found.numbers and not found.parameters
@@ -115,9 +120,12 @@ def test_a_rule_that_is_off_is_never_claimed_without_saying_so() -> None:
 
 
 @pytest.mark.parametrize(("check", "numbers"), [
-    ("check_hw_cpuinfo 2 112 224", {"cpu_count": 224}), ("check_hw_physmem 1536GB 1600GB 5%", {"memory_gib": 1536}),
-    ("check_hw_physmem 2113409204 2113409204 5%", {"memory_gib": 2016}), ("check_hw_ib 200 mlx5_0", {"port_rate_gbps": 200}),
-    ("check_gpu_count 8", {"gpu_count": 8}), ("check_hw_cpuinfo 2 $CORES $THREADS", {}), ("check_hw_ib fast", {}),
+    ("check_hw_cpuinfo 2 112 224", {"cpu_count": 224}),
+    ("check_hw_physmem 1536GB 1600GB 5%", {"memory_gib": 1536}),
+    ("check_hw_physmem 2113409204 2113409204 5%", {"memory_gib": 2016}),
+    ("check_hw_ib 200 mlx5_0", {"port_rate_gbps": 200}),
+    ("check_gpu_count 8", {"gpu_count": 8}), ("check_hw_cpuinfo 2 $CORES $THREADS", {}),
+    ("check_hw_ib fast", {}),
 ])
 def test_numbers_are_those_of_the_line(check: str, numbers: dict[str, int]) -> None:
     assert one(check).numbers == numbers
@@ -127,15 +135,18 @@ def test_the_strictest_limit_counts_and_none_gets_looser_than_it_is() -> None:
     def of(*checks: str) -> dict[str, dict[str, object]]:
         return settings([one(check) for check in checks], OWN)[1]
 
-    assert of("check_fs_free / 10%", "check_fs_used /tmp 92%") == {"filesystem-space": {"at_most_percent": 90}}
+    assert of("check_fs_free / 10%",
+              "check_fs_used /tmp 92%") == {"filesystem-space": {"at_most_percent": 90}}
     assert of("check_fs_used /tmp 90%") == {"filesystem-space": {"at_most_percent": 89}}
     assert of("check_fs_free / 1%") == {}
-    assert of("check_fs_mount -f /home /scratch") == {"filesystem-expected": {"expected": ["/", "/home", "/scratch"]}}
+    assert (of("check_fs_mount -f /home /scratch")
+            == {"filesystem-expected": {"expected": ["/", "/home", "/scratch"]}})
 
 
 def test_two_values_of_one_number_are_left_out_with_a_remark() -> None:
     numbers, _, remarks = settings([one("check_hw_ib 400", "gpu*"), one("check_hw_ib 200", "old*")], OWN)
-    assert numbers == {} and any("port_rate_gbps differs: 400 (line 1); 200 (line 1)" in remark for remark in remarks)
+    assert numbers == {} and any("port_rate_gbps differs: 400 (line 1); 200 (line 1)" in remark
+                                 for remark in remarks)
     assert any("different nodes (gpu*, old*)" in remark for remark in remarks)
 
 
@@ -149,7 +160,8 @@ def test_the_command_shows_covers_and_lists_what_has_none_and_runs_nothing(tmp_p
     done = muster("rules", "import-nhc", "nhc.conf", home=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "No match: check_file_test (line 13), check_cmd_output (line 14), touch (line 15)" in done.stdout
-    assert "line 7  *  check_fs_mount" in done.stdout and "Settings of NHC itself, which muster does not need: line 2" in done.stdout
+    assert ("line 7  *  check_fs_mount" in done.stdout
+            and "Settings of NHC itself, which muster does not need: line 2" in done.stdout)
     assert not (tmp_path / "ran").exists()
 
 
@@ -169,7 +181,8 @@ def test_what_is_written_is_a_folder_of_rules_that_judges_by_the_files_numbers(t
     assert done.returncode == 0, done.stderr
     rules = {entry["id"]: entry for entry in yaml.safe_load((tmp_path / "site" / "nhc.yaml").read_text())}
     assert rules["filesystem-space"] == {"id": "filesystem-space", "with": {"at_most_percent": 90}}
-    assert rules["service-expected"] == {"id": "service-expected", "enabled": True, "with": {"names": ["sshd", "slurmd"]}}
+    assert rules["service-expected"] == {"id": "service-expected", "enabled": True,
+                                         "with": {"names": ["sshd", "slurmd"]}}
     shown = muster("sku", "show", "hgx-h100-nhc", "--rules", "site", "--format", "json", home=tmp_path)
     assert json.loads(shown.stdout)["numbers"]["cpu_count"] == 224
     again = muster("rules", "import-nhc", "nhc.conf", "--sku", "hgx-h100", "--out", "site", home=tmp_path)
@@ -177,14 +190,16 @@ def test_what_is_written_is_a_folder_of_rules_that_judges_by_the_files_numbers(t
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".site")] == []
 
 
-@pytest.mark.parametrize("words", [("none.conf",), (".",), ("nhc.conf", "--sku", "no-such"), ("nhc.conf", "--out", "no/such/folder")])
+@pytest.mark.parametrize("words", [("none.conf",), (".",), ("nhc.conf", "--sku", "no-such"),
+                                   ("nhc.conf", "--out", "no/such/folder")])
 def test_bad_input_is_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "nhc.conf").write_text("* || check_fs_mount -f /home\n")
     done = muster("rules", "import-nhc", *words, home=tmp_path)
     assert done.returncode == 2 and done.stderr.startswith("muster: ") and done.stderr.count("\n") == 1
 
 
-WORDS = st.sampled_from([*sorted(KNOWN), "||", "*", "{n[1-3]}", "-f", "-t", "/", "/home", "10%", "400", "2gb", "'", '"', "\\", "\n", "#", "$X", ";", "`"])
+WORDS = st.sampled_from([*sorted(KNOWN), "||", "*", "{n[1-3]}", "-f", "-t", "/", "/home", "10%", "400", "2gb",
+                         "'", '"', "\\", "\n", "#", "$X", ";", "`"])
 
 
 @pytest.mark.parametrize("data", [b"\x1c\n", b"* || \x1c\n", "\u2003\n".encode(), b"\x1f"])
@@ -206,5 +221,6 @@ def test_no_line_of_known_words_breaks_the_mapping_or_loosens_a_limit(words: lis
     for rule, values in parameters.items():
         for name, value in values.items():
             had = OWN[rule][name]
-            assert value < had if isinstance(value, int) else rule == "service-expected" or set(had) <= set(value)
+            assert value < had if isinstance(value,
+                                             int) else rule == "service-expected" or set(had) <= set(value)
     assert all(re.fullmatch(r"[a-z0-9-]+", rule) for one_ in found for rule in one_.rules)

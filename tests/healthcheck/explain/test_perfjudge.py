@@ -42,7 +42,8 @@ def test_what_dash_J_wrote_is_read_and_its_environment_is_left_alone() -> None:
 
 def ranks(count: int, hosts: int = 1, gpu: str = "NVIDIA H100 80GB HBM3") -> str:
     return "# Collective test starting: all_reduce_perf\n" + "".join(
-        f"#  Rank {rank:2} Group  0 Pid   {1887 + rank} on   worker-{rank * hosts // count} device {rank % 8:2} "
+        f"#  Rank {rank:2} Group  0 Pid   {1887 + rank} on   worker-{rank * hosts // count} device "
+        f"{rank % 8:2} "
         f"[0000:8d:00] {gpu}\n" for rank in range(count))
 
 
@@ -110,7 +111,8 @@ def test_runs_of_one_file_are_all_told() -> None:
 
 
 def test_an_ok_that_verified_nothing_is_reported_and_is_no_fault() -> None:
-    text = ranks(8) + HEAD + rows(400, 440, 470, of=8).replace(" 0 ", " N/A ").replace(" 0\n", " N/A\n") + FOOT
+    text = ranks(8) + HEAD + rows(400, 440, 470, of=8).replace(" 0 ",
+                                                               " N/A ").replace(" 0\n", " N/A\n") + FOOT
     told = explained(text.encode())
     assert [cause.by for cause in told.causes] == ["nccl-tests unverified"]
     assert told.exit_code == 0

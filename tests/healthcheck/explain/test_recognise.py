@@ -100,9 +100,12 @@ def test_a_missing_file_and_a_folder_are_refused_in_one_line(tmp_path: object) -
 
 
 _PIECES = st.sampled_from([
-    b"gpu1:1:2 [0] x.cc:1 NCCL WARN NET/IB: Got completion from peer 10.0.0.1<1> with status=12 opcode=0 hca mlx5_0\n",
-    b"[rank1]:[E1120 02:07:08.4 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType=A",
-    b"Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : -9 (pid: 1)\n  traceback : x\n",
+    b"gpu1:1:2 [0] x.cc:1 NCCL WARN NET/IB: Got completion from peer 10.0.0.1<1> with status=12 opcode=0 hca "
+    b"mlx5_0\n",
+    b"[rank1]:[E1120 02:07:08.4 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog caught collective operation "
+    b"timeout: WorkNCCL(SeqNum=9, OpType=A",
+    b"Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : -9 (pid: "
+    b"1)\n  traceback : x\n",
     b"#  size   count  type  redop root  time algbw busbw #wrong time algbw busbw #wrong\n",
     b" 8 2 float sum -1 1 2 3 4 1 2 3 4\n", b"nan inf N/A 1e+05 99999999999999999999999 ",
     b"# Out of bounds values : 9 FAILED\n", b"# Avg bus bandwidth : 1\n",
@@ -111,7 +114,8 @@ _PIECES = st.sampled_from([
     b"GPU 00000000:1B:00.0\n    ECC Errors\n        Volatile\n", b"    Product Name : \x1b[31m\n",
     b"Start of NVIDIA bug report log file\n", b"____________________________________________\n\n",
     b"dmesg:\n\n",
-    b"lspci -nnDvvvxxxx\n0000:1b:00.0 3D controller [0302]: x [10de:2330]\n\tLnkSta:\tSpeed x, Width x8 (downgraded)\n",
+    b"lspci -nnDvvvxxxx\n0000:1b:00.0 3D controller [0302]: x [10de:2330]\n\tLnkSta:\tSpeed x, Width x8 "
+    b"(downgraded)\n",
     b"srun: error: gpu[1-999999]: tasks 0-9: Killed\n",
     b"slurmstepd: error: *** STEP 1.0 ON x CANCELLED AT 2026-13-41T99:99:99 DUE TO ",
     b'{"schema": "muster.recording/1", ',

@@ -1,6 +1,8 @@
-"""The faults that alerts are for, each planted where it arises: in what a node shows, in the store, the inventory, a burn-in's document.
+"""The faults that alerts are for, each planted where it arises: in what a node shows, in the store, the
+inventory, a burn-in's document.
 
-What is expected of each stands in `planted.yaml`. A plant yields the minute until which time goes by after what it has done.
+What is expected of each stands in `planted.yaml`. A plant yields the minute until which time goes by after
+what it has done.
 """
 
 from __future__ import annotations
@@ -118,9 +120,12 @@ def the_disk_of_an_agents_state_is_full(head: Head) -> Iterator[int]:
 @_of("MusterXidBurst")
 def a_gpu_falls_off_the_bus_again_and_again(head: Head) -> Iterator[int]:
     yield 20
-    lines = "".join(f"4,{100 + n},{(1200 + n) * 1000000},-;NVRM: Xid (PCI:0000:1b:00): 31, pid=77, name=python, MMU Fault\n"
-                    for n in range(6))
-    head.sweep(*(machine.recording(node, kernel_log=machine.done(**{"/dev/kmsg": machine.KMSG + lines})) for node in NODES))
+    lines = "".join(
+        f"4,{100 + n},{(1200 + n) * 1000000},-;NVRM: Xid (PCI:0000:1b:00): 31, pid=77, name=python, "
+        f"MMU Fault\n"
+        for n in range(6))
+    head.sweep(*(machine.recording(node, kernel_log=machine.done(**{"/dev/kmsg": machine.KMSG + lines}))
+                 for node in NODES))
     yield 50
     head.sweep()
 
@@ -159,7 +164,9 @@ def a_gpu_is_hotter_than_its_equals(head: Head) -> Iterator[int]:
 def a_link_comes_and_goes(head: Head) -> Iterator[int]:
     yield 20
     for times in (1, 2, 3):
-        head.sweep(*(machine.recording(node, port_sysfs=machine.ports(8, **{"mlx5_2.link_downed": f"{times}\n"})) for node in NODES))
+        head.sweep(*(machine.recording(node,
+                                       port_sysfs=machine.ports(8, **{"mlx5_2.link_downed": f"{times}\n"}))
+                     for node in NODES))
         yield 20 + 10 * times
 
 
@@ -187,7 +194,9 @@ def the_breaker_opens(head: Head) -> Iterator[int]:
 def several_nodes_share_a_cause(head: Head) -> Iterator[int]:
     yield 10
     with opened(head.state) as store, store.writing() as db:
-        db.execute("INSERT INTO incident (kind, cause, nodes, why, owner, began, seen) VALUES ('leaf', 'leaf1', '[]', 'w', 'network', 1, 1)")
+        db.execute(
+            "INSERT INTO incident (kind, cause, nodes, why, owner, began, seen) VALUES ('leaf', 'leaf1', "
+            "'[]', 'w', 'network', 1, 1)")
     yield from _unanswered(head, 15, 18, 20)
     with opened(head.state) as store:
         assert incidents.close(store, 1, "mended", "me", head.seconds)
@@ -288,7 +297,8 @@ def _faulty() -> Burnin:
 
 
 def _burnt(head: Head, burnin: Burnin, run: str) -> None:
-    write(head.state, replace(burnin, run=run, began=head.seconds - 1, ended=head.seconds, options={"finished": True}))
+    write(head.state,
+          replace(burnin, run=run, began=head.seconds - 1, ended=head.seconds, options={"finished": True}))
 
 
 @_of("MusterBurninWrongData", "MusterBurninFailed", "MusterBurninUnexplained")
@@ -320,8 +330,10 @@ def a_job_hangs_and_a_node_slows_another(head: Head) -> Iterator[int]:
     def seen(ended: float | None = None) -> None:
         with opened(head.state) as store:
             watched.write(store, [
-                watched.WatchedNode("4711", "a", "gpu001", (5,), "hang", "unknown", "cannot tell", 1.0, "it hangs", began, head.seconds, ended),
-                watched.WatchedNode("4712", "b", "gpu002", (9, 10), "step_down", "thermal", "likely", 0.3, "hot", began, head.seconds, ended)])
+                watched.WatchedNode("4711", "a", "gpu001", (5,), "hang", "unknown", "cannot tell", 1.0,
+                                    "it hangs", began, head.seconds, ended),
+                watched.WatchedNode("4712", "b", "gpu002", (9, 10), "step_down", "thermal", "likely", 0.3,
+                                    "hot", began, head.seconds, ended)])
 
     yield 5
     began = head.seconds

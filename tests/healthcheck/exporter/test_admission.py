@@ -39,7 +39,8 @@ def test_a_request_that_does_not_come_goes_before_an_answer_that_is_not_taken() 
 
 
 def test_no_one_goes_who_waits_for_us_or_takes_what_is_given() -> None:
-    assert slowest([Made("a", ConnectionPhase.ANSWER), Made("a", ConnectionPhase.TAKEN, NOW - 0.1)], NOW) is None
+    assert slowest([Made("a", ConnectionPhase.ANSWER), Made("a", ConnectionPhase.TAKEN, NOW - 0.1)],
+                   NOW) is None
 
 
 @given(st.lists(st.sampled_from("abcd"), max_size=40), st.integers(1, 20), st.integers(1, 10))

@@ -71,11 +71,15 @@ def lacks(path: Path) -> list[str]:
         page = FOLDER / f"{topic[1]}.md" if topic is not None else None
         for wrong, what in (
             (not re.fullmatch(r"Muster[A-Z][A-Za-z]+", rule["alert"]), "is no name of ours"),
-            (any(len(notes.get(key, "")) <= 20 for key in ("summary", "description", "runbook")), "has no summary, description or runbook"),
-            (owner not in {each.value for each in Owner} and "{{ $labels.owner }}" not in owner, f"has the owner {owner!r}"),
-            (labels.get("severity") not in ("critical", "warning"), f"has the severity {labels.get('severity')!r}"),
+            (any(len(notes.get(key, "")) <= 20 for key in ("summary", "description", "runbook")),
+             "has no summary, description or runbook"),
+            (owner not in {each.value for each in Owner} and "{{ $labels.owner }}" not in owner,
+             f"has the owner {owner!r}"),
+            (labels.get("severity") not in ("critical", "warning"),
+             f"has the severity {labels.get('severity')!r}"),
             (page is None or not page.exists(), "has a runbook that names no topic (muster help TOPIC)"),
-            (page is not None and page.exists() and f"\n## {rule['alert']}\n" not in page.read_text(), f"has no heading in {page}"),
+            (page is not None and page.exists() and f"\n## {rule['alert']}\n" not in page.read_text(),
+             f"has no heading in {page}"),
         ):
             if wrong:
                 found.append(f"{path.name}: {rule['alert']} {what}")
@@ -84,13 +88,19 @@ def lacks(path: Path) -> list[str]:
 
 def test_a_rule_file_that_says_less_is_named_with_the_alert(tmp_path: Path) -> None:
     path = tmp_path / "site.yaml"
-    path.write_text("groups: [{name: g, rules: [{alert: MusterNew, expr: up == 0, labels: {owner: someone}, annotations: {runbook: "
-                    "look at muster help nowhere and think again}}]}]")
-    assert lacks(path) == ["site.yaml: MusterNew has no summary, description or runbook", "site.yaml: MusterNew has the owner 'someone'",
+    path.write_text(
+        "groups: [{name: g, rules: [{alert: MusterNew, expr: up == 0, labels: {owner: someone}, annotations: "
+        "{runbook: "
+        "look at muster help nowhere and think again}}]}]")
+    assert lacks(path) == ["site.yaml: MusterNew has no summary, description or runbook",
+                           "site.yaml: MusterNew has the owner 'someone'",
                            "site.yaml: MusterNew has the severity None",
                            "site.yaml: MusterNew has a runbook that names no topic (muster help TOPIC)"]
-    path.write_text("groups: [{name: g, rules: [{alert: MusterNew, expr: up == 0, labels: {owner: network, severity: warning}, "
-                    "annotations: {summary: &text a text that is long enough, description: *text, runbook: More is in muster help alerts.}}]}]")
+    path.write_text(
+        "groups: [{name: g, rules: [{alert: MusterNew, expr: up == 0, labels: {owner: network, severity: "
+        "warning}, "
+        "annotations: {summary: &text a text that is long enough, description: *text, runbook: More is in "
+        "muster help alerts.}}]}]")
     assert lacks(path) == [f"site.yaml: MusterNew has no heading in {FOLDER / 'alerts.md'}"]
 
 
@@ -101,8 +111,9 @@ def test_the_topic_has_no_alert_that_there_is_not() -> None:
 
 def test_the_rules_ask_for_no_metric_that_the_exporter_does_not_have() -> None:
     # of a node's own agent
-    known = {family.name for family in (*nodes.FAMILIES, *fleet.FAMILIES, *burnin.FAMILIES, *jobs.FAMILIES, *fabric.FAMILIES)} | {
-        "muster_agent_period_seconds", "muster_agent_writable"}
+    known = {family.name for family in (*nodes.FAMILIES, *fleet.FAMILIES, *burnin.FAMILIES, *jobs.FAMILIES,
+                                        *fabric.FAMILIES)} | {
+                                            "muster_agent_period_seconds", "muster_agent_writable"}
     asked = {name for rule in RULES for name in re.findall(r"(?<![:\w])muster_\w+(?![:\w])", rule["expr"])}
     assert asked <= known and len(asked) > 15
     told = {name for rule in RULES

@@ -1,4 +1,5 @@
-"""prometheus_client writes a page in both formats, which say the same; a scrape gets the one that it asks for."""
+"""prometheus_client writes a page in both formats, which say the same; a scrape gets the one that it asks
+for."""
 
 from __future__ import annotations
 
@@ -23,11 +24,13 @@ from tests.healthcheck.exporter.test_server import get, serving
 from tests.tries import tries
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-PROMETHEUS_2 = ("application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
-                "text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
-PROMETHEUS_3 = ("application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;"
-                "version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;"
-                "q=0.3,*/*;q=0.2")
+PROMETHEUS_2 = (
+    "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+    "text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
+PROMETHEUS_3 = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;"
+    "version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;"
+    "q=0.3,*/*;q=0.2")
 
 
 def board() -> Board:
@@ -67,7 +70,8 @@ def test_both_formats_say_the_same_under_the_same_names() -> None:
 
 @pytest.mark.parametrize(("accept", "kind"), [
     (PROMETHEUS_2, OPENMETRICS), (PROMETHEUS_3, OPENMETRICS), ("application/openmetrics-text", OPENMETRICS),
-    ("text/plain;version=0.0.4", CONTENT_TYPE), ("*/*", CONTENT_TYPE), ("", CONTENT_TYPE), ("text/html", CONTENT_TYPE),
+    ("text/plain;version=0.0.4", CONTENT_TYPE), ("*/*", CONTENT_TYPE), ("", CONTENT_TYPE),
+    ("text/html", CONTENT_TYPE),
     ("text/plain;version=1.0.0;escaping=values", CONTENT_TYPE),
     ("application/openmetrics-text;version=1.0.0;escaping=dots", OPENMETRICS),
     ("application/openmetrics-text;version=9;x\r\nSet-Cookie: a", OPENMETRICS),
@@ -88,7 +92,8 @@ def test_over_http_either_comes_plain_and_compressed(small: bool) -> None:
             status, headers, body = get(server, "/metrics", Accept=accept,
                                         Accept_Encoding="gzip" if small else "identity")
             text = (gzip.decompress(body) if small else body).decode()
-            assert (status, headers["content-type"], headers["vary"]) == (200, kind, "Accept, Accept-Encoding")
+            assert (status, headers["content-type"], headers["vary"]) == (200, kind,
+                                                                          "Accept, Accept-Encoding")
             assert "content-encoding" in headers or not small
             assert 'muster_node_state{node="gpu001",state="healthy"} 1.0' in text
 
@@ -97,14 +102,16 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
 @settings(max_examples=tries(50), deadline=None)
-@given(st.lists(st.tuples(st.sampled_from([GAUGE, COUNTER]), TEXT, st.lists(st.tuples(TEXT, TEXT, st.floats()), max_size=3)),
+@given(st.lists(st.tuples(st.sampled_from([GAUGE, COUNTER]), TEXT,
+                          st.lists(st.tuples(TEXT, TEXT, st.floats()), max_size=3)),
                 max_size=3))
 def test_text_is_the_same_whether_a_node_or_the_head_writes_it(
     drawn: list[tuple[str, str, list[tuple[str, str, float]]]],
 ) -> None:
     rows = []
     for number, (kind, message, found) in enumerate(drawn):
-        family = MetricFamily(f"muster_thing{number}" + "_total" * (kind == COUNTER), kind, message, ("a", "b"))
+        family = MetricFamily(f"muster_thing{number}" + "_total" * (kind == COUNTER), kind,
+                              message, ("a", "b"))
         rows.append((family, [family.sample(value, a, b) for a, b, value in found]))
     both = PrometheusFormats().written(rows)
     assert both[CONTENT_TYPE].decode() == text_of(rows)

@@ -1,4 +1,5 @@
-"""Names, units, types, help and labels of all metrics are as Prometheus asks (https://prometheus.io/docs/practices/naming/ and
+"""Names, units, types, help and labels of all metrics are as Prometheus asks
+(https://prometheus.io/docs/practices/naming/ and
 https://prometheus.io/docs/instrumenting/writing_exporters/)."""
 
 from __future__ import annotations
@@ -18,17 +19,22 @@ from tests.healthcheck.exporter import plants
 from tests.healthcheck.exporter.test_alerts import promtool
 from tests.testbed.scrapes import Head
 
-FAMILIES = {family.name: family for family in (*nodes.FAMILIES, *fleet.FAMILIES, *burnin.FAMILIES, *jobs.FAMILIES, *fabric.FAMILIES,
+FAMILIES = {family.name: family for family in (*nodes.FAMILIES, *fleet.FAMILIES, *burnin.FAMILIES,
+                                               *jobs.FAMILIES, *fabric.FAMILIES,
                                            *agent.FAMILIES)}
 UNITS = ("seconds", "bytes", "celsius", "watts", "per_second")
-OTHER_UNITS = re.compile(r"_(ms|us|ns|milli\w*|micro\w*|minutes|hours|days|k|m|g)?(b|bits|kb|mb|gb|mib|gib|mhz|ghz|kw|mw|percent|gbps)?(_|$)")
+OTHER_UNITS = re.compile(
+    r"_(ms|us|ns|milli\w*|micro\w*|minutes|hours|days|k|m|g)?(b|bits|kb|mb|gb|mib|gib|mhz|ghz|kw|mw|percent|"
+    r"gbps)?(_|$)")
 # What holds down how many values each label has.
 BOUNDED = {
-    "a word of ours": {"backend", "by", "cause", "fault", "isolation", "kind", "lifecycle", "metric", "outcome", "owner", "place", "precision",
+    "a word of ours": {"backend", "by", "cause", "fault", "isolation", "kind", "lifecycle", "metric",
+                       "outcome", "owner", "place", "precision",
                        "profile", "reason", "repair", "severity", "stage", "state", "status"},
     "the rules and probes, at most 512": {"probe", "rule"},
     "the inventory": {"entry", "leaf", "node", "nvlink_domain", "power", "rack", "sku"},
-    "the hardware, at most 64 of a kind on a node": {"gpu", "model", "pci", "port", "serial", "uuid", "vbios"},
+    "the hardware, at most 64 of a kind on a node": {"gpu", "model", "pci", "port", "serial",
+                                                     "uuid", "vbios"},
     "one value of a node at a time": {"boot_id", "bundle", "driver", "kernel", "python", "rules", "version"},
     "64 numbers on a node": {"xid"},
     "256 findings of watched jobs": {"certainty", "jobid", "rank"},
@@ -66,6 +72,7 @@ def test_promtool_finds_nothing_wrong_with_a_page_with_burn_ins_and_an_agents_fi
     head.answers, head.minute = True, 20
     for text in head.pages().values():
         assert text is not None and len(text) > 5000
-        done = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True, timeout=100, check=False)
+        done = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True,
+                              timeout=100, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     head.close()

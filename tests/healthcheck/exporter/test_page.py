@@ -190,7 +190,8 @@ def count(text: str) -> int:
 
 
 @pytest.mark.slow
-def test_a_fleet_of_4096_nodes_of_8_gpus_stays_within_a_quarter_of_a_million_series_whatever_is_wrong() -> None:
+def test_a_fleet_of_4096_nodes_of_8_gpus_stays_within_a_quarter_of_a_million_series_whatever_is_wrong(
+) -> None:
     all_wrong = tuple(NotPassed(f"rule-{number:03}", "unknown", "critical", "", 0) for number in range(190))
     healthy = page(*(made.at(f"n{number}") for number in range(4096)))
     assert 225_000 < count(healthy) <= MOST_SERIES

@@ -269,7 +269,8 @@ def test_a_page_that_hangs_on_a_disk_keeps_no_scrape() -> None:
         hangs.wait(60)
         return HttpResponse(404, ())
 
-    held = Board(Told(made.fleet(made.at())), Page(3600), lambda: made.PROCESS, clock=lambda: made.NOW, gate=gate)
+    held = Board(Told(made.fleet(made.at())), Page(3600), lambda: made.PROCESS,
+                 clock=lambda: made.NOW, gate=gate)
     held.refresh()
     with serving(held) as server, contextlib.ExitStack() as stack:
         for _ in range(4):

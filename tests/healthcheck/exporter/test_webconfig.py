@@ -79,7 +79,8 @@ def test_what_is_left_empty_asks_for_nothing(tmp_path: Path, text: str) -> None:
     (TLS + "  client_ca_file: ca\n", 2, "needs client_auth_type"),
     (TLS + "  client_auth_type: RequireAndVerifyClientCert\n", 4, "needs client_ca_file"),
     (TLS + "  client_auth_type: RequireAnyClientCert\n", 4, "verifies no certificate"),
-    (TLS + "  client_auth_type: RequireAndVerifyClientCerts\n", 4, "did you mean 'RequireAndVerifyClientCert'?"),
+    (TLS + "  client_auth_type: RequireAndVerifyClientCerts\n", 4,
+     "did you mean 'RequireAndVerifyClientCert'?"),
     (TLS + "  client_allowed_sans: [x]\n", 4, "needs client_auth_type: RequireAndVerifyClientCert"),
     (CLIENTS + "  client_allowed_sans: []\n", 6, "a list with a name in it"),
     (TLS + "  min_version: TLS11\n", 4, "TLS11 is not supported"),
@@ -90,13 +91,15 @@ def test_what_is_left_empty_asks_for_nothing(tmp_path: Path, text: str) -> None:
     ("http_server_config: {http2: true}\n", 1, "http2: true is not supported"),
     ("http_server_config:\n  headers:\n    X-Powered-By: x\n", 3, "unknown key 'X-Powered-By'"),
     ("http_server_config:\n  headers:\n    X-Frame-Options: allow\n", 3, "expected deny or sameorigin"),
-    ("http_server_config:\n  headers:\n    Content-Security-Policy: \"a\\r\\nSet-Cookie: b\"\n", 3, "one line"),
+    ("http_server_config:\n  headers:\n    Content-Security-Policy: \"a\\r\\nSet-Cookie: b\"\n",
+     3, "one line"),
     (f"basic_auth_users:\n  a:b: {HASH}\n", 2, "has a colon"),
     (f"basic_auth_users:\n  bob: {HASH.replace('$10$', '$17$')}\n", 2, "the hash's cost is 17"),
     ("- a\n", 1, "expected a map"), ("a: [\n", 2, "expected"),
     (f"basic_auth_users: {{bob: {HASH}}}\nbasic_auth_users: {{}}\n", 2, "duplicate key"),
 ])
-def test_what_cannot_be_is_refused_with_file_and_line(tmp_path: Path, text: str, line: int, said: str) -> None:
+def test_what_cannot_be_is_refused_with_file_and_line(tmp_path: Path, text: str, line: int,
+                                                      said: str) -> None:
     with pytest.raises(ConfigError) as error:
         loaded(tmp_path, text)
     assert str(error.value).startswith(f"{tmp_path / 'web.yml'}:{line}:") and said in str(error.value)
@@ -122,13 +125,15 @@ def test_a_file_that_is_missing_or_empty_is_no_permission_to_serve_everyone(tmp_
 
 
 LEAF = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=9), st.just(HASH))
-KEYS = st.sampled_from(["tls_server_config", "http_server_config", "basic_auth_users", "cert_file", "key_file",
+KEYS = st.sampled_from(["tls_server_config", "http_server_config", "basic_auth_users",
+                        "cert_file", "key_file",
                         "headers", "http2", "cipher_suites", "min_version", "client_ca", "x"])
 
 
 @given(st.recursive(LEAF, lambda inner: st.one_of(st.lists(inner, max_size=3),
                                                   st.dictionaries(KEYS, inner, max_size=4)), max_leaves=9))
-def test_whatever_a_file_holds_is_settings_or_one_line(tmp_path_factory: pytest.TempPathFactory, what: object) -> None:
+def test_whatever_a_file_holds_is_settings_or_one_line(tmp_path_factory: pytest.TempPathFactory,
+                                                       what: object) -> None:
     folder = tmp_path_factory.getbasetemp()
     try:
         assert isinstance(loaded(folder, json.dumps(what)), WebConfig)

@@ -49,13 +49,15 @@ def test_only_a_user_with_his_password_is_served_on_every_path(tmp_path: Path) -
         assert status(server, "alice", "a:b ü") == status(server, "bob", "b") == 200
         for path in ("/metrics", "/", "/healthz", "/readyz", "/sd", "/nope"):
             code, headers, body = get(server, path)
-            assert (code, body) == (401, b"Unauthorized\n") and headers["www-authenticate"].startswith("Basic realm=")
+            assert ((code, body) == (401, b"Unauthorized\n")
+                    and headers["www-authenticate"].startswith("Basic realm="))
         assert [status(server, *login) for login in (
             ("alice", "b"), ("bob", "a:b ü"), ("", ""), ("eve", "b"), ("alice", ""), ("ALICE", "a:b ü"),
             ("alice", "a:b ü\0"), ("bob", "b" * 5000))] == [401] * 8
 
 
-@pytest.mark.parametrize("said", ["", "Basic", "Basic !!!", "Basic YWxpY2U=", "Bearer YWxpY2U6YQ==", "Basic " + "A" * 9999,
+@pytest.mark.parametrize("said", ["", "Basic", "Basic !!!", "Basic YWxpY2U=", "Bearer YWxpY2U6YQ==",
+                                  "Basic " + "A" * 9999,
                                   "Digest username=alice", "Basic YWxpY2U6YQ==, Basic YWxpY2U6YQ=="])
 def test_what_is_no_login_costs_no_hash(tmp_path: Path, said: str) -> None:
     security = WebFile(users(tmp_path, alice="a"))
@@ -80,11 +82,13 @@ def test_a_user_who_is_unknown_costs_the_same_hash_as_one_who_is_known() -> None
 
     async def ask(logins: UserLogins) -> None:
         for user in ("alice", "eve", "mallory"):
-            assert await logins.right(basic(user, "wrong"), {"alice": hashed("a"), "bob": hashed("b", 5)}, "peer") is False
+            assert await logins.right(basic(user, "wrong"), {"alice": hashed("a"), "bob": hashed("b", 5)},
+                                      "peer") is False
 
     def checkpw(password: bytes, against: bytes) -> bool:
         asked.append(against)
-        return True if len(asked) > 1 else REAL(password, against)      # an unknown user is none whatever comes out
+        # an unknown user is none whatever comes out
+        return True if len(asked) > 1 else REAL(password, against)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bcrypt, "checkpw", checkpw)
@@ -126,7 +130,8 @@ def test_logins_of_each_address_take_turns_and_the_oldest_of_too_many_is_refused
 
     found = asyncio.run(ask())
     assert found[-1] is True and order.index(b"right") <= 3
-    assert found[:-1].count(None) == 12 and found[:2] == [False, False]     # 2 at work and 16 waiting are not too many
+    # 2 at work and 16 waiting are not too many
+    assert found[:-1].count(None) == 12 and found[:2] == [False, False]
 
 
 def test_a_changed_file_counts_at_once_and_a_broken_one_is_reported_once(
@@ -137,7 +142,8 @@ def test_a_changed_file_counts_at_once_and_a_broken_one_is_reported_once(
         assert status(server, "alice", "old") == 200
         users(tmp_path, alice="new")
         assert (status(server, "alice", "old"), status(server, "alice", "new")) == (401, 200)
-        for text in ("", "basic_auth_users: [", f"tls_server_config: {{cert_file: {tmp_path}/x, key_file: x}}\n"):
+        for text in ("", "basic_auth_users: [",
+                     f"tls_server_config: {{cert_file: {tmp_path}/x, key_file: x}}\n"):
             path.write_text(text)
             assert [status(server, "alice", "new") for _ in range(3)] == [200] * 3
             assert get(server, "/metrics")[0] == 401
@@ -150,7 +156,8 @@ def test_a_changed_file_counts_at_once_and_a_broken_one_is_reported_once(
         assert capsys.readouterr().err == ""
 
 
-def asked(server: Server, trusted: Path, mine: tuple[Path, Path] | None = None, **headers: str) -> http.client.HTTPResponse:
+def asked(server: Server, trusted: Path, mine: tuple[Path, Path] | None = None,
+          **headers: str) -> http.client.HTTPResponse:
     context = ssl.create_default_context(cafile=str(trusted))
     if mine is not None:
         context.load_cert_chain(*mine)
@@ -171,7 +178,8 @@ def test_tls_users_headers_and_client_certificates_go_together_as_the_file_says(
     (tmp_path / "web.yml").write_text(
         "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n  client_ca_file: ca.pem\n"
         "  client_auth_type: RequireAndVerifyClientCert\n  client_allowed_sans: [prometheus]\n"
-        "  min_version: TLS12\n  max_version: TLS12\n  cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]\n"
+        "  min_version: TLS12\n  max_version: TLS12\n  cipher_suites: "
+        "[TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]\n"
         "http_server_config: {headers: {X-Frame-Options: deny}}\n"
         f"basic_auth_users: {{alice: {hashed('a')}}}\n")
     with serving(security=WebFile(tmp_path / "web.yml")) as server:
@@ -212,7 +220,8 @@ def test_files_that_are_no_certificates_are_named_in_a_line(tmp_path: Path) -> N
     pair = certificate(tmp_path, "server")
     tls = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n"
     (tmp_path / "ca.pem").write_text("")
-    (tmp_path / "web.yml").write_text(tls + "  client_ca_file: ca.pem\n  client_auth_type: VerifyClientCertIfGiven\n")
+    (tmp_path
+     / "web.yml").write_text(tls + "  client_ca_file: ca.pem\n  client_auth_type: VerifyClientCertIfGiven\n")
     with pytest.raises(UsageError, match=r"web\.yml: tls_server_config: .*ca\.pem: is no certificate"):
         WebFile(tmp_path / "web.yml")
     pair[1].write_text("")

@@ -1,12 +1,13 @@
 """Documents of `nvidia-smi -q -x` as drivers 470 to 595 print them of GPUs from Pascal to Blackwell.
 
-Written anew: which element stands in which release, and what it says on which GPU, is taken from public logs; no
-log is copied. Where no log of a release is public, its elements are those that the releases before and after it
-agree on, and the older form where they do not. DRIVERS and BOARDS name the sources. Repositories:
+Written anew: which element stands in which release, and what it says on which GPU, is taken from public logs;
+no log is copied. Where no log of a release is public, its elements are those that the releases before and
+after it agree on, and the older form where they do not. DRIVERS and BOARDS name the sources. Repositories:
 
     telegraf   influxdata/telegraf, plugins/inputs/nvidia_smi/testdata
-    test-infra NVIDIA/k8s-test-infra, tests/e2e/go/assertions/nvidiasmi/testdata/hardware (captures of real nodes)
-    collector  logs of a GTX 1070 in the test TestParseGpuNvidia of a monitoring program in Go (530.30.02, 550.54.14)
+    test-infra NVIDIA/k8s-test-infra, tests/e2e/go/assertions/nvidiasmi/testdata/hardware (captures of real
+    nodes) collector  logs of a GTX 1070 in the test TestParseGpuNvidia of a monitoring program in Go
+    (530.30.02, 550.54.14)
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Driver:
 
 
 DRIVERS = (
-    Driver("470.103.01", 11, "11.4", "text of nvidia-smi -a of an A100 (NVIDIA/CUDALibrarySamples #104); names as 515"),
+    Driver("470.103.01", 11, "11.4",
+           "text of nvidia-smi -a of an A100 (NVIDIA/CUDALibrarySamples #104); names as 515"),
     Driver("495.29.05", 11, "11.5", "as 470"),
     Driver("510.47.03", 11, "11.6", "as 515"),
     Driver("515.105.01", 11, "11.7", "telegraf: tesla-t4.xml, a10g.xml"),
@@ -51,15 +53,16 @@ DRIVERS = (
     Driver("595.91.07", 13, "13.2", "test-infra: qx-l40s.xml, qx-t4.xml; telegraf: rtx-4000-sff-ada-v13.xml"),
 )
 
-OLD, TURING, AMPERE, ADA = range(4)     # generations, as the log tells them apart; Hopper and Blackwell are as Ada
+# generations, as the log tells them apart; Hopper and Blackwell are as Ada
+OLD, TURING, AMPERE, ADA = range(4)
 
 
 @dataclass(frozen=True)
 class Board:
     """A GPU: its generation, what it says in each element, and the numbers of a SKU that has it.
 
-    A number of None is N/A. `margins`: T.Limit of shutdown, slowdown, memory and GPU, with `tlimit` itself now;
-    `thresholds`: the same as temperatures.
+    A number of None is N/A. `margins`: T.Limit of shutdown, slowdown, memory and GPU, with `tlimit` itself
+    now; `thresholds`: the same as temperatures.
     """
 
     name: str
@@ -94,38 +97,53 @@ class Board:
 
 
 _FULL = MappingProxyType({
-    "summary": "Healthy", "bandwidth": "Full", "route_recovery_in_progress": "False", "route_unhealthy": "False",
+    "summary": "Healthy", "bandwidth": "Full", "route_recovery_in_progress": "False",
+    "route_unhealthy": "False",
     "access_timeout_recovery": "False", "incorrect_configuration": "None",
 })
 
 BOARDS = (
-    Board("Tesla P40", OLD, 470, "collector and telegraf quadro-p2000-v12.xml: form of Pascal; V100 counts likewise", "Pascal",
-          22919, 50.12, 250.0, until=580, thresholds=(95, 92, None, None), remaps=False, retires=True, average=False,
+    Board("Tesla P40", OLD, 470,
+          "collector and telegraf quadro-p2000-v12.xml: form of Pascal; V100 counts likewise", "Pascal",
+          22919, 50.12, 250.0, until=580, thresholds=(95, 92, None, None), remaps=False, retires=True,
+          average=False,
           generation_pcie=3, clocks=(544, 1531, 405, 3615)),
-    Board("Tesla T4", TURING, 470, "test-infra qx-t4.xml, telegraf tesla-t4.xml", "Turing", 15360, 33.51, 70.0, remaps=False,
+    Board("Tesla T4", TURING, 470, "test-infra qx-t4.xml, telegraf tesla-t4.xml", "Turing", 15360, 33.51,
+          70.0, remaps=False,
           retires=True, average=False, generation_pcie=3, clocks=(1590, 1590, 5000, 5001)),
-    Board("NVIDIA A10G", AMPERE, 470, "telegraf a10g.xml", "Ampere", 23028, 25.58, 300.0, thresholds=(98, 95, None, 88), banks=192,
+    Board("NVIDIA A10G", AMPERE, 470, "telegraf a10g.xml", "Ampere", 23028, 25.58, 300.0,
+          thresholds=(98, 95, None, 88), banks=192,
           clocks=(210, 1710, 405, 6251)),
-    Board("NVIDIA A100-SXM4-40GB", AMPERE, 470, "test-infra qx-a100.xml; its average is N/A", "Ampere", 40960, 49.68, 400.0,
+    Board("NVIDIA A100-SXM4-40GB", AMPERE, 470, "test-infra qx-a100.xml; its average is N/A", "Ampere",
+          40960, 49.68, 400.0,
           celsius=33, memory_celsius=31, thresholds=(92, 89, 95, 85), average=False, mig="Disabled",
           clocks=(210, 1410, 1215, 1215)),
-    Board("NVIDIA L4", ADA, 525, "log of two L4 with 555.42.06", "Ada Lovelace", 23034, 27.22, 72.0, celsius=45, tlimit=39,
+    Board("NVIDIA L4", ADA, 525, "log of two L4 with 555.42.06", "Ada Lovelace", 23034, 27.22, 72.0,
+          celsius=45, tlimit=39,
           banks=96, clocks=(2040, 2040, 6250, 6251)),
-    Board("NVIDIA L40S", ADA, 535, "test-infra qx-l40s.xml", "Ada Lovelace", 46068, 65.64, 350.0, tlimit=54, margins=(-7, -2, None, 0),
+    Board("NVIDIA L40S", ADA, 535, "test-infra qx-l40s.xml", "Ada Lovelace", 46068, 65.64, 350.0, tlimit=54,
+          margins=(-7, -2, None, 0),
           banks=192, clocks=(2520, 2520, 9001, 9001)),
-    Board("NVIDIA H100 80GB HBM3", ADA, 525, "test-infra qx-h100.xml; its fabric has no health", "Hopper", 81559, 68.57, 700.0,
-          celsius=29, memory_celsius=37, thresholds=(95, 92, 95, 87), margins=(-8, -2, 0, 0), tlimit=58, banks=2560,
+    Board("NVIDIA H100 80GB HBM3", ADA, 525, "test-infra qx-h100.xml; its fabric has no health", "Hopper",
+          81559, 68.57, 700.0,
+          celsius=29, memory_celsius=37, thresholds=(95, 92, 95, 87), margins=(-8, -2, 0, 0),
+          tlimit=58, banks=2560,
           generation_pcie=5, clocks=(1980, 1980, 2619, 2619), mig="Disabled", fabric=True, module=2),
-    Board("NVIDIA B200", ADA, 570, "test-infra qx-b200.xml; only one part of its fabric's health, and no chassis", "Blackwell",
-          183359, 195.68, 1000.0, celsius=36, memory_celsius=34, margins=(-5, -3, 0, 0), tlimit=49, banks=3840,
+    Board("NVIDIA B200", ADA, 570,
+          "test-infra qx-b200.xml; only one part of its fabric's health, and no chassis", "Blackwell",
+          183359, 195.68, 1000.0, celsius=36, memory_celsius=34, margins=(-5, -3, 0, 0),
+          tlimit=49, banks=3840,
           generation_pcie=5, clocks=(120, 1965, 3996, 3996), mig="Disabled", fabric=True,
-          healthy=MappingProxyType({"access_timeout_recovery": "False"}), chassis=("", "0", "0", "1", "Direct Connected"), module=7,
+          healthy=MappingProxyType({"access_timeout_recovery": "False"}),
+          chassis=("", "0", "0", "1", "Direct Connected"), module=7,
           c2c="Disabled"),
-    Board("NVIDIA GB300", ADA, 580, "test-infra qx-gb300.xml, qx-gb200.xml", "Blackwell", 284208, 180.36, 1400.0, celsius=36,
+    Board("NVIDIA GB300", ADA, 580, "test-infra qx-gb300.xml, qx-gb200.xml", "Blackwell", 284208, 180.36,
+          1400.0, celsius=36,
           memory_celsius=39, margins=(-5, -3, 0, 0), tlimit=49, banks=5952, generation_pcie=6,
           clocks=(120, 2070, 3996, 3996), mig="Disabled", fabric=True,
           clique=(32766, "00000001-0000-0000-0000-000000000001"), healthy=_FULL,
-          chassis=("1820000000001", "25", "15", "1", "Switch Connected"), module=2, c2c="Enabled", module_watts=2900.0),
+          chassis=("1820000000001", "25", "15", "1", "Switch Connected"), module=2, c2c="Enabled",
+          module_watts=2900.0),
 )
 
 # Elements by path, each with the conditions under which it stands: releases ("535-", "-534", "570-579") and
@@ -319,21 +337,30 @@ def _texts(board: Board, driver: Driver, index: int) -> dict[str, str]:
     watts, chassis = f"{board.watts:.2f} W", board.chassis
     parts = {part: board.healthy.get(part, "N/A") for part in _FULL}
     return {
-        "name": board.name, "architecture": board.architecture, "mig": board.mig, "serial": f"16500000000{index:02d}",
-        "uuid": f"GPU-000000{index:02d}-0000-0000-0000-000000000000", "minor": str(index), "module": str(board.module),
-        "chassis": chassis[0], "slot": chassis[1], "tray": chassis[2], "host": chassis[3], "peer": chassis[4], "c2c": board.c2c,
+        "name": board.name, "architecture": board.architecture, "mig": board.mig,
+        "serial": f"16500000000{index:02d}",
+        "uuid": f"GPU-000000{index:02d}-0000-0000-0000-000000000000", "minor": str(index),
+        "module": str(board.module),
+        "chassis": chassis[0], "slot": chassis[1], "tray": chassis[2], "host": chassis[3], "peer": chassis[4],
+        "c2c": board.c2c,
         "version": driver.version, "bus": f"{index + 24:02X}", "pci": f"00000000:{index + 24:02X}:00.0",
-        "pcie": str(board.generation_pcie), "width": str(board.width), "reasons": "event" if driver.release >= 535 else "throttle",
-        "mib": str(board.mib), "retired": "0" if board.retires else "N/A", "retiring": "No" if board.retires else "N/A",
-        "nothing": "", "banks": str(board.banks), "celsius": _degrees(board.celsius), "memory": _degrees(board.memory_celsius),
-        "tlimit": _degrees(board.tlimit), **{f"heat{n}": _degrees(value) for n, value in enumerate(board.thresholds)},
+        "pcie": str(board.generation_pcie), "width": str(board.width),
+        "reasons": "event" if driver.release >= 535 else "throttle",
+        "mib": str(board.mib), "retired": "0" if board.retires else "N/A",
+        "retiring": "No" if board.retires else "N/A",
+        "nothing": "", "banks": str(board.banks), "celsius": _degrees(board.celsius),
+        "memory": _degrees(board.memory_celsius),
+        "tlimit": _degrees(board.tlimit),
+        **{f"heat{n}": _degrees(value) for n, value in enumerate(board.thresholds)},
         **{f"margin{n}": _degrees(value) for n, value in enumerate(board.margins)}, "watts": watts,
         "average": watts if board.average else "N/A", "instant": "1.23 W" if board.average else watts,
         "limit": f"{board.limit:.2f} W", "more": f"{2 * board.limit:.2f} W",
         "modulewatts": "N/A" if board.module_watts is None else f"{board.module_watts:.2f} W",
-        "sm": str(board.clocks[0]), "smmax": str(board.clocks[1]), "mem": str(board.clocks[2]), "memmax": str(board.clocks[3]),
+        "sm": str(board.clocks[0]), "smmax": str(board.clocks[1]), "mem": str(board.clocks[2]),
+        "memmax": str(board.clocks[3]),
         "state": "Completed" if board.fabric else "N/A", "status": "Success" if board.fabric else "N/A",
-        "clique": str(board.clique[0]) if board.fabric else "N/A", "cluster": board.clique[1] if board.fabric else "N/A", **parts,
+        "clique": str(board.clique[0]) if board.fabric else "N/A",
+        "cluster": board.clique[1] if board.fabric else "N/A", **parts,
     }
 
 
@@ -353,7 +380,8 @@ def elements(board: Board, driver: Driver, index: int = 0) -> list[tuple[str, st
     found = []
     for row in ROWS.strip().splitlines():
         words = row.split(" ")
-        at = next(n for n, word in enumerate(words) if "/" in word or "_" in word or word in ("serial", "uuid", "processes", "pdi"))
+        at = next(n for n, word in enumerate(words) if "/" in word or "_" in word
+                  or word in ("serial", "uuid", "processes", "pdi"))
         if _stands(words[:at], driver.release, has):
             found.append((words[at].format(**texts), " ".join(words[at + 1:]).format(**texts)))
     return found
@@ -361,10 +389,15 @@ def elements(board: Board, driver: Driver, index: int = 0) -> list[tuple[str, st
 
 def printed(driver: Driver, gpus: Sequence[Sequence[tuple[str, str]]]) -> str:
     """The document of these GPUs, each of which is its elements."""
-    body = "\n".join(f'\t<gpu id="{dict(gpu).get("pci/pci_bus_id", "")}">\n{_nested(gpu)}\n\t</gpu>' for gpu in gpus)
-    return (f'<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v{driver.dtd}.dtd">\n<nvidia_smi_log>\n'
-            f"\t<timestamp>Fri Nov 27 00:00:00 2026</timestamp>\n\t<driver_version>{driver.version}</driver_version>\n"
-            f"\t<cuda_version>{driver.cuda}</cuda_version>\n\t<attached_gpus>{len(gpus)}</attached_gpus>\n{body}\n\n</nvidia_smi_log>\n")
+    body = "\n".join(f'\t<gpu id="{dict(gpu).get("pci/pci_bus_id", "")}">\n{_nested(gpu)}\n\t</gpu>'
+                     for gpu in gpus)
+    return (
+        f'<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v{driver.dtd}.dtd">\n'
+        f'<nvidia_smi_log>\n'
+        f"\t<timestamp>Fri Nov 27 00:00:00 2026</timestamp>\n"
+        f"\t<driver_version>{driver.version}</driver_version>\n"
+        f"\t<cuda_version>{driver.cuda}</cuda_version>\n\t<attached_gpus>{len(gpus)}</attached_gpus>\n"
+        f"{body}\n\n</nvidia_smi_log>\n")
 
 
 def _nested(gpu: Sequence[tuple[str, str]]) -> str:
@@ -388,7 +421,8 @@ def _lines(gpu: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 def documents() -> dict[str, tuple[Driver, Board]]:
     """Every pair of a driver and a GPU that it knows, by a name for the test."""
-    return {f"{driver.version}-{board.name.replace(' ', '-')}": (driver, board) for driver in DRIVERS for board in BOARDS
+    return {f"{driver.version}-{board.name.replace(' ', '-')}": (driver, board) for driver in DRIVERS
+            for board in BOARDS
             if board.since <= driver.release <= board.until}
 
 

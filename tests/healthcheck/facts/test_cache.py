@@ -207,7 +207,8 @@ def test_no_more_is_kept_than_the_bound_and_what_was_forgotten_is_made_again() -
     cache = FactCache(most=10_000)
     for number in range(50):
         capture = Capture(Outcome.DONE, text=str(number) * 1000)
-        assert cache.fact("f", [cache.number(capture)], lambda number=number: number) == number  # type: ignore[misc]
+        assert cache.fact("f", [cache.number(capture)],
+                          lambda number=number: number) == number  # type: ignore[misc]
         held = sum(content[0] for content in cache._numbers) + len(cache._facts) * CACHE_ENTRY
         assert cache._size == held <= 10_000
     first = cache.number(Capture(Outcome.DONE, text="0" * 1000))
@@ -218,7 +219,8 @@ def test_no_more_is_kept_than_the_bound_and_what_was_forgotten_is_made_again() -
 
 def test_the_bound_itself_may_be_held() -> None:
     cache = FactCache(most=2 * CACHE_ENTRY)
-    made = [cache.part("f", number, lambda number=number: [number]) for number in (1, 2)]  # type: ignore[misc]
+    made = [cache.part("f", number, lambda number=number: [number]) for number in (1, 2)
+            ]  # type: ignore[misc]
     assert cache.part("f", 1, list) is made[0] and cache.part("f", 2, list) is made[1]
     assert cache.part("f", 3, list) == cache.part("f", 1, list) == []
 
@@ -236,13 +238,15 @@ def test_contents_are_those_that_a_fact_can_depend_on_and_none_that_is_too_long(
     whole = content_of(Capture(Outcome.DONE, text="x" * 10, stderr="y" * 100, files=files))
     assert whole is not None and whole[0] == 10 + 100 + 5 + 5
     assert whole[-1] == ()      # files that were read in whole need no word: this is made for every capture
-    denied, missing = ({**files, "/a": FileCapture(outcome, "12")} for outcome in (Outcome.DENIED, Outcome.MISSING))
+    denied, missing = ({**files, "/a": FileCapture(outcome, "12")}
+                       for outcome in (Outcome.DENIED, Outcome.MISSING))
     assert len({content_of(Capture(Outcome.DONE, files=held)) for held in (files, denied, missing)}) == 3
     assert content_of(Capture(Outcome.DONE, text="x" * CACHED_CAPTURE)) is not None
     assert content_of(Capture(Outcome.DONE, text="x" * (CACHED_CAPTURE + 1))) is None
 
 
-@pytest.mark.parametrize(("outcome", "alike"), [(Outcome.DONE, True), (Outcome.TRUNCATED, True), (Outcome.TIMEOUT, False)])
+@pytest.mark.parametrize(("outcome", "alike"),
+                         [(Outcome.DONE, True), (Outcome.TRUNCATED, True), (Outcome.TIMEOUT, False)])
 def test_the_seconds_count_where_the_time_was_over(outcome: Outcome, alike: bool) -> None:
     first, second = (content_of(Capture(outcome, seconds=seconds)) for seconds in (1.0, 2.0))
     assert (first == second) is alike

@@ -1,7 +1,7 @@
 """What facts are made of the captures in cases/*.yaml: one file for each module of facts.
 
-A case names a fact, changes captures of the healthy machine (tests/healthcheck/machine.py), and holds what the
-fact is then (see `unlike`):
+A case names a fact, changes captures of the healthy machine (tests/healthcheck/machine.py), and holds what
+the fact is then (see `unlike`):
 
     - case: a sentence
       fact: ports

@@ -31,7 +31,8 @@ def test_gpus_adapters_board_and_versions_are_told_by_what_tells_them_apart() ->
     gpus = [name for name in now.hardware if name.startswith("gpu ")]
     assert len(gpus) == 8 and all({"uuid", "firmware"} <= set(now.hardware[name]) for name in gpus)
     assert len({now.hardware[name]["uuid"] for name in gpus}) == 8
-    assert now.hardware[NIC] == {"firmware": "28.39.1002", "uuid": "a088:c203:0000:0000", "guid": "a088c20300000000",
+    assert now.hardware[NIC] == {"firmware": "28.39.1002", "uuid": "a088:c203:0000:0000",
+                                 "guid": "a088c20300000000",
                                  "device": "mlx5_0"}
     assert now.hardware["board"] == {"serial": "C12", "firmware": "1.4"}
     assert (now.whole, now.boot, now.versions) == (frozenset({"gpu", "nic"}), "b1",
@@ -100,4 +101,5 @@ def test_a_port_without_a_guid_of_its_own_tells_none(gid: str) -> None:
 def test_long_words_are_cut() -> None:
     now = hardware_of(snapshot("b" * 65, host__firmware=machine.done(**{
         "/sys/class/dmi/id/product_serial": "s" * 81, "/sys/class/dmi/id/bios_version": "v" * 80})))
-    assert (now.boot, now.hardware["board"]) == ("b" * 63 + "…", {"serial": "s" * 79 + "…", "firmware": "v" * 80})
+    assert (now.boot, now.hardware["board"]) == ("b" * 63 + "…",
+                                                 {"serial": "s" * 79 + "…", "firmware": "v" * 80})

@@ -27,8 +27,10 @@ JSON = st.recursive(
         "smart_status", "passed", "smartctl", "messages", "string", "nvme_smart_health_information_log",
         "media_errors", "critical_warning",
         "ata_smart_attributes", "table", "id", "raw", "value", "device", "protocol", "model_name",
-        "serial_number", "scsi_grown_defect_list", "scsi_error_counter_log", "total_uncorrected_errors", "read",
-        "scsi_percentage_used_endurance_indicator", "endurance_used", "current_percent", "when_failed", "flags",
+        "serial_number", "scsi_grown_defect_list", "scsi_error_counter_log",
+        "total_uncorrected_errors", "read",
+        "scsi_percentage_used_endurance_indicator", "endurance_used", "current_percent",
+        "when_failed", "flags",
         "prefailure", "name", "available_spare", "available_spare_threshold", "nvme_self_test_log",
         "self_test_result", "ata_smart_self_test_log", "standard", "status", "scsi_self_test_0", "result",
         "smart_support", "available", "lifetime_hours",
@@ -45,9 +47,12 @@ def test_no_text_upsets_the_reader_of_fstab(text: str) -> None:
     assert all(entry.point.startswith("/") for entry in wanted)
 
 
-_MEMBERS = ("Controllers", "Command Status", "Status", "Controller", "Description", "Response Data", "Basics", "Model",
-            "PCI Address", "Controller Status", "VD LIST", "Virtual Drives", "DG/VD", "TYPE", "State", "PD LIST",
-            "Physical Drives", "EID:Slt", "DG", "TOPOLOGY", "Type", "BBU_Info", "Energy Pack Info", "Drives List",
+_MEMBERS = ("Controllers", "Command Status", "Status", "Controller", "Description", "Response Data",
+            "Basics", "Model",
+            "PCI Address", "Controller Status", "VD LIST", "Virtual Drives", "DG/VD", "TYPE",
+            "State", "PD LIST",
+            "Physical Drives", "EID:Slt", "DG", "TOPOLOGY", "Type", "BBU_Info", "Energy Pack Info",
+            "Drives List",
             "Drive Information", "Drive Detailed Information", "LU/NS Properties", "Media Error Count",
             "Drive /c0/e252/s0 - Detailed Information", "Drive /c0/e252/s0 State", "Predictive Failure Count")
 _VALUES = (st.none() | st.booleans() | st.integers(-1, 300) | st.text(max_size=6)
@@ -58,7 +63,8 @@ _DATA = st.dictionaries(st.sampled_from(_MEMBERS), RAID, max_size=8)
 
 
 @given(st.text(max_size=60) | _DATA.map(lambda data: json.dumps({"Controllers": [{
-    "Command Status": {"Controller": 0, "Status": "Success"}, "Response Data": data}]})) | RAID.map(json.dumps),
+    "Command Status": {"Controller": 0, "Status": "Success"}, "Response Data": data}]}))
+       | RAID.map(json.dumps),
     st.sampled_from(("raid.storcli", "raid.storcli-drives", "raid.mvcli")))
 def test_no_answer_of_a_raid_controllers_tool_upsets_its_readers(text: str, probe: str) -> None:
     driver = "ahci" if probe == "raid.mvcli" else "megaraid_sas"
@@ -69,9 +75,11 @@ def test_no_answer_of_a_raid_controllers_tool_upsets_its_readers(text: str, prob
                     and "could not be read from the node's output" in value.reason), (name, value)
 
 
-@given(st.lists(st.tuples(st.sampled_from(("id", "VD ID", "status", "Status", "RAID mode", "VD status", "BGA progress",
-                                          "Total # of VD")), st.text(max_size=12)), max_size=9))
-def test_no_text_of_a_boot_mirrors_tool_passes_for_a_sound_one_unless_it_says_so(rows: list[tuple[str, str]]) -> None:
+@given(st.lists(
+    st.tuples(st.sampled_from(("id", "VD ID", "status", "Status", "RAID mode", "VD status", "BGA progress",
+                              "Total # of VD")), st.text(max_size=12)), max_size=9))
+def test_no_text_of_a_boot_mirrors_tool_passes_for_a_sound_one_unless_it_says_so(
+        rows: list[tuple[str, str]]) -> None:
     text = "".join(f"{name}: {value}\n" for name, value in rows)
     value = build_fact(FACTS["raid_volumes"], Captures(raid.boss(text)))
     volumes = [] if isinstance(value, (Unmeasured, Partial)) else value
@@ -90,7 +98,8 @@ def test_no_answer_of_smartctl_upsets_its_reader_or_passes_for_another_type(code
         assert (value := reading(disk, field)) is UNSUPPORTED or isinstance(value, (bool, Unmeasured))
     test = reading(disk, "self_test")
     assert test is UNSUPPORTED or isinstance(test, (str, Unmeasured))
-    assert isinstance(reading(disk, "failing"), (tuple, Unmeasured)) or reading(disk, "failing") is UNSUPPORTED
+    assert isinstance(reading(disk, "failing"),
+                      (tuple, Unmeasured)) or reading(disk, "failing") is UNSUPPORTED
 
 
 def test_an_answer_of_smartctl_cut_at_any_byte_is_no_measurement() -> None:
@@ -170,5 +179,6 @@ def test_disks_are_reported_in_the_order_of_their_names_in_whatever_order_they_a
 
 def test_a_controllers_tool_runs_once_by_the_first_of_its_names_with_the_time_that_firmware_needs() -> None:
     assert raid_tools._tool("x", ("show",), "driver", ("a", "b", "c"), 7) == Probe(
-        "raid.x", ProbeKind.COMMAND, argv=("a", "show"), tools=("b", "c"), each=("/sys/bus/pci/drivers/driver",), most=1,
+        "raid.x", ProbeKind.COMMAND, argv=("a", "show"), tools=("b", "c"),
+        each=("/sys/bus/pci/drivers/driver",), most=1,
         seconds=30.0, each_s=28.0, limit=7, root=True)

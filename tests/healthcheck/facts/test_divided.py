@@ -1,5 +1,5 @@
-"""A divided GPU (MIG): what it shows otherwise though nothing is wrong is UNKNOWN and no fault; what is wrong with
-it is found all the same."""
+"""A divided GPU (MIG): what it shows otherwise though nothing is wrong is UNKNOWN and no fault; what is wrong
+with it is found all the same."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tests.healthcheck.checks.verdicts import RULES, verdict
 from tests.healthcheck.collector.test_collector_nvml import binding, fail
 
 DOWN = machine.nvlinks(**{f"link{link}": [0, 7, -3, -3, -3, 0, 0, 0, 0, 0] for link in range(18)})
-# As nvml.h has it of a divided GPU with instances: no load, no remapped rows; links down, and the rest follows.
+# As nvml.h has it of a divided GPU with instances: no load, no remapped rows; links down, and the rest
+# follows.
 MIG: dict[str, Any] = {
     "mig": {"ok": 1}, "mig_pending": {"ok": 1}, "nvlinks": DOWN, "utilization_percent": {"na": True},
     **{key: {"na": True} for key in ("rows_corrected", "rows_uncorrected", "rows_pending", "rows_failed")},
@@ -40,7 +41,8 @@ def built(name: str, capture: Capture) -> Any:
 
 
 CRITICAL = sorted(rule.id for rule in RULES.values() if rule.severity is Severity.CRITICAL
-                  and {"gpus", "nvlinks", "gpu_links", "gpu_pairs"} & set(rule.fact_names) and not rule.checked.fleet)
+                  and {"gpus", "nvlinks", "gpu_links", "gpu_pairs"} & set(rule.fact_names)
+                  and not rule.checked.fleet)
 
 
 @pytest.mark.parametrize("rule", CRITICAL)
@@ -49,7 +51,8 @@ def test_no_critical_rule_accuses_a_gpu_for_being_divided(rule: str, gpu: int) -
     assert verdict(rule, machine.recording(gpu_nvml=of(gpu))).status is not Status.FAIL
 
 
-@pytest.mark.parametrize("rule", ["nvlink-active", "nvlink-p2p", "nvlink-fabric-summary", "nvlink-fabric-health"])
+@pytest.mark.parametrize("rule",
+                         ["nvlink-active", "nvlink-p2p", "nvlink-fabric-summary", "nvlink-fabric-health"])
 def test_what_rests_on_the_links_of_a_divided_gpu_is_unknown_and_says_why(rule: str) -> None:
     result = verdict(rule, machine.recording(gpu_nvml=of(3)))
     assert result.status is Status.UNKNOWN and "MIG is on" in result.reason
@@ -71,11 +74,14 @@ def test_a_fabric_that_a_divided_gpu_shows_as_healthy_is_measured() -> None:
 
 
 @pytest.mark.parametrize(("rule", "changes"), [
-    ("gpu-ecc-uncorrected", {"ecc_uncorrected": {"ok": 1}}), ("gpu-sram-threshold", {"sram_threshold_exceeded": {"ok": 1}}),
-    ("gpu-recovery-action", {"recovery_action": {"ok": "gpu_reset"}}), ("gpu-pcie-width", {"pcie_width": {"ok": 8}}),
+    ("gpu-ecc-uncorrected", {"ecc_uncorrected": {"ok": 1}}),
+    ("gpu-sram-threshold", {"sram_threshold_exceeded": {"ok": 1}}),
+    ("gpu-recovery-action", {"recovery_action": {"ok": "gpu_reset"}}),
+    ("gpu-pcie-width", {"pcie_width": {"ok": 8}}),
     ("gpu-slowdown-thermal", {"clock_reasons": {"ok": 0x40}}),
 ])
-def test_what_is_wrong_with_the_whole_board_is_found_though_it_is_divided(rule: str, changes: dict[str, Any]) -> None:
+def test_what_is_wrong_with_the_whole_board_is_found_though_it_is_divided(rule: str,
+                                                                          changes: dict[str, Any]) -> None:
     assert verdict(rule, machine.recording(gpu_nvml=of(3, **changes))).status is Status.FAIL
 
 
@@ -100,7 +106,8 @@ def test_errors_of_a_divided_gpu_are_those_of_its_instances(count: Any, told: di
 def test_a_divided_gpu_without_instances_and_one_that_is_whole_have_no_errors_of_instances() -> None:
     for mig in (0, 1):
         _, gpu = reader.lines(binding(
-            nvmlDeviceGetMigMode=lambda gpu, mig=mig: [mig, mig], nvmlDeviceGetTotalEccErrors=fail(3, "Not Supported"),
+            nvmlDeviceGetMigMode=lambda gpu, mig=mig: [mig, mig],
+            nvmlDeviceGetTotalEccErrors=fail(3, "Not Supported"),
             nvmlDeviceGetMaxMigDeviceCount=lambda gpu: 7 if gpu == 0 else 0,
             nvmlDeviceGetMigDeviceHandleByIndex=fail(6, "Not Found")))
         assert gpu["ecc_uncorrected"] == {"na": True}

@@ -38,19 +38,24 @@ OLD = {
 }
 NEW = {
     "mc0/ce_count": "5", "mc0/ue_count": "0", "mc0/ce_noinfo_count": "1",
-    "mc0/dimm0/dimm_label": "CPU_SrcID#0_MC#0_Chan#0_DIMM#0", "mc0/dimm0/dimm_ce_count": "3", "mc0/dimm0/dimm_ue_count": "0",
-    "mc0/dimm2/dimm_label": "CPU_SrcID#0_MC#0_Chan#1_DIMM#0", "mc0/dimm2/dimm_ce_count": "1", "mc0/dimm2/dimm_ue_count": "0",
+    "mc0/dimm0/dimm_label": "CPU_SrcID#0_MC#0_Chan#0_DIMM#0", "mc0/dimm0/dimm_ce_count": "3",
+    "mc0/dimm0/dimm_ue_count": "0",
+    "mc0/dimm2/dimm_label": "CPU_SrcID#0_MC#0_Chan#1_DIMM#0", "mc0/dimm2/dimm_ce_count": "1",
+    "mc0/dimm2/dimm_ue_count": "0",
     "mc1/ce_count": "0", "mc1/ue_count": "0", "mc1/ce_noinfo_count": "0",
-    "mc1/rank0/dimm_label": "mc#1csrow#0channel#0", "mc1/rank0/dimm_ce_count": "0", "mc1/rank0/dimm_ue_count": "0",
+    "mc1/rank0/dimm_label": "mc#1csrow#0channel#0", "mc1/rank0/dimm_ce_count": "0",
+    "mc1/rank0/dimm_ue_count": "0",
 }
 
 
 def seen(tree: Mapping[str, str | Outcome], dimms: str = "") -> Recording:
     """The healthy machine with this tree below EDAC's folder, and this output of dmidecode."""
-    files = {f"{BASE}/{path}": FileCapture(text) if isinstance(text, Outcome) else FileCapture(Outcome.DONE, f"{text}\n")
+    files = {f"{BASE}/{path}": FileCapture(text) if isinstance(text, Outcome)
+             else FileCapture(Outcome.DONE, f"{text}\n")
              for path, text in tree.items()}
     meminfo = {"/proc/meminfo": FileCapture(Outcome.DONE, machine.MEMINFO)}
-    held = machine.recording(memory_edac=Capture(Outcome.DONE, seconds=0.01, bytes=1, files={**meminfo, **files}))
+    held = machine.recording(memory_edac=Capture(Outcome.DONE, seconds=0.01, bytes=1,
+                                                 files={**meminfo, **files}))
     said = Capture(Outcome.DONE, exit=0, seconds=0.01, bytes=len(dimms), text=dimms)
     return replace(held, captures={**held.captures, DIMMS.id: said})
 
@@ -66,45 +71,57 @@ def counts(tree: Mapping[str, str]) -> dict[str, tuple[Any, Any]]:
 
 def devices(*slots: tuple[str, str]) -> str:
     """dmidecode -q -t 17 of modules in these slots, each with its Bank Locator."""
-    return "\n".join(f"Memory Device\n\tSize: 64 GB\n\tForm Factor: DIMM\n\tLocator: {slot}\n\tBank Locator: {bank}\n"
-                     "\tConfigured Memory Speed: 4800 MT/s\n" for slot, bank in slots)
+    return "\n".join(
+        f"Memory Device\n\tSize: 64 GB\n\tForm Factor: DIMM\n\tLocator: {slot}\n\tBank Locator: {bank}\n"
+        "\tConfigured Memory Speed: 4800 MT/s\n" for slot, bank in slots)
 
 
 def test_the_old_layout_names_dimms_by_the_labels_of_their_channels_and_the_row_by_both() -> None:
-    assert counts(OLD) == {"DIMM P1-DIMMA1 (mc0/csrow0/ch0)": (5, 0), "DIMM P1-DIMMB1 (mc0/csrow0/ch1)": (2, 0),
-                           "DIMM P1-DIMMA1 or P1-DIMMB1 (mc0/csrow0)": (0, 1), "memory controller mc0": (0, 0)}
+    assert counts(OLD) == {"DIMM P1-DIMMA1 (mc0/csrow0/ch0)": (5, 0),
+                           "DIMM P1-DIMMB1 (mc0/csrow0/ch1)": (2, 0),
+                           "DIMM P1-DIMMA1 or P1-DIMMB1 (mc0/csrow0)": (0, 1),
+                           "memory controller mc0": (0, 0)}
 
 
 def test_the_collector_finds_both_layouts_and_no_more_of_a_row_than_is_counted(tmp_path: Path) -> None:
-    rest = {"mc0/csrow0/dev_type": "x8", "mc0/csrow0/uevent": "", "mc0/csrow0/edac_mode": "SECDED", "mc0/seconds_since_reset": "9"}
+    rest = {"mc0/csrow0/dev_type": "x8", "mc0/csrow0/uevent": "", "mc0/csrow0/edac_mode": "SECDED",
+            "mc0/seconds_since_reset": "9"}
     (tmp_path / "run").mkdir()
-    for path, content in {"/proc/meminfo": "MemTotal: 1 kB", **{f"{BASE}/{path}": held for path, held in {**OLD, **rest}.items()}}.items():
+    for path, content in {"/proc/meminfo": "MemTotal: 1 kB",
+                          **{f"{BASE}/{path}": held for path, held in {**OLD, **rest}.items()}}.items():
         at = tmp_path / path.lstrip("/")
         at.parent.mkdir(parents=True, exist_ok=True)
         at.write_text(f"{content}\n")
     seen_by_it = collect([EDAC], tmp_path, seconds=20)
-    found = {part.name: (part.corrected, part.uncorrected) for part in build_fact(FACTS["memory_parts"], Captures(seen_by_it))}
+    found = {part.name: (part.corrected, part.uncorrected)
+             for part in build_fact(FACTS["memory_parts"], Captures(seen_by_it))}
     assert found == counts(OLD)
-    assert not [path for path in seen_by_it.captures[EDAC.id].files if path.endswith(("dev_type", "uevent", "edac_mode"))]
+    assert not [path for path in seen_by_it.captures[EDAC.id].files
+                if path.endswith(("dev_type", "uevent", "edac_mode"))]
 
 
 def test_a_row_without_channels_is_counted_by_itself() -> None:
     """As a kernel before 2.6.16 and some drivers show it, and the fixtures of exporters."""
-    assert counts({"mc0/ce_count": "1", "mc0/ue_count": "5", "mc0/csrow0/ce_count": "3", "mc0/csrow0/ue_count": "4"}) == {
-        "DIMM mc0/csrow0": (3, 4), "memory controller mc0": (0, 1)}
+    assert counts({"mc0/ce_count": "1", "mc0/ue_count": "5", "mc0/csrow0/ce_count": "3",
+                   "mc0/csrow0/ue_count": "4"}) == {
+                       "DIMM mc0/csrow0": (3, 4), "memory controller mc0": (0, 1)}
 
 
 def test_rows_are_not_counted_where_dimms_are() -> None:
     both = {**NEW, "mc0/csrow0/ce_count": "4", "mc0/csrow0/ue_count": "0", "mc0/csrow0/ch0_ce_count": "3",
             "mc0/csrow0/ch0_dimm_label": "CPU_SrcID#0_MC#0_Chan#0_DIMM#0"}
     assert counts(both) == counts(NEW) == {
-        "DIMM CPU_SrcID#0_MC#0_Chan#0_DIMM#0 (mc0/dimm0)": (3, 0), "DIMM CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (mc0/dimm2)": (1, 0),
-        "memory controller mc0": (1, 0), "DIMM mc#1csrow#0channel#0 (mc1/rank0)": (0, 0), "memory controller mc1": (0, 0)}
+        "DIMM CPU_SrcID#0_MC#0_Chan#0_DIMM#0 (mc0/dimm0)": (3, 0),
+        "DIMM CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (mc0/dimm2)": (1, 0),
+        "memory controller mc0": (1, 0), "DIMM mc#1csrow#0channel#0 (mc1/rank0)": (0, 0),
+        "memory controller mc1": (0, 0)}
 
 
-@given(at=st.sampled_from(sorted((tree, path) for tree in ("OLD", "NEW") for path in {"OLD": OLD, "NEW": NEW}[tree])),
+@given(at=st.sampled_from(sorted((tree, path) for tree in ("OLD", "NEW")
+                                 for path in {"OLD": OLD, "NEW": NEW}[tree])),
        wrong=st.sampled_from([Outcome.DENIED, Outcome.CRASHED, Outcome.TIMEOUT, "many", "-1", "", None]))
-def test_one_odd_file_costs_one_reading_and_no_other(at: tuple[str, str], wrong: Outcome | str | None) -> None:
+def test_one_odd_file_costs_one_reading_and_no_other(at: tuple[str, str],
+                                                     wrong: Outcome | str | None) -> None:
     tree = {"OLD": OLD, "NEW": NEW}[at[0]]
     damaged: dict[str, str | Outcome] = {path: text if path != at[1] else wrong for path, text in tree.items()
                                          if path != at[1] or wrong is not None}     # type: ignore[misc]
@@ -138,13 +155,17 @@ FIRST_ONLY = {path: text for path, text in NEW.items() if path.startswith("mc0/"
 
 
 @pytest.mark.parametrize(("sick", "subject", "slot"), [
-    ({**NEW, "mc0/dimm2/dimm_ue_count": "1", "mc0/ue_count": "1", "mc0/dimm2/dimm_label": "P1_DIMMB1"}, "DIMM P1_DIMMB1 (mc0/dimm2)", "P1-DIMMB1"),
+    ({**NEW, "mc0/dimm2/dimm_ue_count": "1", "mc0/ue_count": "1", "mc0/dimm2/dimm_label": "P1_DIMMB1"},
+     "DIMM P1_DIMMB1 (mc0/dimm2)", "P1-DIMMB1"),
     (OLD, "DIMM P1-DIMMA1 or P1-DIMMB1 (mc0/csrow0)", "P1-DIMMA1 or P1-DIMMB1"),
-    ({**FIRST_ONLY, "mc0/dimm0/dimm_ue_count": "1", "mc0/ue_count": "1"}, "DIMM CPU_SrcID#0_MC#0_Chan#0_DIMM#0 (mc0/dimm0)",
+    ({**FIRST_ONLY, "mc0/dimm0/dimm_ue_count": "1", "mc0/ue_count": "1"},
+     "DIMM CPU_SrcID#0_MC#0_Chan#0_DIMM#0 (mc0/dimm0)",
      "P1-DIMMA1 (found by its place in dmidecode's list)")])
-def test_the_remedy_names_the_slots_that_both_lists_have_and_says_where_only_the_place_tells(sick: dict[str, str], subject: str, slot: str) -> None:
+def test_the_remedy_names_the_slots_that_both_lists_have_and_says_where_only_the_place_tells(
+        sick: dict[str, str], subject: str, slot: str) -> None:
     (found,) = verdict("memory-ecc-uncorrected", seen(sick, BY_LABEL)).findings
-    assert (found.subject, found.remedy) == (subject, f"Drain the node, power it off and replace the module in slot {slot}.")
+    assert (found.subject,
+            found.remedy) == (subject, f"Drain the node, power it off and replace the module in slot {slot}.")
 
 
 @pytest.mark.parametrize("dimms", ["", "nonsense", devices(("P1-DIMMA1", "BANK 0"))])
@@ -188,8 +209,9 @@ def test_a_module_that_edac_does_not_count_makes_no_place_certain() -> None:
 
 
 def test_a_name_that_two_slots_have_names_none() -> None:
-    assert Slots({"mc0/dimm0": "DIMM_A1"}, (Dimm("DIMM A1", GIB, 0, "P0"), Dimm("DIMM-A1", GIB, 0, "P1"))).of("mc0/dimm0") == (
-        "", False)
+    assert Slots({"mc0/dimm0": "DIMM_A1"},
+                 (Dimm("DIMM A1", GIB, 0, "P0"), Dimm("DIMM-A1", GIB, 0, "P1"))).of("mc0/dimm0") == (
+                     "", False)
 
 
 def test_firmwares_label_of_bank_and_device_is_a_slot() -> None:

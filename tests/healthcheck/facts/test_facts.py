@@ -146,15 +146,19 @@ def test_a_mount_that_hangs_is_unmeasured_and_the_others_are_not() -> None:
 @pytest.mark.parametrize(("outcome", "asked"), [
     (Outcome.TIMEOUT, ("/home",)), (Outcome.WEDGED, ("/home",)), (Outcome.CRASHED, ("/home",)),
     (Outcome.DENIED, ()), (Outcome.UNABLE, ()), (Outcome.MISSING, ())])
-def test_a_mount_is_accused_of_no_answer_only_where_that_is_its_own_doing(outcome: Outcome, asked: tuple[str, ...]) -> None:
+def test_a_mount_is_accused_of_no_answer_only_where_that_is_its_own_doing(outcome: Outcome,
+                                                                          asked: tuple[str, ...]) -> None:
     held = machine.captures()["filesystem.mounts"]
-    _, home, _ = built("filesystems", filesystem_mounts=replace(held, files={**held.files, "/home": FileCapture(outcome)}))
+    _, home, _ = built("filesystems",
+                       filesystem_mounts=replace(held, files={**held.files, "/home": FileCapture(outcome)}))
     assert reading(home, "used_percent").asked == asked
 
 
 def test_a_mount_whose_figures_are_of_another_form_has_answered() -> None:
     held = machine.captures()["filesystem.mounts"]
-    _, home, _ = built("filesystems", filesystem_mounts=replace(held, files={**held.files, "/home": FileCapture(Outcome.DONE, "x")}))
+    _, home, _ = built("filesystems",
+                       filesystem_mounts=replace(held, files={**held.files,
+                                                              "/home": FileCapture(Outcome.DONE, "x")}))
     assert reading(home, "used_percent").asked == ()
 
 

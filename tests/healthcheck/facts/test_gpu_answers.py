@@ -76,7 +76,8 @@ def refusing(keys: Any, code: int = 999, words: str = "Unknown Error") -> dict[s
 
 LIVE = ("temperature_c", "power_mw", "utilization_percent", "clock_sm_mhz", "clock_memory_mhz",
         "clock_reasons", "ecc_uncorrected", "ecc_corrected")
-READINGS = [key for key, value in LINES[6].items() if isinstance(value, dict) and "ok" in value and key != "p2p"]
+READINGS = [key for key, value in LINES[6].items() if isinstance(value, dict) and "ok" in value
+            and key != "p2p"]
 
 
 def test_a_gpu_of_which_the_driver_remembers_only_name_and_size_does_not_answer() -> None:
@@ -143,7 +144,8 @@ def test_whatever_the_lines_hold_a_gpu_with_no_reading_never_answers(lines: list
 
 def listing(*numbers: int) -> str:
     """A log of eight GPUs of which these are listed, at PCI 1a, 1b, 1c and so on."""
-    blocks = "".join(LOG[BEGIN:END].replace(LOG[BEGIN + 9:LOG.index('">', BEGIN)], f"00000000:{0x1a + n:02X}:00.0")
+    blocks = "".join(LOG[BEGIN:END].replace(LOG[BEGIN + 9:LOG.index('">', BEGIN)],
+                                            f"00000000:{0x1a + n:02X}:00.0")
                      for n in numbers)
     return LOG[:BEGIN].replace("<attached_gpus>1<", "<attached_gpus>4<") + blocks + LOG[END:]
 

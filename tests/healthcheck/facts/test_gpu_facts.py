@@ -123,10 +123,12 @@ def test_the_fifth_generation_has_its_own_errors_and_an_older_one_says_so_once_a
     ([9, -15], Unmeasured("NVML: error 15"), Unmeasured("NVML: error 15")),
     ("many", Unmeasured("NVML: not in the reader's format"), Unmeasured("NVML: not in the reader's format")),
 ])
-def test_fec_bins_come_to_what_was_corrected_and_the_worst_of_it(bins: Any, corrected: Any, worst: Any) -> None:
+def test_fec_bins_come_to_what_was_corrected_and_the_worst_of_it(bins: Any, corrected: Any,
+                                                                 worst: Any) -> None:
     row = [1, 8, 53125, 2, "0000:05:00.0", *[-3] * 5, *[0] * 10, 7 << 8 | 9, bins]
     link, *_ = built("nvlink5_errors", gpu0={"nvlinks": machine.nvlinks(1, link0=row)})
-    assert (reading(link, "fec_corrected"), reading(link, "fec_worst"), link.raw_ber) == (corrected, worst, 7e-9)
+    assert (reading(link, "fec_corrected"), reading(link, "fec_worst"),
+            link.raw_ber) == (corrected, worst, 7e-9)
 
 
 # Pairs

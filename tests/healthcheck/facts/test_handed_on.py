@@ -1,4 +1,5 @@
-"""What a snapshot hands on to the next of its node: the boots, the records of the log, and what was unusual."""
+"""What a snapshot hands on to the next of its node: the boots, the records of the log, and what was
+unusual."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def test_a_node_that_is_out_of_service_after_its_reboot_is_out_for_that_boot() -
     before = kept(BOOT_CAPTURE, boots())
     assert earlier_boot(snapshot("other"), before, MAINTENANCE).out == "maintenance"
     assert earlier_boot(snapshot(), before, MAINTENANCE).out == ""      # there was no reboot
-    assert earlier_boot(snapshot(), kept(BOOT_CAPTURE, boots(looked=3.5, out="rma")), MAINTENANCE).out == "rma"
+    assert earlier_boot(snapshot(), kept(BOOT_CAPTURE, boots(looked=3.5, out="rma")),
+                        MAINTENANCE).out == "rma"
 
 
 @pytest.mark.parametrize(("previous", "known"), [(None, False), (LOST, False), (snapshot(""), True)])
@@ -84,7 +86,8 @@ def test_what_is_kept_of_boots_is_all_that_the_next_snapshot_needs() -> None:
     capture = boot_capture(snapshot("other", 2000.0), kept(BOOT_CAPTURE, boots(state="rma")), MAINTENANCE)
     assert json.loads(capture.text) == {"state": "maintenance", "last": 2000.0, "looked": 500.0, "out": "rma"}
     assert (capture.outcome, capture.bytes) == (Outcome.DONE, len(capture.text))
-    assert json.loads(boot_capture(LOST, kept(BOOT_CAPTURE, boots(looked=9.0)), SERVICE).text)["looked"] == 0.0
+    assert json.loads(boot_capture(LOST, kept(BOOT_CAPTURE, boots(looked=9.0)),
+                                   SERVICE).text)["looked"] == 0.0
 
 
 # Records of the kernel's log

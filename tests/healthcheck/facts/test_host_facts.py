@@ -22,7 +22,8 @@ def test_memory_in_use_makes_no_other_parts_of_what_edac_counts() -> None:
     cache = FactCache()
     held = machine.captures()["memory.edac"].files
     other = {**held, "/proc/meminfo": FileCapture(Outcome.DONE, "MemTotal: 1 kB\n")}
-    assert built("memory_parts", cache) is built("memory_parts", cache, memory_edac=Capture(Outcome.DONE, files=other))
+    assert built("memory_parts", cache) is built("memory_parts", cache,
+                                                 memory_edac=Capture(Outcome.DONE, files=other))
 
 
 def test_without_a_default_size_a_number_of_pages_asks_for_none() -> None:
@@ -33,7 +34,8 @@ def test_without_a_default_size_a_number_of_pages_asks_for_none() -> None:
 
 def test_of_a_long_lineage_the_nearest_are_reported() -> None:
     rows = [[pid, pid + 1, 1000, 1, 0, 0, 0] for pid in range(1, 80)]
-    document = {"processes": rows, "names": ["sh"], "cgroups": [""], "more": 0, "own": [], "uptime": "9.5 1.0",
+    document = {"processes": rows, "names": ["sh"], "cgroups": [""], "more": 0, "own": [],
+                "uptime": "9.5 1.0",
                 "hidden": False, "strange": False}
     found = built("process_owners", process_owners=Capture(Outcome.DONE, text=json.dumps(document)))
     assert [len(one.lineage) for one in found.users[:20]] == [64] * 15 + [63, 62, 61, 60, 59]

@@ -1,4 +1,5 @@
-"""IMEX as a node's own tool shows it: the documents of NVIDIA's guide, of its tests of the tool, and anything else."""
+"""IMEX as a node's own tool shows it: the documents of NVIDIA's guide, of its tests of the tool, and anything
+else."""
 
 from __future__ import annotations
 
@@ -21,33 +22,41 @@ from tests.healthcheck.nvl72.rack import asked
 from tests.testbed import collector
 from tests.tries import tries
 
-# What nvidia-imex-ctl -N -j -H said of two nodes, and of two whose services were of another version than the tool (NVIDIA's isvctl tests).
+# What nvidia-imex-ctl -N -j -H said of two nodes, and of two whose services were of another version than the
+# tool (NVIDIA's isvctl tests).
 UP = json.dumps({"nodes": {
     "0": {"status": "READY", "host": "10.0.0.1", "hostName": "gpu-node-a", "connections": {
-        "0": {"host": "10.0.0.1", "status": "CONNECTED", "changed": True}, "1": {"host": "10.0.0.2", "status": "CONNECTED", "changed": True}}},
+        "0": {"host": "10.0.0.1", "status": "CONNECTED", "changed": True},
+        "1": {"host": "10.0.0.2", "status": "CONNECTED", "changed": True}}},
     "1": {"status": "READY", "host": "10.0.0.2", "hostName": "gpu-node-b", "connections": {
-        "0": {"host": "10.0.0.1", "status": "CONNECTED", "changed": True}, "1": {"host": "10.0.0.2", "status": "CONNECTED", "changed": True}}},
+        "0": {"host": "10.0.0.1", "status": "CONNECTED", "changed": True},
+        "1": {"host": "10.0.0.2", "status": "CONNECTED", "changed": True}}},
 }, "timestamp": "9/4/2026 00:00:00.000", "status": "UP"})
 DOWN = json.dumps({"nodes": {
     "1": {"status": "UNAVAILABLE", "host": "10.0.0.2", "connections": {
-        "0": {"host": "10.0.0.1", "status": "INVALID", "changed": False}, "1": {"host": "10.0.0.2", "status": "INVALID", "changed": False}},
+        "0": {"host": "10.0.0.1", "status": "INVALID", "changed": False},
+        "1": {"host": "10.0.0.2", "status": "INVALID", "changed": False}},
         "hostName": "N/A"},
     "0": {"status": "UNAVAILABLE", "host": "10.0.0.1", "connections": {
-        "1": {"host": "10.0.0.2", "status": "INVALID", "changed": False}, "0": {"host": "10.0.0.1", "status": "INVALID", "changed": False}},
+        "1": {"host": "10.0.0.2", "status": "INVALID", "changed": False},
+        "0": {"host": "10.0.0.1", "status": "INVALID", "changed": False}},
         "hostName": "gpu-node-a"},
 }, "timestamp": "9/4/2026 00:00:00.000", "status": "DOWN"})
 
 
 def seen(answer: Capture, addresses: Capture | None = None, hostname: str = "gpu001") -> ImexDomain:
-    look = machine.recording(imex_domain=answer, **({} if addresses is None else {"imex_addresses": addresses}))
+    look = machine.recording(imex_domain=answer,
+                             **({} if addresses is None else {"imex_addresses": addresses}))
     assert look.host is not None
-    found: Any = build_fact(FACTS["imex_domain"], Captures(replace(look, host=replace(look.host, hostname=hostname))))
+    found: Any = build_fact(FACTS["imex_domain"],
+                            Captures(replace(look, host=replace(look.host, hostname=hostname))))
     assert isinstance(found, ImexDomain)
     return found
 
 
 def test_a_domain_is_its_state_and_its_members_in_their_order() -> None:
-    assert domain(UP) == ("UP", (ImexMember("10.0.0.1", "gpu-node-a", "READY", "", ()), ImexMember("10.0.0.2", "gpu-node-b", "READY", "", ())))
+    assert domain(UP) == ("UP", (ImexMember("10.0.0.1", "gpu-node-a", "READY", "", ()),
+                                 ImexMember("10.0.0.2", "gpu-node-b", "READY", "", ())))
     cut = (("10.0.0.1", "INVALID"), ("10.0.0.2", "INVALID"))
     assert domain(DOWN) == ("DOWN", (ImexMember("10.0.0.1", "gpu-node-a", "UNAVAILABLE", "", cut),
                                      ImexMember("10.0.0.2", "", "UNAVAILABLE", "", cut)))
@@ -59,7 +68,8 @@ def test_a_domain_is_its_state_and_its_members_in_their_order() -> None:
     ("", "GPU-Node-A.cluster.example", "10.0.0.1"),
     ("192.168.1.9", "gpu001", None), ("10.0.0.1 10.0.0.2", "gpu001", None),
 ])
-def test_a_node_finds_itself_by_its_addresses_or_else_its_name_or_not_at_all(addresses: str, hostname: str, own: str | None) -> None:
+def test_a_node_finds_itself_by_its_addresses_or_else_its_name_or_not_at_all(addresses: str, hostname: str,
+                                                                             own: str | None) -> None:
     found = reading(seen(asked(UP), asked(addresses), hostname), "own")
     assert (found.host if isinstance(found, ImexMember) else None) == own
     assert own is not None or isinstance(found, Unmeasured)
@@ -82,7 +92,8 @@ def test_a_node_that_is_configured_by_name_finds_itself_by_that() -> None:
 def test_a_node_that_cannot_be_asked_has_no_domain_and_says_why(answer: Capture, why: str) -> None:
     found = build_fact(FACTS["imex_domain"], Captures(machine.recording(imex_domain=answer)))
     value = reading(found.value if hasattr(found, "value") else found, "status")
-    assert value is UNSUPPORTED if answer.outcome is Outcome.TIMEOUT else isinstance(value, Unmeasured) and why in value.reason
+    assert (value is UNSUPPORTED if answer.outcome is Outcome.TIMEOUT else isinstance(value, Unmeasured)
+            and why in value.reason)
     assert answer.outcome is not Outcome.TIMEOUT or "did not answer" in found.reason
 
 
@@ -116,7 +127,8 @@ def test_a_domain_of_more_nodes_than_there_can_be_is_none(monkeypatch: pytest.Mo
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8),
                     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(
-                        ["nodes", "status", "host", "hostName", "version", "connections", "0", "1"]) | st.text(max_size=3), inner, max_size=5),
+                        ["nodes", "status", "host", "hostName", "version", "connections", "0",
+                         "1"]) | st.text(max_size=3), inner, max_size=5),
                     max_leaves=12)
 
 
@@ -133,7 +145,8 @@ def test_the_collector_asks_a_node_with_a_list_of_nodes_and_leaves_others_alone(
     config, tools = tmp_path / "etc/nvidia-imex", tmp_path / "usr/bin"
     for folder in (config, tools):
         folder.mkdir(parents=True)
-    for name, lines in (("nvidia-imex-ctl", f"[ \"$*\" = '-N -j' ] && echo '{UP}'"), ("hostname", "echo 10.0.0.2")):
+    for name, lines in (("nvidia-imex-ctl", f"[ \"$*\" = '-N -j' ] && echo '{UP}'"),
+                        ("hostname", "echo 10.0.0.2")):
         (tools / name).write_text(f"#!/bin/sh\n{lines}\n")
         (tools / name).chmod(0o755)
     probes = (NODES, DOMAIN, ADDRESSES)

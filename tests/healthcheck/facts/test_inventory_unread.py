@@ -126,7 +126,8 @@ def test_without_the_word_the_same_files_are_opened(tree: Path) -> None:
 # ---- what is said of it
 
 def judged(seen: Recording, **more: object) -> Mapping[str, Result]:
-    return by_rule(seen, nodes=[replace(Node(name="gpu001", sku="hgx-h100"), **more)])      # type: ignore[arg-type]
+    return by_rule(seen, nodes=[replace(Node(name="gpu001", sku="hgx-h100"),
+                                        **more)])  # type: ignore[arg-type]
 
 
 def without(device: str, address: str) -> Recording:

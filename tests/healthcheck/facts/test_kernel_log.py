@@ -86,7 +86,8 @@ def test_a_record_has_its_level_facility_caller_and_subsystem() -> None:
 
 
 def test_the_subsystem_of_what_is_no_record_is_no_ones() -> None:
-    assert [line.subsystem for line in Records("6,1,5,-;a\nno record\n SUBSYSTEM=pci\n6,2,5,-;b\n")] == ["", ""]
+    assert [line.subsystem
+            for line in Records("6,1,5,-;a\nno record\n SUBSYSTEM=pci\n6,2,5,-;b\n")] == ["", ""]
 
 
 @pytest.mark.parametrize("words", [(), ("no such word",), ("Xid", "no such word")])

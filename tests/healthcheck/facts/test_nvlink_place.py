@@ -15,7 +15,8 @@ from tests.healthcheck import machine
 
 CLUSTER = "5cd30dc8-4cb0-4f8a-9c5e-000000000003"
 GPUS: tuple[Gpu, ...] = tuple(
-    changed(gpu, fabric_cluster=CLUSTER, chassis_serial="1821325191344", tray_index=7, module_id=gpu.index + 1)
+    changed(gpu, fabric_cluster=CLUSTER, chassis_serial="1821325191344", tray_index=7,
+            module_id=gpu.index + 1)
     for gpu in build_fact(FACTS["gpus"], Captures(machine.recording()))[:4])
 TRAY = Node("r3-07", rack="r3", nvlink_domain="d3", labels={"nvlink_partition": "a"})
 
@@ -26,14 +27,16 @@ def gpus(**fields: Any) -> tuple[Gpu, ...]:
 
 
 def test_a_place_is_the_inventorys_words_and_the_cluster_of_most_gpus() -> None:
-    place = place_of(TRAY, (changed(GPUS[3], fabric_cluster="5cd30dc8-4cb0-4f8a-9c5e-0000000000ff"), *GPUS[:3]))
+    place = place_of(TRAY,
+                     (changed(GPUS[3], fabric_cluster="5cd30dc8-4cb0-4f8a-9c5e-0000000000ff"), *GPUS[:3]))
     assert (place.domain, place.partition, place.rack, place.cluster) == ("d3", "a", "r3", CLUSTER)
     assert place_of(Node("n"), GPUS) == changed(place, domain="", partition="", rack="")
     assert place_of(TRAY, Partial(GPUS[:1], "cut")).cluster == CLUSTER
 
 
 @pytest.mark.parametrize("found", [
-    (), None, Unmeasured("no driver"), gpus(fabric_cluster=NO_CLUSTER), gpus(fabric_state="in_progress"), gpus(fabric_cluster=UNSUPPORTED),
+    (), None, Unmeasured("no driver"), gpus(fabric_cluster=NO_CLUSTER), gpus(fabric_state="in_progress"),
+    gpus(fabric_cluster=UNSUPPORTED),
     gpus(fabric_state=Unmeasured("hung")),
 ])
 def test_gpus_that_joined_no_cluster_that_spans_nodes_have_none(found: Any) -> None:
@@ -42,7 +45,8 @@ def test_gpus_that_joined_no_cluster_that_spans_nodes_have_none(found: Any) -> N
 
 def test_a_gpu_is_found_by_rack_tray_chassis_and_module() -> None:
     assert whereabouts(TRAY, GPUS)[2] == ("rack r3, tray 7 of chassis 1821325191344", 3)
-    assert whereabouts(Node("n"), gpus(chassis_serial=UNSUPPORTED, module_id=UNSUPPORTED))[0] == ("tray 7", None)
+    assert whereabouts(Node("n"),
+                       gpus(chassis_serial=UNSUPPORTED, module_id=UNSUPPORTED))[0] == ("tray 7", None)
 
 
 def test_a_gpu_that_knows_no_tray_is_nowhere() -> None:

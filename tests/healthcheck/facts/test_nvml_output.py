@@ -87,7 +87,8 @@ def test_an_answer_is_read_whatever_its_lines_end_with_and_parsed_once(
     assert len(parsed) == 1
 
 
-def test_a_recording_of_an_older_reader_is_judged_as_it_was_and_one_reading_that_is_missing_is_unmeasured() -> None:
+def test_a_recording_of_an_older_reader_is_judged_as_it_was_and_one_reading_that_is_missing_is_unmeasured(
+) -> None:
     newer = gpureadings._NEWER
     (first, *_) = usual(1).text.splitlines()[1:]
     line = {key: value for key, value in json.loads(first).items() if key not in newer}
@@ -126,5 +127,6 @@ def test_an_answer_that_is_not_in_the_readers_format_is_unread(text: str) -> Non
 def test_a_driver_is_said_to_have_refused_only_where_it_did(error: Any, asked: tuple[str, ...]) -> None:
     refused = Capture(Outcome.DONE, text=json.dumps({"error": error}) + "\n")
     captures = Captures(machine.recording(gpu_nvml=refused))
-    for found in (build_fact(FACTS["gpus"], captures), reading(build_fact(FACTS["driver"], captures), "cuda")):
+    for found in (build_fact(FACTS["gpus"], captures),
+                  reading(build_fact(FACTS["driver"], captures), "cuda")):
         assert isinstance(found, Unmeasured) and found.asked == asked

@@ -37,7 +37,8 @@ def ended(outcome: Outcome, **more: Any) -> Capture:
     (NVML, ended(Outcome.TIMEOUT, seconds=9.0, note=NOTED), f"fan.nvml: {NOTED}"),
     (NVML, ended(Outcome.TIMEOUT, seconds=9.0), "fan.nvml did not answer within 5 s"),
     (NVML, ended(Outcome.CRASHED, note=NOTED), f"fan.nvml crashed: {NOTED}"),
-    (NVML, ended(Outcome.TRUNCATED, note=NOTED), f"fan.nvml gave more than 256 KiB; the rest was dropped: {NOTED}"),
+    (NVML, ended(Outcome.TRUNCATED, note=NOTED),
+     f"fan.nvml gave more than 256 KiB; the rest was dropped: {NOTED}"),
     (FILES, ended(Outcome.TIMEOUT, seconds=5.0, note=NOTED), f"fan.files did not answer within 5 s: {NOTED}"),
     (TOOL, ended(Outcome.TIMEOUT, seconds=0.0), "fanctl did not answer within 5 s"),
     (TOOL, ended(Outcome.TIMEOUT, seconds=0.5),
@@ -50,9 +51,11 @@ def ended(outcome: Outcome, **more: Any) -> Capture:
     (TOOL, ended(Outcome.UNABLE), "fanctl: our own program could not do its work"),
     (TOOL, ended(Outcome.WEDGED, note=NOTED), f"fanctl is wedged: {NOTED}"),
     (TOOL, ended(Outcome.DONE, exit=3), "fanctl ended with exit status 3"),
-    (TOOL, ended(Outcome.DONE, exit=3, stderr="first\n" + "x" * 201 + "\n"), f"fanctl ended with exit status 3: {'x' * 200}"),
+    (TOOL, ended(Outcome.DONE, exit=3, stderr="first\n" + "x" * 201 + "\n"),
+     f"fanctl ended with exit status 3: {'x' * 200}"),
 ])
-def test_why_there_is_nothing_names_what_was_asked_and_how_it_ended(probe: Probe, capture: Capture | None, reason: str) -> None:
+def test_why_there_is_nothing_names_what_was_asked_and_how_it_ended(probe: Probe, capture: Capture | None,
+                                                                    reason: str) -> None:
     assert why(probe, capture) == reason
 
 
@@ -60,7 +63,8 @@ def test_why_there_is_nothing_names_what_was_asked_and_how_it_ended(probe: Probe
     (ended(Outcome.TIMEOUT, seconds=4.5), True), (ended(Outcome.TIMEOUT, seconds=4.4), False),
     (ended(Outcome.TIMEOUT, seconds=4.5, note=NOTED), False), (ended(Outcome.TRUNCATED, seconds=4.5), False),
     (ended(Outcome.DONE, seconds=5.0), False), (None, False)])
-def test_a_command_hangs_that_had_all_of_its_own_time_for_nothing(capture: Capture | None, is_hung: bool) -> None:
+def test_a_command_hangs_that_had_all_of_its_own_time_for_nothing(capture: Capture | None,
+                                                                  is_hung: bool) -> None:
     assert hung(TOOL, capture) is is_hung
 
 
@@ -78,7 +82,8 @@ def test_files_and_devices_are_read_as_far_as_they_came(outcome: Outcome) -> Non
     held = {"/sys/fan": FileCapture(Outcome.DONE, "exit 0\n900\n")}
     captures = of(files=Capture(outcome, files=held))
     if outcome in (Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT):
-        assert captures.files(FILES).text("/sys/fan") == captures.files_if_any(FILES).text("/sys/fan") == "exit 0\n900"
+        assert (captures.files(FILES).text("/sys/fan") == captures.files_if_any(FILES).text("/sys/fan")
+                == "exit 0\n900")
         assert captures.devices(FILES) == {"/sys/fan": DeviceOutput(0, "900\n")}
     else:
         for read in (captures.files, captures.devices):
@@ -101,7 +106,8 @@ def test_what_a_command_printed_counts_where_it_ended_well(capture: Capture, tex
 
 def test_of_a_probe_that_was_not_run_there_is_nothing() -> None:
     captures = of()
-    assert (captures.capture(TOOL), captures.outcome(TOOL), captures.note(TOOL), captures.whole_text(FILES, "/sys/fan")) == (None, None, "", "")
+    assert (captures.capture(TOOL), captures.outcome(TOOL), captures.note(TOOL),
+            captures.whole_text(FILES, "/sys/fan")) == (None, None, "", "")
     for read in (captures.text, captures.files, captures.devices):
         with pytest.raises(Unread, match="fanctl was not captured"):
             read(TOOL)
@@ -109,17 +115,20 @@ def test_of_a_probe_that_was_not_run_there_is_nothing() -> None:
 
 
 def test_the_text_of_a_file_is_whole_or_empty() -> None:
-    files = {"/a": FileCapture(Outcome.DONE, " 1\n"), "/b": FileCapture(Outcome.TRUNCATED, "1\n"), "/c": FileCapture(Outcome.MISSING, "2")}
+    files = {"/a": FileCapture(Outcome.DONE, " 1\n"), "/b": FileCapture(Outcome.TRUNCATED, "1\n"),
+             "/c": FileCapture(Outcome.MISSING, "2")}
     captures = of(files=Capture(Outcome.CRASHED, files=files))
     assert [captures.whole_text(FILES, path) for path in ("/a", "/b", "/c", "/d")] == ["1", "", "", ""]
 
 
 def test_what_was_said_beside_a_file_is_reported_only_where_it_was_not_read() -> None:
-    files = CapturedFiles({"/a": FileCapture(Outcome.DONE, "1"), "/b": FileCapture(Outcome.DENIED, "EACCES\n"),
+    files = CapturedFiles({"/a": FileCapture(Outcome.DONE, "1"),
+                           "/b": FileCapture(Outcome.DENIED, "EACCES\n"),
                            "/c": FileCapture(Outcome.CRASHED), "/d": FileCapture(Outcome.CRASHED, "x" * 61)})
     assert [files.complaint(path) for path in ("/a", "/b", "/c", "/e")] == ["", "EACCES", "", ""]
     assert [files.read(path, str) for path in ("/b", "/c", "/d")] == [
-        Unmeasured("/b: permission denied"), Unmeasured("/c: reading it failed"), Unmeasured(f"/d: reading it failed ({'x' * 60})")]
+        Unmeasured("/b: permission denied"), Unmeasured("/c: reading it failed"),
+        Unmeasured(f"/d: reading it failed ({'x' * 60})")]
     assert "/a" in files and "/e" not in files
 
 
@@ -138,7 +147,8 @@ def test_a_file_that_was_asked_for_its_text_is_not_told_again() -> None:
     (FileCapture(Outcome.DONE, "exit 0"), DeviceOutput(0, "")),
     (FileCapture(Outcome.DONE, "exit\n"), Unmeasured("/a: no exit status was captured")),
     (FileCapture(Outcome.TIMEOUT), Unmeasured("/a: the command's outcome is timeout")),
-    (FileCapture(Outcome.CRASHED, "x" * 201 + "\n2"), Unmeasured(f"/a: the command's outcome is crashed ({'x' * 200})")),
+    (FileCapture(Outcome.CRASHED, "x" * 201 + "\n2"),
+     Unmeasured(f"/a: the command's outcome is crashed ({'x' * 200})")),
 ])
 def test_a_devices_command_ended_by_itself_or_has_no_output(entry: FileCapture, found: object) -> None:
     assert device_output("/a", entry) == found
@@ -189,7 +199,8 @@ def test_a_fact_is_defined_in_one_module_and_may_be_defined_there_again() -> Non
 
 @pytest.mark.usefixtures("_registry")
 @pytest.mark.parametrize(("made", "found"), [
-    ((1, 2), ((1, 2), True)), (Partial((1,), "cut"), ((1,), False)), (Unmeasured("no"), ((), False)), (Partial(7, "cut"), ((), False))])
+    ((1, 2), ((1, 2), True)), (Partial((1,), "cut"), ((1,), False)), (Unmeasured("no"), ((), False)),
+    (Partial(7, "cut"), ((), False))])
 def test_subjects_of_a_fact_are_complete_where_it_is_whole(made: Any, found: object) -> None:
     def fans(captures: Captures) -> Any:
         return made
@@ -208,4 +219,5 @@ def test_what_a_builder_raises_is_why_its_fact_is_not_measured() -> None:
 
     found = build_fact(FactSpec("fan", (TOOL,), unread), of())
     assert found == Unmeasured("it hung") and found.asked == ("fan 1",)
-    assert build_fact(FactSpec("fan", (TOOL,), broken), of()) == Unmeasured("fan could not be read from the node's output (KeyError)")
+    assert build_fact(FactSpec("fan", (TOOL,), broken),
+                      of()) == Unmeasured("fan could not be read from the node's output (KeyError)")

@@ -79,7 +79,8 @@ def test_of_links_to_the_cpu_nvidia_smi_says_only_whether_there_are_any() -> Non
                         ("ERR!", Unmeasured)):
         gpu = one(changed("c2c_mode", mode))
         assert gpu.model == "NVIDIA H100 80GB HBM3"
-        assert {type(reading(gpu, field)) for field in ("c2c_links", "c2c_links_active", "c2c_replays")} == {value}
+        assert {type(reading(gpu, field))
+                for field in ("c2c_links", "c2c_links_active", "c2c_replays")} == {value}
 
 
 def test_links_to_the_cpu_that_are_off_are_not_taken_for_none_beside_a_grace() -> None:
@@ -90,8 +91,10 @@ def test_links_to_the_cpu_that_are_off_are_not_taken_for_none_beside_a_grace() -
 def divided(*instances: str, own: str = "N/A") -> Gpu:
     """The log with MIG on, these texts for its instances' uncorrectable errors, and this for its own."""
     blocks = "".join(
-        f"<mig_device><index>{number}</index><ecc_error_count><volatile_count>{text}</volatile_count></ecc_error_count>"
-        f"<fb_memory_usage><total>19968 MiB</total></fb_memory_usage></mig_device>" for number, text in enumerate(instances))
+        f"<mig_device><index>{number}</index><ecc_error_count><volatile_count>{text}</volatile_count></"
+        f"ecc_error_count>"
+        f"<fb_memory_usage><total>19968 MiB</total></fb_memory_usage></mig_device>" for number,
+        text in enumerate(instances))
     log = changed("current_mig", "Enabled")
     start, end = log.index("<volatile>"), log.index("</volatile>")
     log = log[:start] + log[start:end].replace(">0<", f">{own}<") + log[end:]
@@ -106,7 +109,8 @@ def count(number: str) -> str:
 def test_a_divided_gpu_counts_by_itself_or_else_by_its_instances() -> None:
     """The form of influxdata/telegraf, a100-sxm4-v12.xml (driver 535, MIG)."""
     gpu = divided(count("2"), count("3"))
-    assert (gpu.mig, gpu.ecc_uncorrected, gpu.sram_uncorrected, gpu.memory_bytes) == (True, 5, 5, 81559 * 2**20)
+    assert (gpu.mig, gpu.ecc_uncorrected, gpu.sram_uncorrected,
+            gpu.memory_bytes) == (True, 5, 5, 81559 * 2**20)
     assert divided(count("2"), count("3"), own="0").ecc_uncorrected == 0
     assert reading(divided(), "ecc_uncorrected") is UNSUPPORTED
     for odd in ("", count("ERR!"), count("-1"), count("1") * 2, count("GPU is lost")):
@@ -249,7 +253,8 @@ def test_a_block_that_is_not_available_as_a_whole_is_unsupported_in_each_part() 
 
 
 def test_a_block_in_place_of_which_there_is_a_word_is_what_the_word_says() -> None:
-    """The mock of a vendor's driver 580 prints so of a lost GPU (NVIDIA/k8s-test-infra, qx-gb200-lost.xml)."""
+    """The mock of a vendor's driver 580 prints so of a lost GPU (NVIDIA/k8s-test-infra,
+    qx-gb200-lost.xml)."""
     start, end = LOG.index("<remapped_rows>"), LOG.index("</remapped_rows>")
     for word, why in (("GPU is lost", "GPU is lost (error 15)"), ("GPU requires reset", "(error 16)"),
                       ("31 C", "remapped_rows is '31 C', which is not in the documented format")):
@@ -418,7 +423,8 @@ def test_any_text_is_a_log_of_typed_values_or_unread(text: str) -> None:
         return
     for line in log.gpus:
         for key, value in line.items():
-            assert (key in ("index", "note") or value.get("na") is True or isinstance(value.get("ok"), (int, str))
+            assert (key in ("index", "note") or value.get("na") is True
+                    or isinstance(value.get("ok"), (int, str))
                     or len(value["error"]) == 2)
     json.dumps(log.gpus)
 

@@ -1,6 +1,6 @@
-"""nvidia-smi's log in the forms of drivers 470 to 595, of GPUs from Pascal to Blackwell: each reading is what the log
-says, in its unit; what a driver or a GPU does not have is unsupported; nothing is accused; and a log with one element
-removed, doubled or overwritten by hostile text passes no rule that reads it."""
+"""nvidia-smi's log in the forms of drivers 470 to 595, of GPUs from Pascal to Blackwell: each reading is what
+the log says, in its unit; what a driver or a GPU does not have is unsupported; nothing is accused; and a log
+with one element removed, doubled or overwritten by hostile text passes no rule that reads it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def gpu_of(name: str) -> Gpu:
 
 # What of the log is not to be had of older drivers, although NVML has it: these are unmeasured.
 WANTING: Mapping[str, int] = {
-    "architecture": 510, "memory_used_bytes": 510, "part_number": 525, "fabric_clique": 550, "fabric_cluster": 550,
+    "architecture": 510, "memory_used_bytes": 510, "part_number": 525, "fabric_clique": 550,
+    "fabric_cluster": 550,
     "slowdown_power_ns": 575,
 }
 
@@ -71,28 +72,38 @@ def expected(driver: Driver, board: Board) -> Iterator[tuple[str, Any]]:
     margins = board.generation >= smidocs.ADA and release >= 550
     heat = (UNSUPPORTED,) * 4 if margins else tuple(map(number, board.thresholds))
     limits = tuple(map(number, board.margins)) if margins else (UNSUPPORTED,) * 4
-    for what, temperature, margin in zip(("shutdown", "slowdown", "memory_max", "gpu_max"), heat, limits, strict=True):
+    for what, temperature, margin in zip(("shutdown", "slowdown", "memory_max", "gpu_max"), heat,
+                                         limits, strict=True):
         yield f"temperature_{what}_c", temperature
         yield f"tlimit_{what}_c", margin
     yield from (("temperature_c", board.celsius), ("temperature_memory_c", number(board.memory_celsius)))
     yield from (("model", board.name), ("pci", "0000:18:00.0"), ("serial", "1650000000000"), ("minor", 0))
-    yield from (("memory_bytes", board.mib * MIB), ("memory_used_bytes", 3 * MIB if release >= 510 else Unmeasured))
-    yield from (("power_watts", board.watts), ("power_limit_watts", board.limit), ("power_limit_default_watts", board.limit))
-    for field, value in zip(("clock_sm_mhz", "clock_sm_max_mhz", "clock_memory_mhz", "clock_memory_max_mhz"), board.clocks, strict=True):
+    yield from (("memory_bytes", board.mib * MIB),
+                ("memory_used_bytes", 3 * MIB if release >= 510 else Unmeasured))
+    yield from (("power_watts", board.watts), ("power_limit_watts", board.limit),
+                ("power_limit_default_watts", board.limit))
+    for field, value in zip(("clock_sm_mhz", "clock_sm_max_mhz", "clock_memory_mhz", "clock_memory_max_mhz"),
+                            board.clocks, strict=True):
         yield field, value
-    yield from (("clock_reasons", 1), ("utilization_percent", 0), ("persistence", True), ("compute_mode", "default"))
+    yield from (("clock_reasons", 1), ("utilization_percent", 0), ("persistence", True),
+                ("compute_mode", "default"))
     yield from (("pcie_generation", board.generation_pcie), ("pcie_width", board.width), ("pcie_replays", 0))
-    yield from (("ecc_enabled", True), ("ecc_pending", True), ("ecc_corrected", 3), ("ecc_uncorrected", 0), ("ecc_corrected_lifetime", 5))
+    yield from (("ecc_enabled", True), ("ecc_pending", True), ("ecc_corrected", 3), ("ecc_uncorrected", 0),
+                ("ecc_corrected_lifetime", 5))
     yield from (("sram_corrected", UNSUPPORTED if old else 1), ("dram_corrected", UNSUPPORTED if old else 2))
-    yield from (("sram_uncorrected_lifetime", UNSUPPORTED if old else 0), ("dram_corrected_lifetime", UNSUPPORTED if old else 4))
+    yield from (("sram_uncorrected_lifetime", UNSUPPORTED if old else 0),
+                ("dram_corrected_lifetime", UNSUPPORTED if old else 4))
     exceeded = False if board.generation >= smidocs.AMPERE and release >= 550 else UNSUPPORTED
     yield "sram_threshold_exceeded", exceeded
     repair = False if board.generation >= smidocs.AMPERE and release >= 580 else UNSUPPORTED
     yield from (("channel_repair_pending", repair), ("tpc_repair_pending", repair))
     rows = 0 if board.remaps else UNSUPPORTED
-    yield from (("rows_uncorrected", rows), ("rows_failed", False if board.remaps else UNSUPPORTED), ("banks_low", rows))
-    yield from (("banks_max", board.banks if board.remaps else UNSUPPORTED), ("rows_corrected_inactive", rows if release >= 590 else UNSUPPORTED))
-    yield from (("pages_retired_corrected", 0 if board.retires else UNSUPPORTED), ("pages_pending", False if board.retires else UNSUPPORTED))
+    yield from (("rows_uncorrected", rows), ("rows_failed", False if board.remaps else UNSUPPORTED),
+                ("banks_low", rows))
+    yield from (("banks_max", board.banks if board.remaps else UNSUPPORTED),
+                ("rows_corrected_inactive", rows if release >= 590 else UNSUPPORTED))
+    yield from (("pages_retired_corrected", 0 if board.retires else UNSUPPORTED),
+                ("pages_pending", False if board.retires else UNSUPPORTED))
     yield "recovery_action", "none" if release >= 530 else UNSUPPORTED
     yield "gsp_firmware", driver.version if release >= 510 else UNSUPPORTED
     if board.tlimit is not None and (release >= 535 or 525 <= release < 530):
@@ -101,18 +112,24 @@ def expected(driver: Driver, board: Board) -> Iterator[tuple[str, Any]]:
         yield f"slowdown_{field}_ns", us * 1000 if release >= 575 else UNSUPPORTED
     yield "slowdown_power_ns", 39595000 if release >= 575 else Unmeasured
     fabric = board.fabric and release >= 525
-    yield from (("fabric_state", "completed" if fabric else UNSUPPORTED), ("fabric_status", 0 if fabric else UNSUPPORTED))
-    clique = (board.clique if release >= 550 else (Unmeasured, Unmeasured)) if fabric else (UNSUPPORTED, UNSUPPORTED)
+    yield from (("fabric_state", "completed" if fabric else UNSUPPORTED),
+                ("fabric_status", 0 if fabric else UNSUPPORTED))
+    clique = (board.clique if release >= 550
+              else (Unmeasured, Unmeasured)) if fabric else (UNSUPPORTED, UNSUPPORTED)
     yield from (("fabric_clique", clique[0]), ("fabric_cluster", clique[1]))
     yield "fabric_summary", board.healthy["summary"].lower() if "summary" in board.healthy else UNSUPPORTED
-    yield "fabric_health", {"Healthy": 0x1AA}.get(board.healthy.get("summary", ""), 0x80 if board.healthy else UNSUPPORTED)
+    yield "fabric_health", {"Healthy": 0x1AA}.get(board.healthy.get("summary", ""),
+                                                  0x80 if board.healthy else UNSUPPORTED)
     here = release >= 570 and board.chassis[3] != "N/A"
     rack = here and board.chassis[0] != ""
-    yield from (("chassis_serial", board.chassis[0] if rack else UNSUPPORTED), ("slot_number", int(board.chassis[1]) if rack else UNSUPPORTED))
-    yield from (("tray_index", int(board.chassis[2]) if rack else UNSUPPORTED), ("host_id", 1 if here else UNSUPPORTED))
+    yield from (("chassis_serial", board.chassis[0] if rack else UNSUPPORTED),
+                ("slot_number", int(board.chassis[1]) if rack else UNSUPPORTED))
+    yield from (("tray_index", int(board.chassis[2]) if rack else UNSUPPORTED),
+                ("host_id", 1 if here else UNSUPPORTED))
     yield "peer_type", board.chassis[4].lower().replace(" ", "_") if here else UNSUPPORTED
     yield "module_id", board.module if release >= 570 else UNSUPPORTED
-    yield "c2c_enabled", {"Enabled": True, "Disabled": False}.get(board.c2c, UNSUPPORTED) if release >= 550 else UNSUPPORTED
+    yield "c2c_enabled", {"Enabled": True,
+                          "Disabled": False}.get(board.c2c, UNSUPPORTED) if release >= 550 else UNSUPPORTED
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -121,7 +138,8 @@ def test_each_reading_is_what_the_log_says_in_its_unit(name: str) -> None:
     wrong = {}
     for field, value in expected(*DOCUMENTS[name]):
         found = reading(gpu, field)
-        if not (isinstance(found, Unmeasured) if value is Unmeasured else found == value and type(found) is type(value)):
+        if not (isinstance(found, Unmeasured) if value is Unmeasured else found == value
+                and type(found) is type(value)):
             wrong[field] = found, value
     assert wrong == {}
     assert gpu.answers is True
@@ -131,7 +149,8 @@ def test_each_reading_is_what_the_log_says_in_its_unit(name: str) -> None:
 def test_nothing_is_unmeasured_but_what_this_release_does_not_print_and_nvml_has(name: str) -> None:
     driver, board = DOCUMENTS[name]
     gpu = gpu_of(name)
-    unread = {field for field, value in readings(gpu).items() if isinstance(value, Unmeasured) and READINGS[field][0] not in NOT_PRINTED}
+    unread = {field for field, value in readings(gpu).items() if isinstance(value, Unmeasured)
+              and READINGS[field][0] not in NOT_PRINTED}
     assert unread == {field for field, since in WANTING.items() if driver.release < since
                       and not (field.startswith("fabric_") and (not board.fabric or driver.release < 525))}
 
@@ -139,12 +158,14 @@ def test_nothing_is_unmeasured_but_what_this_release_does_not_print_and_nvml_has
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_which_power_draw_it_is_is_said(name: str) -> None:
     driver, board = DOCUMENTS[name]
-    assert gpu_of(name).caveat.endswith("instantaneous one, as it has no average") is (driver.release >= 570 and not board.average)
+    assert gpu_of(name).caveat.endswith("instantaneous one, as it has no average") is (driver.release >= 570
+                                                                                       and not board.average)
 
 
 # ---- what rules say of them ----
 
-RULES = tuple(rule for rule in packagedrules.RULES.rules if not rule.checked.fleet and set(rule.checked.facts) <= {"gpus", "gpu_presence"}
+RULES = tuple(rule for rule in packagedrules.RULES.rules if not rule.checked.fleet
+              and set(rule.checked.facts) <= {"gpus", "gpu_presence"}
               and not rule.disruptive)
 
 
@@ -152,13 +173,16 @@ def sku_of(board: Board) -> Sku:
     """A SKU of one of these GPUs."""
     known = packagedrules.RULES.skus["hgx-h100"]
     return replace(known, name=board.name, numbers={
-        **known.numbers, "gpu_count": 1, "gpu_model": board.name, "gpu_memory_gib": board.mib / 1024, "mig": False, "ecc": True,
-        "pcie_generation": board.generation_pcie, "pcie_width": board.width, "power_limit_watts": board.limit, "fabric": board.fabric,
+        **known.numbers, "gpu_count": 1, "gpu_model": board.name, "gpu_memory_gib": board.mib / 1024,
+        "mig": False, "ecc": True,
+        "pcie_generation": board.generation_pcie, "pcie_width": board.width, "power_limit_watts": board.limit,
+        "fabric": board.fabric,
     })
 
 
 def judged(rule: Rule, found: Mapping[str, Any], board: Board) -> Result:
-    return judge(replace(rule, left_out=""), NodeFacts({name: found[name] for name in rule.checked.facts}), sku_of(board))
+    return judge(replace(rule, left_out=""), NodeFacts({name: found[name] for name in rule.checked.facts}),
+                 sku_of(board))
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -180,11 +204,15 @@ def replace_count(presence: Fact) -> Fact:
 
 # ---- one element changed ----
 
-HOSTILE = ("ERR!", "[Unknown Error]", "Unknown Error", "GPU is lost", "[GPU requires reset]", "", " ", "-1", "0x10", "1e3", "nan",
-           "99999999999999999999999999", "31 F", "31 K", "0.5 kW", "12 GiB", "12 MB", "16X", "٣", "Yes, No", "Enabledx",
-           "&#27;[31m", "../../etc/passwd", "$(reboot)", "Requested functionality has been deprecated", "&lt;gpu&gt;", "a" * 300)
+HOSTILE = ("ERR!", "[Unknown Error]", "Unknown Error", "GPU is lost", "[GPU requires reset]", "", " ", "-1",
+           "0x10", "1e3", "nan",
+           "99999999999999999999999999", "31 F", "31 K", "0.5 kW", "12 GiB", "12 MB", "16X", "٣",
+           "Yes, No", "Enabledx",
+           "&#27;[31m", "../../etc/passwd", "$(reboot)", "Requested functionality has been deprecated",
+           "&lt;gpu&gt;", "a" * 300)
 # Texts that are free: any word is a name.
-FREE = frozenset({"uuid", "serial", "name", "part_number", "vbios", "inforom", "gsp_firmware", "architecture", "chassis_serial"})
+FREE = frozenset({"uuid", "serial", "name", "part_number", "vbios", "inforom", "gsp_firmware", "architecture",
+                  "chassis_serial"})
 
 
 class Traced(dict[str, str]):
@@ -222,8 +250,10 @@ def paths_of(name: str) -> dict[str, frozenset[str]]:
         traced = Traced(texts)
         read(traced)
         found[fields[key]] = frozenset(traced.asked - {"@release"})
-    # The instantaneous draw stands in for an average, and the other way about; nothing judges the partition's part.
-    instead = "gpu_power_readings/instant_power_draw" if board.average else "gpu_power_readings/average_power_draw"
+    # The instantaneous draw stands in for an average, and the other way about; nothing judges the partition's
+    # part.
+    instead = ("gpu_power_readings/instant_power_draw" if board.average
+               else "gpu_power_readings/average_power_draw")
     found["power_watts"] -= {instead}
     found["fabric_health"] -= {"fabric/health/partition_assigned"}
     return found
@@ -265,8 +295,8 @@ def overwritten(elements: Change, path: str, text: str) -> Change:
 
 
 def passing(name: str, elements: Change, path: str) -> list[str]:
-    """The rules that read this element, or one in this block, and pass over the changed log of two GPUs, of which the
-    second is changed."""
+    """The rules that read this element, or one in this block, and pass over the changed log of two GPUs, of
+    which the second is changed."""
     driver, board = DOCUMENTS[name]
     found = seen(smidocs.printed(driver, [smidocs.elements(board, driver, 1), elements]))
     return [rule.id for rule in reading_of(name, path) if judged(rule, found, board).status is Status.PASS]
@@ -275,7 +305,8 @@ def passing(name: str, elements: Change, path: str) -> list[str]:
 @cache
 def reading_of(name: str, path: str) -> tuple[Rule, ...]:
     """The rules that read this element, or one in this block."""
-    touched = {field for field, paths in paths_of(name).items() if any(at == path or at.startswith(f"{path}/") for at in paths)}
+    touched = {field for field, paths in paths_of(name).items()
+               if any(at == path or at.startswith(f"{path}/") for at in paths)}
     return tuple(rule for rule in ONE_BY_ONE if fields_of(rule.id, name) & (touched - FREE))
 
 
@@ -283,13 +314,15 @@ def reading_of(name: str, path: str) -> tuple[Rule, ...]:
 def places(name: str) -> list[str]:
     """Every element and block of the log."""
     held = [path for path, _ in smidocs.elements(*reversed(DOCUMENTS[name]))]
-    return sorted({"/".join(path.split("/")[:depth]) for path in held for depth in range(1, path.count("/") + 2)})
+    return sorted({"/".join(path.split("/")[:depth]) for path in held
+                   for depth in range(1, path.count("/") + 2)})
 
 
 def changed(name: str, path: str, how: str, text: str = "[Unknown Error]") -> Change:
     driver, board = DOCUMENTS[name]
     elements = smidocs.elements(board, driver)
-    if how == "removed" and path != AVERAGE:    # the instantaneous draw stands in for it, and is said to (test_smi)
+    # the instantaneous draw stands in for it, and is said to (test_smi)
+    if how == "removed" and path != AVERAGE:
         return removed(elements, path)
     return doubled(elements, path) if how == "doubled" else overwritten(elements, path, text)
 
@@ -307,7 +340,8 @@ def test_a_log_with_any_element_removed_doubled_or_unread_passes_no_rule_that_re
 
 @settings(deadline=None, max_examples=tries(150))
 @given(st.data())
-def test_any_log_with_any_element_removed_doubled_or_hostile_passes_no_rule_that_reads_it(data: st.DataObject) -> None:
+def test_any_log_with_any_element_removed_doubled_or_hostile_passes_no_rule_that_reads_it(
+        data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(DOCUMENTS)))
     path = data.draw(st.sampled_from(places(name)))
     how = data.draw(st.sampled_from(WAYS))
@@ -318,16 +352,19 @@ def test_any_log_with_any_element_removed_doubled_or_hostile_passes_no_rule_that
 COUNT = "\t<attached_gpus>1</attached_gpus>\n"
 
 
-@pytest.mark.parametrize("instead", ["", COUNT * 2, COUNT.replace("1", "ERR!"), COUNT.replace("1", ""), COUNT.replace("1", "-1")])
+@pytest.mark.parametrize("instead", ["", COUNT * 2, COUNT.replace("1", "ERR!"), COUNT.replace("1", ""),
+                                     COUNT.replace("1", "-1")])
 def test_a_log_that_does_not_count_its_gpus_passes_no_rule_over_them(instead: str) -> None:
     driver, board = DOCUMENTS["595.91.07-Tesla-T4"]
     found = seen(smidocs.document(driver, board).replace(COUNT, instead))
-    assert {rule.id for rule in RULES if not rule.checked.trend and judged(rule, found, board).status is Status.PASS} == set()
+    assert {rule.id for rule in RULES if not rule.checked.trend
+            and judged(rule, found, board).status is Status.PASS} == set()
 
 
 def test_without_the_drivers_version_no_element_is_missing_because_the_driver_is_old() -> None:
     text = smidocs.document(*DOCUMENTS["515.105.01-Tesla-T4"])
-    for version in ("", "<driver_version>[Unknown Error]</driver_version>", "<driver_version>515.105.01</driver_version>" * 2):
+    for version in ("", "<driver_version>[Unknown Error]</driver_version>",
+                    "<driver_version>515.105.01</driver_version>" * 2):
         (gpu,) = seen(text.replace("<driver_version>515.105.01</driver_version>", version))["gpus"]
         assert isinstance(reading(gpu, "recovery_action"), Unmeasured)
         assert reading(gpu, "sram_threshold_exceeded") is UNSUPPORTED

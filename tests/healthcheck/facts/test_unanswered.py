@@ -1,5 +1,5 @@
-"""In how many snapshots in a row the driver or a GPU gave no answer: counted only where it was asked, and forgotten only
-where it answered."""
+"""In how many snapshots in a row the driver or a GPU gave no answer: counted only where it was asked, and
+forgotten only where it answered."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def lines(*gpus: dict[str, Any], outcome: Outcome = Outcome.DONE, note: str = ""
         json.dumps(line) + "\n" for line in ({"driver": {"ok": "550"}, "count": {"ok": len(gpus)}}, *gpus)))
 
 
-def snapshot(nvml: Capture | None, smi: Capture = NO_SMI, boot: str = "b00t", numbers: Any = None) -> Recording:
+def snapshot(nvml: Capture | None, smi: Capture = NO_SMI, boot: str = "b00t",
+             numbers: Any = None) -> Recording:
     """A node's snapshot, and what it counted."""
     recording = machine.recording(gpu_smi=smi)
     captures = {name: capture for name, capture in recording.captures.items() if name != "gpu.nvml"}
@@ -54,10 +55,13 @@ EARLIER = {"driver": 3, "GPU 0": 1, "GPU 1": 2, "GPU 2": 5, "GPU 7": 6}
 
 
 @pytest.mark.parametrize(("previous", "number"), [
-    (None, 1), (snapshot(HUNG), 1), (snapshot(HUNG, numbers={"driver": 3}), 4), (snapshot(HUNG, numbers={"GPU 0": 3}), 1),
-    (snapshot(HUNG, numbers={"driver": 3}, boot="other"), 1), (replace(snapshot(HUNG, numbers={"driver": 3}), host=None), 1),
+    (None, 1), (snapshot(HUNG), 1), (snapshot(HUNG, numbers={"driver": 3}), 4),
+    (snapshot(HUNG, numbers={"GPU 0": 3}), 1),
+    (snapshot(HUNG, numbers={"driver": 3}, boot="other"), 1),
+    (replace(snapshot(HUNG, numbers={"driver": 3}), host=None), 1),
     *[(snapshot(HUNG, numbers=damaged), 1) for damaged in (
-        "", "x", "[]", {"driver": "3"}, {"driver": True}, {"driver": 0}, {"driver": -1}, {"driver": 1_000_000})],
+        "", "x", "[]", {"driver": "3"}, {"driver": True}, {"driver": 0}, {"driver": -1},
+        {"driver": 1_000_000})],
     (snapshot(HUNG, numbers={"driver": 1}), 2), (snapshot(HUNG, numbers={"driver": 999_999}), 1_000_000),
 ])
 def test_a_driver_that_hangs_is_counted_on_from_the_snapshot_before_in_the_same_boot(
@@ -75,7 +79,8 @@ def test_boots_without_a_name_are_not_known_to_be_the_same() -> None:
 @pytest.mark.parametrize(("nvml", "smi", "numbers"), [
     (HUNG, NO_SMI, {**EARLIER, "driver": 4}),
     (HUNG, Capture(Outcome.TIMEOUT), {**EARLIER, "driver": 4}),
-    (HUNG, Capture(Outcome.DONE, exit=0, text="<nvidia_smi_log><cuda_version>12</cuda_version></nvidia_smi_log>"),
+    (HUNG,
+     Capture(Outcome.DONE, exit=0, text="<nvidia_smi_log><cuda_version>12</cuda_version></nvidia_smi_log>"),
      {**EARLIER, "driver": 4}),
     (HUNG, Capture(Outcome.DONE, exit=9, text="NVIDIA-SMI has failed"), None),
     (HUNG, Capture(Outcome.DONE, exit=0, text=SMI_LOG), None),
@@ -107,7 +112,9 @@ def test_what_an_earlier_snapshot_kept_is_bounded() -> None:
 
 def test_why_gpus_were_not_asked_is_the_first_reason() -> None:
     found = unanswered(snapshot(lines(GPU, SILENT, FAILED, {**FAILED, "index": 3})), None)
-    assert [part.subject for part in found.hung] == ["GPU 1"] and found.unasked == "GPU 2: NVML: the reader failed"
-    found = unanswered(snapshot(lines(GPU, FAILED, outcome=Outcome.TIMEOUT, note="no answer within 9 s")), None)
+    assert ([part.subject for part in found.hung] == ["GPU 1"]
+            and found.unasked == "GPU 2: NVML: the reader failed")
+    found = unanswered(snapshot(lines(GPU, FAILED, outcome=Outcome.TIMEOUT, note="no answer within 9 s")),
+                       None)
     assert found.hung == () and found.unasked == "gpu.nvml: no answer within 9 s"
     assert unanswered(snapshot(lines(GPU, SILENT)), None).unasked == ""

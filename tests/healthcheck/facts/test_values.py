@@ -1,4 +1,5 @@
-"""Fields of facts that hold a value or refuse to be read: what a class of facts is, and what facts are equal."""
+"""Fields of facts that hold a value or refuse to be read: what a class of facts is, and what facts are
+equal."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def test_what_is_of_the_class_is_no_field() -> None:
         KIND: ClassVar[str] = "pump"
         litres: int
 
-    assert list(Pump.FIELDS) == ["name", "rpm", "level", "litres"] and list(Fan.FIELDS) == ["name", "rpm", "level"]
+    assert list(Pump.FIELDS) == ["name", "rpm", "level",
+                                 "litres"] and list(Fan.FIELDS) == ["name", "rpm", "level"]
     assert readings(fan) == {"name": "fan 1", "rpm": 900, "level": WHY}
 
 
@@ -70,7 +72,8 @@ def test_a_subject_is_identified_by_one_field_or_by_several() -> None:
 
 
 def test_facts_are_equal_if_their_class_and_all_their_values_are() -> None:
-    assert fan == Fan("fan 1", 900, WHY) and hash(fan) == hash(Fan("fan 1", 900, WHY))   # type: ignore[arg-type]
+    assert fan == Fan("fan 1", 900, WHY) and hash(fan) == hash(Fan("fan 1", 900,
+                                                                   WHY))  # type: ignore[arg-type]
     assert fan != Fan("fan 1", 900, 1) and fan != Fan("fan 1", 901, WHY)    # type: ignore[arg-type]
     assert Fan("fan 1", 900, 1) != Other("fan 1", 900, 1) and Fan("fan 1", 900, 1) != ("fan 1", 900, 1)
 
@@ -97,13 +100,15 @@ def test_every_refusal_is_recorded_caught_or_not_with_what_it_says() -> None:
         assert fan.level
     unasked, lacking = found
     assert isinstance(unasked, NotMeasured) and isinstance(lacking, NotSupported)
-    assert (unasked.fact, str(unasked), unasked.details) == (fan, WHY.reason, (WHY.reason, WHY.origin, WHY.asked))
+    assert (unasked.fact, str(unasked), unasked.details) == (fan, WHY.reason,
+                                                             (WHY.reason, WHY.origin, WHY.asked))
     assert (lacking.fact, str(lacking), lacking.details) == (absent, "fan 2: rpm is not supported", ("rpm",))
     assert unasked.source == id(fan) and lacking.source == id(absent)
 
 
 def test_why_a_capture_could_not_be_read_is_the_reason_alone() -> None:
-    assert str(Unread("it hung", ("fan 1",))) == "it hung" and Unread("it hung", ("fan 1",)).asked == ("fan 1",)
+    assert str(Unread("it hung", ("fan 1",))) == "it hung" and Unread("it hung",
+                                                                      ("fan 1",)).asked == ("fan 1",)
 
 
 def test_a_parser_of_a_pattern_returns_the_whole_text_or_refuses_it() -> None:

@@ -60,12 +60,14 @@ def test_a_folder_that_both_see_is_fetched_from_and_only_what_is_newer_is_kept(
     assert load(node.folder, node.trusted).serial == second.serial
 
 
-def test_a_node_whose_python_lacks_sqlite_fetches_all_the_same(made: Head, node: Place, tmp_path: Path) -> None:
+def test_a_node_whose_python_lacks_sqlite_fetches_all_the_same(made: Head, node: Place,
+                                                               tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     first = made.publish(shared=(shared,))
     (tmp_path / "sqlite3.py").write_text("raise ImportError('there is no SQLite')\n")
-    done = started("gate", "fetch", str(shared), "--folder", node.folder, "--keys", node.trusted, home=tmp_path,
+    done = started("gate", "fetch", str(shared), "--folder", node.folder, "--keys", node.trusted,
+                   home=tmp_path,
                    PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stdout) == (0, f"snapshot {first.serial} of alpha\n"), done
 

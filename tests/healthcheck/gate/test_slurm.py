@@ -76,7 +76,8 @@ def gated(folder: Path, lines: str, hook: str | None = None) -> Iterator[Gated]:
     (folder / "slurm").mkdir()
     # A node that is asked while the cores are busy has time to answer: it is asked again only after minutes.
     quick = "MessageTimeout=60\nSchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1"
-    with slurm(folder / "slurm", NODES, cred_expire=5, extra=f"{quick}\n{lines}".replace("HOOK", str(script))) as bed:
+    with slurm(folder / "slurm", NODES, cred_expire=5,
+               extra=f"{quick}\n{lines}".replace("HOOK", str(script))) as bed:
         yield Gated(bed, place, folder)
 
 

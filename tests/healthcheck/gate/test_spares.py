@@ -54,7 +54,8 @@ def test_a_spare_of_the_nvlink_domain_goes_before_one_of_the_leaf_before_any_oth
     # In the place of the node that it replaces.
     ({"a": {}, "b": RMA, "c": {}, "s": {}}, "abc", ["s"], ("a", "s", "c")),
     # Closed spares and those that are wanted already do not step in.
-    ({"a": {}, "b": RMA, "s1": {"isolation": "evict"}, "s2": {}}, "ab", ["a", "s1", "nobody", "s2"], ("a", "s2")),
+    ({"a": {}, "b": RMA, "s1": {"isolation": "evict"}, "s2": {}}, "ab",
+     ["a", "s1", "nobody", "s2"], ("a", "s2")),
     # Nor does one with another driver, and a node with another than most is replaced.
     ({"a": {}, "b": {}, "c": RMA, "s1": OLD, "s2": {}}, "abc", ["s1", "s2"], ("a", "b", "s2")),
     ({"a": {}, "b": OLD, "c": {}, "s": {}}, "abc", ["s"], ("a", "s", "c"))])

@@ -55,7 +55,8 @@ def code(page: Path) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class TypedLine:
-    """A line that a page asks to type, and what the page shows as its output, without lines that stand for others."""
+    """A line that a page asks to type, and what the page shows as its output, without lines that stand for
+    others."""
 
     text: str
     output: tuple[str, ...] = ()
@@ -66,7 +67,8 @@ def lines(language: str, text: str) -> Iterator[TypedLine]:
     if language == "console":
         for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
             typed, *shown = part.splitlines()
-            yield TypedLine(typed, tuple(line for line in shown if line.strip() and not line.strip().startswith("...")))
+            yield TypedLine(typed, tuple(line for line in shown if line.strip()
+                                         and not line.strip().startswith("...")))
         return
     for line in text.splitlines():
         if language == "sh" and line and not line.startswith("#"):

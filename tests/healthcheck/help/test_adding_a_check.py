@@ -1,4 +1,5 @@
-"""`muster help adding-a-check` is followed to the letter on a copy of this checkout, and the tests that it names pass there."""
+"""`muster help adding-a-check` is followed to the letter on a copy of this checkout, and the tests that it
+names pass there."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ import pytest
 from tests.healthcheck.help.pages import FOLDER, ROOT, blocks
 
 PAGE = FOLDER / "adding-a-check.md"
-PARTS = ("inventory", "healthcheck", "provisioning", "rules", "tests", "pyproject.toml", "scripts", "README.md", "LICENSE", "CHANGELOG.md")
+PARTS = ("inventory", "healthcheck", "provisioning", "rules", "tests", "pyproject.toml", "scripts",
+         "README.md", "LICENSE", "CHANGELOG.md")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "recordings", "corpus", "golden")
 # Every rule has a place there, and this says so.
 POLICY = "tests/healthcheck/triage/test_policyload.py"
@@ -44,27 +46,32 @@ def insert(file: Path, behind: str, text: str) -> None:
 
 def place(copy: Path, rule: str) -> None:
     """Adds the rule where the page says so: "add `ID` to `rules` of the entry `PLACE` under `places`"."""
-    said = re.search(rf"add\s+`{rule}`\s+to\s+`rules`\s+of\s+the\s+entry\s+`([\w-]+)`\s+under\s+`places`", PAGE.read_text())
+    said = re.search(rf"add\s+`{rule}`\s+to\s+`rules`\s+of\s+the\s+entry\s+`([\w-]+)`\s+under\s+`places`",
+                     PAGE.read_text())
     assert said is not None, rule
     policy = copy / "rules/policy.yaml"
     faults, places = policy.read_text().split("\nplaces:\n")
     before, entry, after = places.partition(f"- id: {said[1]}\n")
     assert entry
-    policy.write_text(f"{faults}\nplaces:\n{before}{entry}{after.replace('  rules: [', f'  rules: [{rule}, ', 1)}")
+    policy.write_text(
+        f"{faults}\nplaces:\n{before}{entry}{after.replace('  rules: [', f'  rules: [{rule}, ', 1)}")
 
 
 def run(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", *words], cwd=copy, text=True, capture_output=True, check=False,
+    return subprocess.run([sys.executable, "-m", *words], cwd=copy, text=True,
+                          capture_output=True, check=False,
                           env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(copy), "HOME": str(copy)})
 
 
 def test_the_gpu_check_of_the_page_passes_its_tests(copy: Path) -> None:
     check, rows, *_ = shown("python")
-    for name, text in (("healthcheck/checks/gpu_power.py", f"\n\n{check}"), ("rules/gpu-power.yaml", f"\n{shown('yaml')[0]}")):
+    for name, text in (("healthcheck/checks/gpu_power.py", f"\n\n{check}"),
+                       ("rules/gpu-power.yaml", f"\n{shown('yaml')[0]}")):
         with (copy / name).open("a") as file:
             file.write(text)
     test = copy / "tests/healthcheck/checks/test_gpu_power.py"
-    for table, row in zip(("PASSING", "FAILING", "RESTS_ON"), re.findall(r"^# to .*\n((?: .*\n)+)", rows, re.MULTILINE), strict=True):
+    for table, row in zip(("PASSING", "FAILING", "RESTS_ON"),
+                          re.findall(r"^# to .*\n((?: .*\n)+)", rows, re.MULTILINE), strict=True):
         assert f"# to {table}" in rows
         insert(test, f"{table}:", row)
     place(copy, "gpu-shutdown-margin")
@@ -74,7 +81,8 @@ def test_the_gpu_check_of_the_page_passes_its_tests(copy: Path) -> None:
 
 def test_the_host_check_of_the_page_passes_its_test(copy: Path) -> None:
     _, _, fact, check, line, test, *_ = shown("python")
-    for name, text in (("healthcheck/facts/thp.py", fact), ("healthcheck/checks/thp.py", check), ("rules/thp.yaml", shown("yaml")[1]),
+    for name, text in (("healthcheck/facts/thp.py", fact), ("healthcheck/checks/thp.py", check),
+                       ("rules/thp.yaml", shown("yaml")[1]),
                        ("tests/healthcheck/checks/test_thp.py", test)):
         assert name in PAGE.read_text()
         (copy / name).write_text(text)
@@ -85,7 +93,8 @@ def test_the_host_check_of_the_page_passes_its_test(copy: Path) -> None:
     place(copy, "thp-mode")
     done = run(copy, "pytest", "-q", "-p", "no:cacheprovider", "tests/healthcheck/checks/test_thp.py", POLICY)
     assert done.returncode == 0, done.stdout[-3000:]
-    for tool in (("ruff", "check", "healthcheck/facts/thp.py", "healthcheck/checks/thp.py", "tests/healthcheck/checks/test_thp.py"),
+    for tool in (("ruff", "check", "healthcheck/facts/thp.py", "healthcheck/checks/thp.py",
+                  "tests/healthcheck/checks/test_thp.py"),
                  ("mypy", "healthcheck/facts/thp.py", "healthcheck/checks/thp.py")):
         linted = run(copy, *tool)
         assert linted.returncode == 0, linted.stdout + linted.stderr
@@ -130,7 +139,7 @@ def test_the_command_is_read():
     answers = [mode(recording) for recording in (%s)]
     assert answers[0] == "enforcing" and all(isinstance(one, Unmeasured) for one in answers[1:]) and len(answers) == 3
     assert "not permitted" in answers[1].reason and "did not answer" in answers[2].reason
-"""
+"""  # noqa: E501
 
 
 def test_the_command_of_the_page_is_read_as_it_says(copy: Path) -> None:

@@ -1,4 +1,5 @@
-"""Every muster command that the README or a topic shows is one that the real command tree takes: names, options, values and all."""
+"""Every muster command that the README or a topic shows is one that the real command tree takes: names,
+options, values and all."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from healthcheck.cli.main import root
 from tests.healthcheck.help.pages import PAGES, Shown, commands, of_line, spans
 
 # Files that a command of these pages reads: click asks whether some of them are there.
-FILES = ("nodes.txt", "floors.yaml", "vm.yaml", "bus.kmsg.gz", "gpu007.dmesg", "slurm-4711.out", "train.log", "new.yaml")
+FILES = ("nodes.txt", "floors.yaml", "vm.yaml", "bus.kmsg.gz", "gpu007.dmesg", "slurm-4711.out",
+         "train.log", "new.yaml")
 TYPED = [shown for page in PAGES for shown in commands(page)]
 MEANT = [shown for page in PAGES for shown in spans(page)]
 
@@ -30,7 +32,8 @@ def at_home(folder: Path) -> Iterator[None]:
 
 
 def parse(words: tuple[str, ...]) -> None:
-    """Takes the words as `muster` would, and stops before the command does anything; raises ClickException."""
+    """Takes the words as `muster` would, and stops before the command does anything; raises
+    ClickException."""
     top = click.Context(root, info_name="muster")
     with top:
         if words and not words[0].startswith("-"):
@@ -52,8 +55,11 @@ def parse(words: tuple[str, ...]) -> None:
 
 def test_pages_show_commands_and_the_reader_of_them_knows_a_shell_line() -> None:
     assert len(TYPED) > 100 and len(MEANT) > 80
-    assert [shown.words for shown in of_line("p", "ssh a true && .venv/bin/muster check 'a b' >x; muster nodes | cat   # c")] == [
-        ("check", "a b"), ("nodes",)]
+    assert ([shown.words
+             for shown in of_line("p",
+                                  "ssh a true && .venv/bin/muster check 'a b' >x; muster nodes | cat   # c")]
+            == [
+               ("check", "a b"), ("nodes",)])
     with pytest.raises(click.ClickException):
         parse(("check", "--no-such-option"))
     with pytest.raises(click.ClickException):

@@ -1,4 +1,5 @@
-"""`muster help`: lists topics, shows one as text or on a terminal, shows a command's options, and knows what was meant."""
+"""`muster help`: lists topics, shows one as text or on a terminal, shows a command's options, and knows what
+was meant."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def test_piped_a_topic_is_plain_text_whose_links_can_be_typed(tmp_path: Path) ->
 
 @pytest.mark.parametrize("topic", TOPICS, ids=name)
 def test_no_topic_keeps_a_link_that_only_the_web_knows(topic: Path) -> None:
-    assert not re.search(r"\]\((?!https://)[^)]*\)", re.sub(r"```.*?```", "", text(topic.stem), flags=re.DOTALL))
+    assert not re.search(r"\]\((?!https://)[^)]*\)",
+                         re.sub(r"```.*?```", "", text(topic.stem), flags=re.DOTALL))
 
 
 def on_terminal(*words: str, home: Path, **more: str) -> str:
@@ -88,7 +90,8 @@ def test_what_is_nothing_is_one_line(tmp_path: Path, words: tuple[str, ...], say
     assert (done.returncode, done.stdout, done.stderr) == (2, "", says)
 
 
-@pytest.mark.parametrize("words", [("check",), ("uncordon",), ("inventory", "import", "slurm"), ("gate", "publish"), ("bringup", "run"), ("help",)])
+@pytest.mark.parametrize("words", [("check",), ("uncordon",), ("inventory", "import", "slurm"),
+                                   ("gate", "publish"), ("bringup", "run"), ("help",)])
 def test_the_name_of_a_command_shows_its_options(tmp_path: Path, words: tuple[str, ...]) -> None:
     done = muster("help", *words, home=tmp_path)
     assert (done.returncode, done.stdout) == (0, muster(*words, "--help", home=tmp_path).stdout)
@@ -97,7 +100,8 @@ def test_the_name_of_a_command_shows_its_options(tmp_path: Path, words: tuple[st
 
 def test_completion_knows_the_topics(tmp_path: Path) -> None:
     def completed(words: str, place: int) -> set[str]:
-        done = muster(home=tmp_path, _MUSTER_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(place))
+        done = muster(home=tmp_path, _MUSTER_COMPLETE="bash_complete", COMP_WORDS=words,
+                      COMP_CWORD=str(place))
         return {line.partition(",")[2] for line in done.stdout.splitlines()}
 
     assert completed("muster help burn", 2) == {"burnin", "burnin-measures", "burnin-verdicts"}

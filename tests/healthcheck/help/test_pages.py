@@ -1,4 +1,5 @@
-"""The README and the topics hold together: every link leads somewhere, every path and name exists, and every topic is listed."""
+"""The README and the topics hold together: every link leads somewhere, every path and name exists, and every
+topic is listed."""
 
 from __future__ import annotations
 
@@ -19,12 +20,14 @@ LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PATHS = re.compile(r"(?:inventory|healthcheck|provisioning|rules|scripts|tests)/[\w./*-]+")
 SITES_OWN = {"rules/sku/*.yaml", "rules/*.yaml"}
 # What `adding-a-check` has its reader write, and what is in the wheel only.
-WRITTEN = {"healthcheck/facts/thp.py", "healthcheck/checks/thp.py", "rules/thp.yaml", "tests/healthcheck/checks/test_thp.py",
+WRITTEN = {"healthcheck/facts/thp.py", "healthcheck/checks/thp.py", "rules/thp.yaml",
+           "tests/healthcheck/checks/test_thp.py",
            "provisioning/actions/NAME.py", "healthcheck/_rules"}
 NAMED = re.compile(r"`([\w./-]+\.py)` \(([^)]*)\)")
 # The same with the module between the parentheses, too: (`healthcheck/triage/decide.py`, `decide`).
 NAMED_INSIDE = re.compile(r"`([\w./-]+\.py)`((?:, `[A-Za-z_][\w.]*`)+)")
-PRODUCT = [path for package in ("inventory", "healthcheck", "provisioning") for path in (ROOT / package).rglob("*.py")]
+PRODUCT = [path for package in ("inventory", "healthcheck", "provisioning")
+           for path in (ROOT / package).rglob("*.py")]
 LONGEST_README = 220
 
 
@@ -92,7 +95,9 @@ def names(file: str) -> frozenset[str]:
 def defined(node: ast.stmt) -> list[str]:
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    targets = node.targets if isinstance(node,
+                                         ast.Assign) else [node.target] if isinstance(node,
+                                                                                      ast.AnnAssign) else []
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
@@ -115,7 +120,8 @@ def test_the_walks_name_enough_to_be_followed() -> None:
 def test_every_dotted_name_is_one_of_ours(topic: str) -> None:
     """`Backend.isolate`: some module that the page names defines it."""
     page = FOLDER / f"{topic}.md"
-    named = {path for span in code(page) for path in PATHS.findall(span) if path.endswith(".py") and path not in WRITTEN and "*" not in path}
+    named = {path for span in code(page) for path in PATHS.findall(span) if path.endswith(".py")
+             and path not in WRITTEN and "*" not in path}
     known = frozenset().union(*(names(path) for path in named))
     for span in code(page):
         if re.fullmatch(r"[A-Z]\w+\.[a-z_]\w*", span) and not span.endswith(".md"):
@@ -134,7 +140,8 @@ def test_every_class_that_is_named_is_one_of_ours(topic: str) -> None:
 def test_the_ladder_that_is_drawn_is_the_one_that_is_enforced() -> None:
     from tests.test_ladder import LADDERS
 
-    drawn = next(text for language, text in blocks(FOLDER / "architecture.md") if language == "text" and "collector" in text)
+    drawn = next(text for language, text in blocks(FOLDER / "architecture.md") if language == "text"
+                 and "collector" in text)
     for root in ("healthcheck", "provisioning"):
         part = drawn.split("provisioning\n")[root == "provisioning"]
         rungs = [line.split(maxsplit=1)[1] for line in part.splitlines() if re.match(r" +\d+ ", line)]

@@ -1,4 +1,5 @@
-"""What the commands of a topic are run against: a folder that is their home, with a demo fleet behind its inventory."""
+"""What the commands of a topic are run against: a folder that is their home, with a demo fleet behind its
+inventory."""
 
 from __future__ import annotations
 
@@ -56,8 +57,11 @@ def begin(home: Path, fleet: DemoFleet) -> World:
     """The fleet's inventory with a group of all nodes and a file of hosts that keeps jobs away."""
     text = fleet.inventory.read_text()
     for key in ("identity_file", "known_hosts_file"):
-        text = re.sub(rf"{key}: (\w+)", lambda found: f"{found[0].rpartition(' ')[0]} {fleet.folder}/{found[1]}", text)
-    text = text.replace("version: 1\n", f'version: 1\ncordon: {{hostfile: bad-hosts}}\ngroups: {{train: "{fold(fleet.nodes)}"}}\n')
+        text = re.sub(rf"{key}: (\w+)",
+                      lambda found: f"{found[0].rpartition(' ')[0]} {fleet.folder}/{found[1]}", text)
+    text = text.replace("version: 1\n",
+                        f'version: 1\ncordon: {{hostfile: bad-hosts}}\ngroups: {{train: '
+                        f'"{fold(fleet.nodes)}"}}\n')
     (home / "muster.yaml").write_text(text)
     return World(home, fleet)
 
@@ -74,13 +78,15 @@ def _readme(world: World) -> None:
     (world.home / ".ssh").mkdir()
     (world.home / ".ssh" / "config").write_text("".join(
         f"Host {name}\n  HostName 127.0.0.1\n  Port {node.port}\n  User {pwd.getpwuid(os.getuid()).pw_name}\n"
-        f"  IdentityFile {world.fleet.folder}/id_ed25519\n  UserKnownHostsFile {world.fleet.folder}/known_hosts\n"
+        f"  IdentityFile {world.fleet.folder}/id_ed25519\n  UserKnownHostsFile "
+        f"{world.fleet.folder}/known_hosts\n"
         for name, node in world.fleet.nodes.items()))
 
 
 def _importing(world: World) -> None:
     (world.home / "nodes.txt").write_text("".join(
-        f"NodeName=gpu00{n} Arch=x86_64 CoresPerSocket=56 AvailableFeatures=h100 ActiveFeatures=h100 Gres=gpu:h100:8 NodeAddr=10.1.0.{n} "
+        f"NodeName=gpu00{n} Arch=x86_64 CoresPerSocket=56 AvailableFeatures=h100 ActiveFeatures=h100 "
+        f"Gres=gpu:h100:8 NodeAddr=10.1.0.{n} "
         f"NodeHostName=gpu00{n} State=IDLE Partitions=train\n" for n in (7, 8)))
 
 
@@ -118,12 +124,14 @@ def _watch(world: World) -> None:
 
 
 def _other_checkers(world: World) -> None:
-    (world.home / "nhc.conf").write_text("# NHC's\n* || check_hw_cpuinfo 2 112 224\n{gpu[001-064]} || check_hw_ib 400\n"
-                                         "* || check_fs_free / 10%\n* || check_file_test -r -w -x -d -k /tmp\n")
+    (world.home
+     / "nhc.conf").write_text("# NHC's\n* || check_hw_cpuinfo 2 112 224\n{gpu[001-064]} || check_hw_ib 400\n"
+                              "* || check_fs_free / 10%\n* || check_file_test -r -w -x -d -k /tmp\n")
 
 
 def _ssh(world: World) -> None:
-    """What each node has printed on its console, as cloud-init does; gpu003 had another key then. No key is pinned."""
+    """What each node has printed on its console, as cloud-init does; gpu003 had another key then. No key is
+    pinned."""
     (world.home / "consoles").mkdir()
     keys = {host.rpartition(":")[2]: key for host, _, key in
             (line.partition(" ") for line in (world.fleet.folder / "known_hosts").read_text().splitlines())}
@@ -157,6 +165,8 @@ def _triage(world: World) -> None:
 
 
 WORLDS: Mapping[str, Callable[[World], None]] = {
-    "README": _readme, "inventory": _inventory, "importing": _importing, "kernel-log": _kernel_log, "baseline": _baseline, "explain": _explain, "blame": _blame, "watch": _watch,
-    "ssh": _ssh, "other-checkers": _other_checkers, "status-page": _stored, "incidents": _stored, "nodes": _held, "cordon": _cordon, "triage": _triage, "remediate": _stored, "disruptive": _stored,
+    "README": _readme, "inventory": _inventory, "importing": _importing, "kernel-log": _kernel_log,
+    "baseline": _baseline, "explain": _explain, "blame": _blame, "watch": _watch,
+    "ssh": _ssh, "other-checkers": _other_checkers, "status-page": _stored, "incidents": _stored,
+    "nodes": _held, "cordon": _cordon, "triage": _triage, "remediate": _stored, "disruptive": _stored,
 }

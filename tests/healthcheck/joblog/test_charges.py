@@ -269,9 +269,11 @@ def test_no_mixture_of_lines_raises_and_every_charge_is_bounded(parts: list[str]
 def test_several_files_are_read_as_one_job() -> None:
     log = read([("gpu017.out", b"gpu017:1:2 [0] NCCL INFO Bootstrap : Using bond0:10.20.0.17<0>\n"),
                 ("gpu012.out",
-                 b"gpu012:1:2 [0] x.cc:1 NCCL WARN NET/IB: Got completion from peer 10.20.0.17<5> with status=12 x\n"),
+                 b"gpu012:1:2 [0] x.cc:1 NCCL WARN NET/IB: Got completion from peer 10.20.0.17<5> with "
+                 b"status=12 x\n"),
                 ("gpu018.out",
-                 b"gpu018:1:2 [0] x.cc:1 NCCL WARN NET/IB: Got completion from peer 10.20.0.17<5> with status=12 x\n")], CLOCK, messages())
+                 b"gpu018:1:2 [0] x.cc:1 NCCL WARN NET/IB: Got completion from peer 10.20.0.17<5> with "
+                 b"status=12 x\n")], CLOCK, messages())
     assert [(charge.who.node, charge.sure) for charge in charges(log) if charge.cause] == [
         ("gpu017", Sure.LIKELY)]
 

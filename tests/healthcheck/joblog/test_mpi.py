@@ -88,7 +88,8 @@ def test_a_daemon_that_was_lost_is_its_nodes_and_an_operators() -> None:
 
 
 def test_an_abort_is_what_an_error_before_it_led_to() -> None:
-    text = "[gpu003:1:0:1] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15)\n" + recorded("abort")
+    text = ("[gpu003:1:0:1] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15)\n"
+            + recorded("abort"))
     assert [(charge.meaning.id, charge.symptom) for charge in told(text) if charge.wrong] == [
         ("ucx-retry", False), ("mpi-abort", True)]
 

@@ -63,22 +63,29 @@ def test_the_ranks_of_one_node_are_one_voice() -> None:
 THERE, USING = "10.20.0.17", using("gpu017", "10.20.0.17")
 ALL_BUT_ONE = "".join(retry(node, THERE) for node in NODES if node != "gpu017")
 NOT_CONNECTED = (
-    "{}:1:2 [0] misc/ibvwrap.cc:376 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev "
+    "{}:1:2 [0] misc/ibvwrap.cc:376 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed "
+    "out, on dev "
     "mlx5_0:1, curr state INIT, next state RTR, local GID index 3, local GID ::ffff:10.224.0.1, remote GID "
     "::ffff:10.224.3.40\n")
 LOST_AND_SICK = (
-    "gpu011:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer gpu017<45678>\n"
+    "gpu011:1:2 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer "
+    "gpu017<45678>\n"
     "gpu018:1:2 [0] enqueue.cc:1402 NCCL WARN Cuda failure 'uncorrectable ECC error encountered'\n")
 UCX = "".join(
-    f"[{node}:{pid}:0:{pid}] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81 "
-    f"hw_synd 0/0)\n[{node}:{pid}:0:{pid}] ib_mlx5_log.c:143  DCI QP 0x10f3a wqe[446]: SEND s-e [rqpn 0x32ca rlid "
+    f"[{node}:{pid}:0:{pid}] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 "
+    f"vend 0x81 "
+    f"hw_synd 0/0)\n[{node}:{pid}:0:{pid}] ib_mlx5_log.c:143  DCI QP 0x10f3a wqe[446]: SEND s-e [rqpn "
+    f"0x32ca rlid "
     "1935] [inl len 20]\n" for node, pid in (("gpu011", 27251), ("gpu012", 30536), ("gpu018", 30540)))
 OPEN_MPI = (
-    "WARNING: Open MPI failed to TCP connect to a peer MPI process.\n\n  Local host: gpu011\n  PID:        4711\n"
+    "WARNING: Open MPI failed to TCP connect to a peer MPI process.\n\n  Local host: gpu011\n  PID:      "
+    "  4711\n"
     "  Message:    connect() to 10.1.2.3:1024 failed\n  Error:      No route to host (113)\n")
 LAST_ERROR = "".join(
-    f"[rank{rank}]: Last error:\n[rank{rank}]: NET/IB: Got completion from peer {THERE}<39226> with status=12 "
-    "opcode=32224 len=0 vendor err 129 (Recv) localGid fe80:: remoteGidsfe80:: hca mlx5_3\n" for rank in (0, 8))
+    f"[rank{rank}]: Last error:\n[rank{rank}]: NET/IB: Got completion from peer {THERE}<39226> with "
+    f"status=12 "
+    "opcode=32224 len=0 vendor err 129 (Recv) localGid fe80:: remoteGidsfe80:: hca mlx5_3\n"
+    for rank in (0, 8))
 # The lines, the nodes of the job, the inventory's addresses, and who is accused.
 ACCUSED: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "one node that says so of several peers while nobody else does is itself accused":
@@ -98,9 +105,11 @@ ACCUSED: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
         (using("gpu017", "10.20.9.9") + ALL_BUT_ONE, NODES, {}, THERE),
     "flushed work is no vote":
         (USING + using("gpu011", "10.20.0.11") + retry("gpu012", THERE)
-         + "".join(retry(node, "10.20.0.11", status=5) for node in ("gpu012", "gpu017", "gpu018")), (), {}, "gpu017"),
+         + "".join(retry(node, "10.20.0.11", status=5) for node in ("gpu012", "gpu017", "gpu018")), (),
+         {}, "gpu017"),
     "the remote GID of a connection that could not be made is the peer":
-        (NOT_CONNECTED.format("gpu011") + NOT_CONNECTED.format("gpu012"), (), {"10.224.3.40": "gpu040"}, "gpu040"),
+        (NOT_CONNECTED.format("gpu011") + NOT_CONNECTED.format("gpu012"), (),
+         {"10.224.3.40": "gpu040"}, "gpu040"),
     "a lost peer is no cause where another error is known": (USING + LOST_AND_SICK, (), {}, "gpu018"),
     "UCX names the port to which it sent": (UCX, (), {}, "LID 1935"),
     "and not the node that says so": (UCX, NODES, {}, "gpu017"),

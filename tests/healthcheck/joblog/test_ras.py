@@ -1,4 +1,5 @@
-"""NCCL's RAS: who does not answer or launched fewer collectives, by what NVIDIA's documentation shows and by reports that are made."""
+"""NCCL's RAS: who does not answer or launched fewer collectives, by what NVIDIA's documentation shows and by
+reports that are made."""
 
 from __future__ import annotations
 
@@ -20,9 +21,11 @@ def sample(name: str) -> bytes:
 
 
 @pytest.mark.parametrize(("name", "rank", "sure", "said"), [
-    ("stopped.txt", 21, False, "rank 21 does not answer NCCL's RAS"), ("dead.txt", 21, True, "rank 21 is given up by NCCL's RAS"),
+    ("stopped.txt", 21, False, "rank 21 does not answer NCCL's RAS"),
+    ("dead.txt", 21, True, "rank 21 is given up by NCCL's RAS"),
     ("missing.json", 1, False, "rank 1 (process 1524345 on 172.16.64.245) does not answer NCCL's RAS")])
-def test_a_process_that_does_not_answer_is_the_missing_rank(name: str, rank: int, sure: bool, said: str) -> None:
+def test_a_process_that_does_not_answer_is_the_missing_rank(name: str, rank: int, sure: bool,
+                                                            said: str) -> None:
     assert rasread.looks_like(sample(name))
     (one,) = ras.missing(rasread.parse(sample(name)))
     assert (one.rank, one.sure) == (rank, sure) and one.why.startswith(said)
@@ -31,20 +34,26 @@ def test_a_process_that_does_not_answer_is_the_missing_rank(name: str, rank: int
 def test_ranks_that_launched_fewer_collectives_are_behind() -> None:
     found = ras.missing(rasread.parse(sample("behind.txt")))
     assert [one.rank for one in found] == [0, 2, 3, 4, 5, 7] and not any(one.sure for one in found)
-    assert found[0].why == ("rank 0 (process 483072 on 172.16.64.210) had launched 6649 collective of NCCL while 26 ranks "
-                            "had launched 6650")
+    assert (found[0].why
+            == ("rank 0 (process 483072 on 172.16.64.210) had launched 6649 collective of NCCL while "
+                "26 ranks "
+                "had launched 6650"))
 
 
 def rank(number: int, dev: int, **counts: int) -> dict[str, Any]:
-    return {"rank": number, "host": f"10.0.0.{dev // 8}", "pid": 100 + dev, "cuda_dev": dev % 8, "nvml_dev": dev % 8,
-            "status": {"init_state": 0, "async_error": 0, "finalize_called": False, "destroy_flag": False, "abort_flag": False},
+    return {"rank": number, "host": f"10.0.0.{dev // 8}", "pid": 100 + dev, "cuda_dev": dev % 8,
+            "nvml_dev": dev % 8,
+            "status": {"init_state": 0, "async_error": 0, "finalize_called": False, "destroy_flag": False,
+                       "abort_flag": False},
             "collective_counts": counts}
 
 
 def report(*comms: list[dict[str, Any]], missing: tuple[dict[str, Any], ...] = ()) -> bytes:
     return json.dumps({"nccl_version": "2.29.1", "communicators_count": len(comms), "communicators": [
-        {"hash": f"0x{number:x}", "size": len(ranks) + len(missing) * (not number), "ranks_count": len(ranks), "missing_ranks_count": 0,
-         "ranks": ranks, "missing_ranks": list(missing) if not number else []} for number, ranks in enumerate(comms)]}).encode()
+        {"hash": f"0x{number:x}", "size": len(ranks) + len(missing) * (not number), "ranks_count": len(ranks),
+         "missing_ranks_count": 0,
+         "ranks": ranks, "missing_ranks": list(missing) if not number else []} for number,
+        ranks in enumerate(comms)]}).encode()
 
 
 def test_whom_others_wait_for_is_named_and_not_who_waits_elsewhere() -> None:
@@ -62,7 +71,8 @@ def test_a_member_of_a_part_has_its_rank_of_the_whole_job() -> None:
 
 
 def test_without_a_communicator_of_all_ranks_no_rank_is_named_but_its_process_is() -> None:
-    parts = [[rank(at, 4 * part + at, AllReduce=9 if (part, at) == (1, 2) else 10) for at in range(4)] for part in range(2)]
+    parts = [[rank(at, 4 * part + at, AllReduce=9 if (part, at) == (1, 2) else 10) for at in range(4)]
+             for part in range(2)]
     (one,) = ras.missing(rasread.parse(report(*parts)))
     assert one.rank is None and one.node == "10.0.0.0" and "process 106 on 10.0.0.0" in one.why
 
@@ -75,20 +85,25 @@ def test_where_many_are_behind_or_none_is_no_one_is_named() -> None:
 
 def test_who_left_a_communicator_is_not_missing() -> None:
     left = rank(3, 3) | {"status": {"unresponsive": False, "considered_dead": False}}
-    assert ras.missing(rasread.parse(report([rank(at, at, AllReduce=10) for at in range(3)], missing=(left,)))) == []
+    assert ras.missing(rasread.parse(report([rank(at, at, AllReduce=10) for at in range(3)],
+                                            missing=(left,)))) == []
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b'{"nccl_version": 1, "communicators": 3}', b'{"nccl_version": 1, "communicators": [',
+@pytest.mark.parametrize("data", [b"", b"{", b'{"nccl_version": 1, "communicators": 3}',
+                                  b'{"nccl_version": 1, "communicators": [',
                                   sample("missing.json")[:300]])
 def test_what_is_cut_or_no_report_is_refused(data: bytes) -> None:
     with pytest.raises(rasread.NoRas):
         rasread.parse(data)
 
 
-VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
+                      | st.text(max_size=8),
                       lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-                          st.sampled_from(["rank", "host", "pid", "nvml_dev", "status", "collective_counts", "ranks", "size", "hash",
-                                           "missing_ranks", "AllReduce", "unresponsive", "considered_dead"]), inner, max_size=6), max_leaves=30)
+                          st.sampled_from(["rank", "host", "pid", "nvml_dev", "status", "collective_counts",
+                                           "ranks", "size", "hash",
+                                           "missing_ranks", "AllReduce", "unresponsive", "considered_dead"]),
+                          inner, max_size=6), max_leaves=30)
 
 
 @given(VALUES)

@@ -38,7 +38,8 @@ def test_an_exception_of_the_program_is_reported_and_those_of_its_peers_are_symp
     assert 2 not in {event.rank for event in found if event.kind is JobEventKind.PEER}
 
 
-def test_torchruns_first_failure_of_a_hang_is_an_innocent_rank_and_the_flight_recorder_tells_who_did_not_come() -> None:
+def test_torchruns_first_failure_of_a_hang_is_an_innocent_rank_and_the_flight_recorder_tells_who_did_not_come(
+) -> None:
     hung = log("torchrun-recorded-hang.log", "fr_0", "fr_1", "fr_3")
     assert [event.rank for event in hung.events if event.first] != [2]
     assert [one.rank for one in absent(hung)] == [2]

@@ -254,8 +254,10 @@ def replays(number: Any, before: Any = 0) -> NodeFacts:
         return tuple(NvLinkErrors(f"GPU 1 NVLink {n}", 1, n, count if n == 7 else 0, 0, 0, 0, 0)
                      for n in range(18))
 
-    return NodeFacts({"nvlink_errors": at(number), "snapshot_time": SnapshotTime("snapshot_time", 7200.0, 0.0)},
-                    {"nvlink_errors": at(before), "snapshot_time": SnapshotTime("snapshot_time", 3600.0, 0.0)})
+    return NodeFacts({"nvlink_errors": at(number),
+                      "snapshot_time": SnapshotTime("snapshot_time", 7200.0, 0.0)},
+                    {"nvlink_errors": at(before),
+                     "snapshot_time": SnapshotTime("snapshot_time", 3600.0, 0.0)})
 
 
 def test_an_nvlink_that_repeats_far_more_than_the_others_is_named() -> None:
@@ -284,7 +286,8 @@ def up_for(hours: float) -> Capture:
 
 
 def boot_times(of: Assessed) -> dict[str, Result]:
-    return {report.node: next(r for r in report.results if r.rule == "fleet-boot-time") for report in of.reports}
+    return {report.node: next(r for r in report.results if r.rule == "fleet-boot-time")
+            for report in of.reports}
 
 
 def test_a_node_that_booted_lately_among_established_peers_is_named() -> None:
@@ -296,7 +299,8 @@ def test_a_node_that_booted_lately_among_established_peers_is_named() -> None:
 
 def test_a_node_whose_earlier_snapshot_shows_the_reboot_is_not_accused_twice() -> None:
     seen = [machine.recording(f"n{i}", host_uptime=up_for(3.5 if i > 5 else 960.0)) for i in range(8)]
-    before = replace(machine.on_host(seen[7], boot_id="an earlier one"), received=seen[7].received - 960 * 3600)
+    before = replace(machine.on_host(seen[7], boot_id="an earlier one"),
+                     received=seen[7].received - 960 * 3600)
     results = boot_times(sweep_of(*seen, before={"n7": before}))
     assert (results["n6"].status, results["n7"].status) == (Status.FAIL, Status.SKIPPED)
     assert results["n7"].reason == "an earlier snapshot shows this reboot, which host-rebooted judges"

@@ -1,4 +1,5 @@
-"""A clock of the head that is wrong is reported once, of the head, and the nodes are compared with each other."""
+"""A clock of the head that is wrong is reported once, of the head, and the nodes are compared with each
+other."""
 
 from __future__ import annotations
 
@@ -18,10 +19,13 @@ DAY = 86400.0
 
 
 def judged(*offsets: float) -> tuple[list[Result], HeadClock | None]:
-    """The rule's result on nodes whose clocks are so far ahead of the head's, and what is said of the head."""
+    """The rule's result on nodes whose clocks are so far ahead of the head's, and what is said of the
+    head."""
     seen = [machine.recording(f"n{at}") for at in range(len(offsets))]
-    done = assessed(*(machine.on_host(one, time=one.received + off) for one, off in zip(seen, offsets, strict=True)), rules=RULES)
-    return [one for report in done.reports for one in report.results if one.rule == "host-clock-offset"], done.head
+    done = assessed(*(machine.on_host(one, time=one.received + off) for one,
+                      off in zip(seen, offsets, strict=True)), rules=RULES)
+    return [one for report in done.reports
+            for one in report.results if one.rule == "host-clock-offset"], done.head
 
 
 @pytest.mark.parametrize("way", [-1, 1])
@@ -39,12 +43,14 @@ def test_a_node_that_agrees_with_the_wrong_head_fails_against_the_others() -> No
     assert results[2].findings[0].observed == "86400 s ahead of most others'" and results[2].remedy
 
 
-@pytest.mark.parametrize("offsets", [(0.0, 0.0, DAY), (DAY, DAY), (DAY,), (DAY, 0.0, DAY, 0.0), (DAY, -DAY, 500.0),
-                                     (30.0, 30.0, 30.0)])
+@pytest.mark.parametrize("offsets",
+                         [(0.0, 0.0, DAY), (DAY, DAY), (DAY,), (DAY, 0.0, DAY, 0.0), (DAY, -DAY, 500.0),
+                          (30.0, 30.0, 30.0)])
 def test_without_a_majority_each_node_is_judged_by_itself(offsets: tuple[float, ...]) -> None:
     results, head = judged(*offsets)
     assert head is None
-    assert [one.status for one in results] == [Status.FAIL if abs(off) > 60 else Status.PASS for off in offsets]
+    assert [one.status for one in results] == [Status.FAIL if abs(off) > 60 else Status.PASS
+                                               for off in offsets]
 
 
 @pytest.mark.parametrize(("offsets", "ahead"), [
@@ -52,7 +58,8 @@ def test_without_a_majority_each_node_is_judged_by_itself(offsets: tuple[float, 
     ((10.0, 10.0, 10.0), None),                     # as much as a clock may be off
     ((100.0, 100.0, 500.0, -300.0), None),          # half of them is no majority
     ((100.0, 100.0, 900.0, -900.0, 500.0), None)])
-def test_more_than_half_of_three_or_more_clocks_have_to_agree(offsets: tuple[float, ...], ahead: float | None) -> None:
+def test_more_than_half_of_three_or_more_clocks_have_to_agree(offsets: tuple[float, ...],
+                                                              ahead: float | None) -> None:
     found = head_clock(dict(zip("abcde", offsets, strict=False)), 10.0)
     assert (found.ahead if found is not None else None) == ahead
 

@@ -130,7 +130,8 @@ class Card(Fact):
     ("hcas", {"gpu_count": 8}, True, Origin.MUSTER), ("hcas", {"port_count": 8}, True, Origin.NODE),
 ])
 def test_that_nothing_was_found_is_the_nodes_fault_where_its_sku_tells_that_there_should_be_something(
-    collection: str, numbers: dict[str, Any], provisional: bool, origin: Origin, monkeypatch: pytest.MonkeyPatch,
+    collection: str, numbers: dict[str, Any], provisional: bool, origin: Origin,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(MEMBERS, "card", collection)
 
@@ -147,7 +148,8 @@ def test_a_check_of_all_things_is_not_run_where_none_is_there_or_none_was_before
     def always(things: tuple[Thing, ...]) -> Iterator[Finding]:
         yield Finding(len(things), 8, "things")
 
-    def always_grown(things: tuple[Thing, ...], growth: Callable[[Thing], Growth[Thing]]) -> Iterator[Finding]:
+    def always_grown(things: tuple[Thing, ...],
+                     growth: Callable[[Thing], Growth[Thing]]) -> Iterator[Finding]:
         yield Finding(len(things), 8, "things")
 
     assert judged(rule(always), ()).findings == ()
@@ -186,7 +188,8 @@ def test_a_subject_that_did_not_answer_and_lacks_a_reading_of_ours_besides_has_b
 
 def test_a_whole_collection_of_which_some_lack_the_thing_passes_by_the_others() -> None:
     def quiet(things: Peers[Thing]) -> Iterator[Finding]:
-        yield from (Finding(heat, 50, one.name) for one, heat in things.read(lambda one: one.heat) if heat > 50)
+        yield from (Finding(heat, 50, one.name) for one,
+                    heat in things.read(lambda one: one.heat) if heat > 50)
 
     result = judged(rule(quiet, unsupported=UnsupportedPolicy.SKIP), (BARE, COLD))
     assert (result.status, result.reason) == (Status.PASS, "not supported: heat of thing 3")
@@ -270,12 +273,15 @@ def test_a_subject_to_which_a_check_does_not_apply_hides_no_fault_and_no_refusal
 
     for order in ((COLD, HOT), (HOT, COLD), (COLD, HOT, COLD)):
         result = judged(rule(declines_cold), order)
-        assert (result.status, [one.subject for one in result.findings], result.reason) == (Status.FAIL, ["thing 1"], "it is cold")
-    assert {judged(rule(declines_cold), order).status for order in ((COLD, DARK), (DARK, COLD))} == {Status.UNKNOWN}
+        assert (result.status, [one.subject for one in result.findings],
+                result.reason) == (Status.FAIL, ["thing 1"], "it is cold")
+    assert {judged(rule(declines_cold), order).status
+            for order in ((COLD, DARK), (DARK, COLD))} == {Status.UNKNOWN}
     assert judged(rule(declines_cold), (COLD, COLD)).reason == "it is cold"
 
 
-def test_a_defect_of_one_subject_in_what_stands_beside_it_hides_no_fault_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_of_one_subject_in_what_stands_beside_it_hides_no_fault_of_another(
+        monkeypatch: pytest.MonkeyPatch) -> None:
     class Odd(Fact):
         """A thing whose identity cannot be computed where it is heavy."""
 
@@ -404,9 +410,11 @@ def test_a_findings_own_remedy_is_one_line_of_a_bounded_length() -> None:
 
 
 @pytest.mark.parametrize(("given", "kept"), [
-    (LogEvidence("x" * 500, "y" * 500, records=(5, True, "7", 3)), LogEvidence("x" * 79 + "…", "y" * 19 + "…")),  # type: ignore[arg-type]
+    (LogEvidence("x" * 500, "y" * 500, records=(5, True, "7", 3)),
+     LogEvidence("x" * 79 + "…", "y" * 19 + "…")),  # type: ignore[arg-type]
     (None, None)])
-def test_the_evidence_of_a_log_is_numbers_and_bounded_words(given: LogEvidence | None, kept: LogEvidence | None) -> None:
+def test_the_evidence_of_a_log_is_numbers_and_bounded_words(given: LogEvidence | None,
+                                                            kept: LogEvidence | None) -> None:
     def logged(thing: Thing) -> Iterator[Finding]:
         yield Finding(thing.heat, 50, log=given)
 
@@ -420,4 +428,5 @@ def test_what_is_no_evidence_of_a_log_is_a_defect_of_its_check() -> None:
         yield Finding(thing.heat, 50, log="a line")     # type: ignore[arg-type]
 
     result = judged(rule(logged), (HOT,))
-    assert result.status is Status.UNKNOWN and "the check failed: ValueError: 'a line' is no evidence of a log" in result.reason
+    assert (result.status is Status.UNKNOWN
+            and "the check failed: ValueError: 'a line' is no evidence of a log" in result.reason)

@@ -66,7 +66,9 @@ def test_many_are_compared_with_many() -> None:
         if growth.of("heat"):
             yield Finding(thing.heat, "no warmer")
 
-    facts = {"things": (*bare(4000), thing("hot", 9)), "snapshot_time": SnapshotTime("snapshot_time", 2.0, 2.0)}
-    before = {"things": (*bare(4000), thing("hot", 8)), "snapshot_time": SnapshotTime("snapshot_time", 1.0, 1.0)}
+    facts = {"things": (*bare(4000), thing("hot", 9)),
+             "snapshot_time": SnapshotTime("snapshot_time", 2.0, 2.0)}
+    before = {"things": (*bare(4000), thing("hot", 8)),
+              "snapshot_time": SnapshotTime("snapshot_time", 1.0, 1.0)}
     result = judge(rule(warmer, unsupported=UnsupportedPolicy.SKIP), NodeFacts(facts, before), None)
     assert [finding.subject for finding in result.findings] == ["hot"]

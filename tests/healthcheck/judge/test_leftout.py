@@ -1,4 +1,5 @@
-"""What a snapshot left out, as the inventory says, stands beside every result that it concerns, and in no other."""
+"""What a snapshot left out, as the inventory says, stands beside every result that it concerns, and in no
+other."""
 
 from __future__ import annotations
 
@@ -25,13 +26,15 @@ def result(status: Status, **changes: object) -> Result:
 
 
 def test_only_notes_of_devices_that_were_left_out_are_read() -> None:
-    found = left_out({"a": noted(f"left out: {ONE}; slow; left out: mlx5_1 (0000:2a:00.0)"), "b": noted("slow"), "c": noted("")})
+    found = left_out({"a": noted(f"left out: {ONE}; slow; left out: mlx5_1 (0000:2a:00.0)"),
+                      "b": noted("slow"), "c": noted("")})
     assert found == {"a": (ONE, "mlx5_1 (0000:2a:00.0)")}
     assert left_out({"a": noted("left out: " + "x" * 5000)})["a"] == ("x" * 99 + "…",)
 
 
 def test_the_addresses_are_those_of_devices_that_name_one() -> None:
-    assert addresses({"a": (ONE, "mlx5_9"), "b": ("mlx5_1 (0000:2a:00.0)",)}) == {"0000:18:00.0", "0000:2a:00.0"}
+    assert addresses({"a": (ONE, "mlx5_9"), "b": ("mlx5_1 (0000:2a:00.0)",)}) == {"0000:18:00.0",
+                                                                                  "0000:2a:00.0"}
 
 
 def test_the_reason_of_each_rule_that_reads_the_probe_names_them() -> None:
@@ -41,7 +44,8 @@ def test_the_reason_of_each_rule_that_reads_the_probe_names_them() -> None:
 
 
 def test_a_rule_that_was_not_judged_is_left_as_it_is() -> None:
-    assert with_left_out(result(Status.SKIPPED, reason="none there"), PORT_RULE, LEFT) == result(Status.SKIPPED, reason="none there")
+    assert with_left_out(result(Status.SKIPPED, reason="none there"), PORT_RULE,
+                         LEFT) == result(Status.SKIPPED, reason="none there")
 
 
 def test_where_the_reason_is_kept_in_parts_they_are_one_of_them_and_no_cause_of_unknown() -> None:

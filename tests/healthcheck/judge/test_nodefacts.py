@@ -38,17 +38,23 @@ def facts(things: Any, look: Any = NOW) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("things", "plain"), [
-    ((COLD,), True), ((COLD, thing("thing 1", Unmeasured("hung"))), True), ((), False), (Unmeasured("denied"), False),
-    (Partial((COLD,), "cut"), False), ((Worded("a", "not the fan"),), False), ((Worded("a", ""),), True), (MISSING, False)])
-def test_a_fact_is_plain_where_it_was_wholly_measured_and_nothing_is_to_be_added(things: Any, plain: bool) -> None:
+    ((COLD,), True), ((COLD, thing("thing 1", Unmeasured("hung"))), True), ((), False),
+    (Unmeasured("denied"), False),
+    (Partial((COLD,), "cut"), False), ((Worded("a", "not the fan"),), False), ((Worded("a", ""),), True),
+    (MISSING, False)])
+def test_a_fact_is_plain_where_it_was_wholly_measured_and_nothing_is_to_be_added(things: Any,
+                                                                                 plain: bool) -> None:
     node = NodeFacts(facts(things))
     assert [node.plain(rule(hot).checked) for _ in range(2)] == [plain, plain]
 
 
 @pytest.mark.parametrize(("earlier", "plain"), [
-    (facts((COLD,), BEFORE), True), (None, False), (facts(MISSING, BEFORE), False), (facts((COLD,), MISSING), False),
-    (facts((), BEFORE), False), (facts(Unmeasured("denied"), BEFORE), False), (facts(Partial((COLD,), "cut"), BEFORE), False)])
-def test_a_trend_is_plain_where_the_earlier_snapshot_was_wholly_measured_too(earlier: Any, plain: bool) -> None:
+    (facts((COLD,), BEFORE), True), (None, False), (facts(MISSING, BEFORE), False),
+    (facts((COLD,), MISSING), False),
+    (facts((), BEFORE), False), (facts(Unmeasured("denied"), BEFORE), False),
+    (facts(Partial((COLD,), "cut"), BEFORE), False)])
+def test_a_trend_is_plain_where_the_earlier_snapshot_was_wholly_measured_too(earlier: Any,
+                                                                             plain: bool) -> None:
     node = NodeFacts(facts((COLD,)), earlier)
     assert [node.plain(rule(grew).checked) for _ in range(2)] == [plain, plain]
 

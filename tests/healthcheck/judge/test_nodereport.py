@@ -13,7 +13,8 @@ from inventory.transport.base import Failure, Stage
 DEAD = Finding("does not answer", "answers", "GPU 5")
 
 
-def result(rule: str, status: Status, severity: Severity = Severity.WARNING, reason: str = "not read") -> Result:
+def result(rule: str, status: Status, severity: Severity = Severity.WARNING,
+           reason: str = "not read") -> Result:
     findings = (Finding(1, 2, "GPU 0"),) if status is Status.FAIL else ()
     return Result(rule, "c", status, severity, findings, reason if status is Status.UNKNOWN else "")
 

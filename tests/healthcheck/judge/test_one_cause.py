@@ -28,7 +28,8 @@ LOST = [15, "GPU is lost"]
 
 
 def sweep(**changes: Capture) -> Assessed:
-    return assessed(*(machine.recording(node.name, **(changes if node is NODES[0] else {})) for node in NODES), nodes=NODES)
+    return assessed(*(machine.recording(node.name, **(changes if node is NODES[0] else {}))
+                      for node in NODES), nodes=NODES)
 
 
 def page(of: Assessed) -> str:
@@ -51,7 +52,8 @@ def test_the_table_has_one_line_for_it_with_the_remedy(one: Assessed) -> None:
     assert rules > 17
     lines = page(one).splitlines()
     at = lines.index(f"    gpu001  GPU 5 is lost (NVML 15); {rules} rules cannot be judged for it")
-    assert lines[at - 1] == "CRITICAL  gpu-answers" and lines[at + 1].startswith("    remedy (operator): Drain")
+    assert (lines[at - 1] == "CRITICAL  gpu-answers"
+            and lines[at + 1].startswith("    remedy (operator): Drain"))
     assert [line for line in lines if "UNKNOWN" in line or "GPU is lost" in line] == []
 
 
@@ -81,7 +83,8 @@ def test_its_reason_its_line_the_gate_and_explain_name_the_cause_once(one: Asses
     words = f"GPU 5 is lost (NVML 15); {rules} rules cannot be judged for it"
     assert node.reason == f"gpu-answers: {words}"
     line = summary_line(node, 500)
-    assert line.startswith(f"unhealthy: gpu-answers: {words} (1 failed, ") and line.endswith(f" {rules} explained)")
+    assert (line.startswith(f"unhealthy: gpu-answers: {words} (1 failed, ")
+            and line.endswith(f" {rules} explained)"))
     assert _reason(node) == f"fails gpu-answers now: {words}"
     assert unjudged(node) == []
 
@@ -128,7 +131,8 @@ def test_a_failing_rule_that_could_not_judge_the_lost_gpu_still_fails() -> None:
 
 def test_where_the_rule_that_names_the_cause_is_left_out_every_unknown_is_shown() -> None:
     rules = RULES.select((), ("gpu-answers",))
-    (node,) = assessed(machine.recording(NODES[0].name, gpu_nvml=machine.lost_gpus(5)), nodes=NODES[:1], rules=rules).reports
+    (node,) = assessed(machine.recording(NODES[0].name, gpu_nvml=machine.lost_gpus(5)), nodes=NODES[:1],
+                       rules=rules).reports
     assert node.state is NodeState.UNKNOWN
     assert "GPU 5: NVML: GPU is lost (error 15)" in node.reason and "explained" not in summary_line(node, 500)
 
@@ -137,7 +141,8 @@ def test_where_no_gpu_answers_the_driver_is_the_one_cause() -> None:
     of = sweep(gpu_nvml=machine.lost_gpus(*range(8), error=[999, "Unknown Error"]))
     line, again = [line for line in page(of).splitlines() if "cannot be judged for it" in line]
     assert again.startswith("1. gpu001  driver-loads: driver: ")
-    assert line.startswith("    gpu001  driver: the driver lists 8 GPUs, and none answers: Unknown Error (NVML 999); ")
+    assert line.startswith(
+        "    gpu001  driver: the driver lists 8 GPUs, and none answers: Unknown Error (NVML 999); ")
     assert [one.rule for one in of.reports[0].results if one.status is Status.FAIL] == ["driver-loads"]
 
 
@@ -162,5 +167,7 @@ def test_what_a_node_calls_its_error_is_bounded_and_escaped_wherever_it_is_shown
 
 
 def test_the_rules_that_name_causes_are_critical() -> None:
-    critical = {rule.id for rule in RULES.rules if rule.checked.answers and rule.severity is Severity.CRITICAL}
-    assert {"gpu-answers", "driver-loads", "filesystem-answers", "docker-answers", "disk-nvme-state"} <= critical
+    critical = {rule.id for rule in RULES.rules if rule.checked.answers
+                and rule.severity is Severity.CRITICAL}
+    assert {"gpu-answers", "driver-loads", "filesystem-answers", "docker-answers",
+            "disk-nvme-state"} <= critical

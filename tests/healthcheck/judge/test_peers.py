@@ -39,4 +39,5 @@ def test_nodes_on_which_the_rule_was_not_judged_are_no_peers() -> None:
 
 def test_two_nodes_are_peers_of_each_other() -> None:
     passed = Result("r", "c", Status.PASS, Severity.WARNING)
-    assert with_node_counts({"n1": result("a"), "n2": passed})["n1"].findings[0].observed == "seen; no other node says it"
+    assert with_node_counts({"n1": result("a"),
+                             "n2": passed})["n1"].findings[0].observed == "seen; no other node says it"

@@ -62,7 +62,8 @@ def test_before_the_first_snapshot_nothing_was_seen() -> None:
 
 
 def test_equal_snapshots_are_kept_with_equal_bytes_whatever_the_order() -> None:
-    one, other = unusual_capture(snapshot(), None, ("b", "a", "a")), unusual_capture(snapshot(), None, iter(("a", "b")))
+    one, other = unusual_capture(snapshot(), None,
+                                 ("b", "a", "a")), unusual_capture(snapshot(), None, iter(("a", "b")))
     assert one == other and json.loads(one.text) == {"boot": ["a", "b"], "boot_before": []}
     assert (one.outcome, one.bytes) == (Outcome.DONE, len(one.text))
 

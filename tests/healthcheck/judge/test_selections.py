@@ -136,7 +136,8 @@ def test_what_was_chosen_of_the_collection_itself_needs_no_identity(monkeypatch:
         yield Finding(lid.number, 0)
 
     lids = (Lid("lid 1", "thing 0", 1), Lid("lid 2", Unmeasured("no label"), 2))
-    assert [f.subject for f in judge(rule(any_lid, over="high lids"), NodeFacts({"lids": lids}), None).findings] == ["lid 2"]
+    assert [f.subject for f in judge(rule(any_lid, over="high lids"), NodeFacts({"lids": lids}),
+                                     None).findings] == ["lid 2"]
 
 
 class Slot(Fact):
@@ -149,7 +150,8 @@ class Slot(Fact):
     weight: int
 
 
-def test_of_two_collections_of_which_one_cannot_be_read_at_all_nothing_was_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_collections_of_which_one_cannot_be_read_at_all_nothing_was_judged(
+        monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MEMBERS, "slot", "slots")
 
     def both(things: tuple[Thing, ...], slots: tuple[Slot, ...]) -> Iterator[Finding]:

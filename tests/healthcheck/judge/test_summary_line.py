@@ -51,7 +51,8 @@ def sound(line: str, most: int) -> None:
 
 
 def many(status: Status, severity: Severity, number: int) -> tuple[Result, ...]:
-    return tuple(Result(f"a-{at:03}", "c", status, severity, (), "nvml: not loaded | " * 9) for at in range(number))
+    return tuple(Result(f"a-{at:03}", "c", status, severity, (), "nvml: not loaded | " * 9)
+                 for at in range(number))
 
 
 BLIND = (*many(Status.UNKNOWN, Severity.CRITICAL, 200),
@@ -98,7 +99,8 @@ def test_a_reason_names_what_failed_before_what_is_unknown_and_a_critical_failur
 
 @given(results(), st.floats(0, 99))
 @example(BLIND, 0.5)
-def test_a_plugins_answer_has_one_bar_and_its_numbers_whole(found: tuple[Result, ...], seconds: float) -> None:
+def test_a_plugins_answer_has_one_bar_and_its_numbers_whole(found: tuple[Result, ...],
+                                                            seconds: float) -> None:
     report = report_of(found)
     counts = {status.value: sum(one.status is status for one in found) for status in Status}
     line = nagios(1, lambda most, head: summary_line(report, most, head), counts, seconds)
@@ -137,7 +139,8 @@ def test_a_line_of_any_items_stays_in_its_limit(items: list[str], most: int, hea
 
 @pytest.mark.parametrize(("most", "line"), [
     (64, "gpu-a: 11; gpu-b: 22; gpu-c: 33; gpu-d: 44; and 4 more (8 failed)"),
-    (200, "gpu-a: 11; gpu-b: 22; gpu-c: 33; gpu-d: 44; gpu-e: 55; gpu-f: 66; gpu-g: 77; gpu-h: 88 (8 failed)"),
+    (200,
+     "gpu-a: 11; gpu-b: 22; gpu-c: 33; gpu-d: 44; gpu-e: 55; gpu-f: 66; gpu-g: 77; gpu-h: 88 (8 failed)"),
 ])
 def test_a_line_is_cut_at_a_whole_item_and_says_how_many_more(most: int, line: str) -> None:
     items = [f"gpu-{letter}: {number}{number}" for number, letter in enumerate("abcdefgh", 1)]

@@ -144,7 +144,8 @@ class Slot(Fact):
     weight: int
 
 
-def test_a_subject_that_cannot_be_paired_hides_no_other_that_was_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_subject_that_cannot_be_paired_hides_no_other_that_was_judged(
+        monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MEMBERS, "slot", "slots")
 
     def heavier(slot: Slot, growth: Growth[Slot]) -> Iterator[Finding]:
@@ -155,7 +156,9 @@ def test_a_subject_that_cannot_be_paired_hides_no_other_that_was_judged(monkeypa
     paired, bare = Slot("slot 0", "S1", 1), Slot("slot 1", UNSUPPORTED, 1)
 
     def result(*slots: Slot) -> Result:
-        return judge(known, NodeFacts({"slots": slots, "snapshot_time": NOW}, {"slots": slots, "snapshot_time": BEFORE}), None)
+        return judge(known, NodeFacts({"slots": slots, "snapshot_time": NOW},
+                                      {"slots": slots, "snapshot_time": BEFORE}), None)
 
-    assert (result(paired, bare).status, result(paired, bare).reason) == (Status.PASS, "not supported: serial of slot 1")
+    assert (result(paired, bare).status, result(paired, bare).reason) == (Status.PASS,
+                                                                          "not supported: serial of slot 1")
     assert result(bare).status is Status.SKIPPED

@@ -1,4 +1,5 @@
-"""What a profile's rules need is what those of them need that are judged, and of a disruptive one no more without its lease."""
+"""What a profile's rules need is what those of them need that are judged, and of a disruptive one no more
+without its lease."""
 
 from __future__ import annotations
 
@@ -38,11 +39,13 @@ def test_a_disruptive_rule_is_skipped_without_its_lease_and_its_facts_are_no_pas
     assert DISRUPTIVE
     for rule in DISRUPTIVE:
         view = of(rule, BY_ID["host-clock-offset"])
-        assert {name: (one.status, one.reason) for name, one in view.unleased.items()} == {rule.id: (Status.SKIPPED, NEEDED)}
+        assert {name: (one.status, one.reason) for name,
+                one in view.unleased.items()} == {rule.id: (Status.SKIPPED, NEEDED)}
         assert view.disruptive_probes == {probe.id for probe in rule.disruptive}
         passive = of(BY_ID["host-clock-offset"])
         assert view.passive_facts == passive.facts == passive.passive_facts
-        assert view.facts - view.passive_facts == {name for name in rule.fact_names if name in FACTS} - view.passive_facts
+        assert view.facts - view.passive_facts == {name for name in rule.fact_names
+                                                   if name in FACTS} - view.passive_facts
         assert view.facts > view.passive_facts
 
 
@@ -66,19 +69,22 @@ def test_rules_of_single_nodes_are_those_that_need_no_other_node() -> None:
     view = ProfileRules.of(RULES.rules)
     assert [rule.id for rule in view.single] == [rule.id for rule in view.judged if not rule.checked.fleet]
     assert view.single != view.judged
-    assert view.fleet_facts == {name for rule in view.judged if rule.checked.fleet for name in rule.fact_names}
+    assert view.fleet_facts == {name for rule in view.judged if rule.checked.fleet
+                                for name in rule.fact_names}
     assert view.previous == {name for rule in view.judged for name in rule.checked.earlier}
 
 
 def test_what_is_asked_of_a_node_are_the_passive_probes_of_the_judged_rules() -> None:
     view = ProfileRules.of(RULES.rules)
-    assert set(view.requested.ids) == {probe.id for rule in view.judged for probe in rule.probes if probe.effect is Effect.PASSIVE}
+    assert set(view.requested.ids) == {probe.id for rule in view.judged
+                                       for probe in rule.probes if probe.effect is Effect.PASSIVE}
 
 
 def test_rules_of_the_log_are_those_that_read_it_but_for_what_counts_unusual_lines() -> None:
     view = ProfileRules.of(RULES.rules)
     reading = [rule for rule in view.judged if LOG_FACTS & set(rule.fact_names)]
-    assert [rule.id for rule in view.log_rules] == [rule.id for rule in reading if rule.checked.name not in UNUSUAL]
+    assert [rule.id for rule in view.log_rules] == [rule.id
+                                                    for rule in reading if rule.checked.name not in UNUSUAL]
     assert len(view.log_rules) < len(reading)
 
 
@@ -87,7 +93,8 @@ def test_of_a_fact_those_fields_are_kept_that_fleet_rules_say_they_read() -> Non
     of_gpus = [rule.checked for rule in view.judged if rule.checked.fleet and rule.checked.subject == "gpus"]
     assert of_gpus and view.fleet_fields["gpus"] == frozenset().union(*(check.reads for check in of_gpus))
     # Nodes wait for each other with all of a fact of which a fleet rule does not say what it reads.
-    assert all(rule.checked.reads for rule in view.judged if rule.checked.fleet and rule.checked.subject in view.fleet_fields)
+    assert all(rule.checked.reads for rule in view.judged if rule.checked.fleet
+               and rule.checked.subject in view.fleet_fields)
 
 
 def test_a_history_is_kept_for_rules_that_take_what_earlier_snapshots_showed() -> None:
@@ -97,7 +104,8 @@ def test_a_history_is_kept_for_rules_that_take_what_earlier_snapshots_showed() -
 
 def test_of_an_earlier_snapshot_a_fact_needs_its_probes_but_not_those_that_only_stand_in() -> None:
     view = ProfileRules.of(RULES.rules)
-    stand_in = {probe.id for name in view.previous for probe in FACTS[name].probes if probe.needs is Needs.NVIDIA_UNANSWERED}
+    stand_in = {probe.id for name in view.previous
+                for probe in FACTS[name].probes if probe.needs is Needs.NVIDIA_UNANSWERED}
     assert stand_in and view.previous_probes.keys() == view.previous
     for name, probes in view.previous_probes.items():
         assert set(probes) == {probe.id for probe in FACTS[name].probes} - stand_in, name

@@ -9,7 +9,8 @@ from healthcheck.model.outcome import Finding, Owner, Result, Severity, Status
 WHERE = {0: Whereabouts("tray 7", 1), 1: Whereabouts("tray 7", 2), 2: Whereabouts("tray 8", None)}
 
 
-def placed(subject: str, remedy: str = "", own: str = "Reset it.", status: Status = Status.FAIL, owner: Owner | None = None) -> Finding:
+def placed(subject: str, remedy: str = "", own: str = "Reset it.", status: Status = Status.FAIL,
+           owner: Owner | None = None) -> Finding:
     """The finding about this subject with its place."""
     finding = Finding("a", "b", subject, remedy, owner)
     result = Result("r", "c", status, Severity.CRITICAL, (finding,), remedy=own, owner=Owner.OPERATOR)

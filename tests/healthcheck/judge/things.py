@@ -36,7 +36,9 @@ def judged(known: Rule, things: Any, sku: Sku | None = None, **others: Any) -> R
 def trend(known: Rule, now: Any, before: Any, seconds: float = 60.0) -> Result:
     """What a rule says of these things, and those of so many seconds before."""
     earlier = {"things": before, "snapshot_time": SnapshotTime("snapshot_time", 1000.0 - seconds, 0.0)}
-    return judge(known, NodeFacts({"things": now, "snapshot_time": SnapshotTime("snapshot_time", 1000.0, 0.0)}, earlier), None)
+    return judge(known,
+                 NodeFacts({"things": now, "snapshot_time": SnapshotTime("snapshot_time", 1000.0, 0.0)},
+                           earlier), None)
 
 
 def cohort(*heats: Any) -> dict[str, NodeFacts]:

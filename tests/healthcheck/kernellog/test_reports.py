@@ -56,7 +56,7 @@ Call Trace:
 Modules linked in: nvidia_uvm(O) nvidia(O) xt_conntrack nf_conntrack
 CR2: 0000000000000030
 ---[ end trace 0000000000000000 ]---
-"""
+"""  # noqa: E501
 # Linux, commit message of a btrfs fix of 2025 (6.14)
 WARNING = """\
 [ 1272.943000] ------------[ cut here ]------------
@@ -76,7 +76,7 @@ WARNING = """\
 [ 1272.952400]  btrfs_discard_workfn+0x1/0x2 [btrfs]
 [ 1272.952500]  </TASK>
 [ 1272.952600] ---[ end trace 0000000000000000 ]---
-"""
+"""  # noqa: E501
 # linux-rdma, a fix for mlx5_ib of 2025 (6.8)
 HUNG = """\
 INFO: task irq/105-pciehp:1246 blocked for more than 122 seconds.
@@ -123,7 +123,7 @@ Tasks state (memory values in pages):
 oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/user.slice,task=perl,pid=1440763,uid=21417
 Out of memory: Killed process 1440763 (perl) total-vm:87033376kB, anon-rss:60356340kB, file-rss:0kB, shmem-rss:0kB, UID:21417
 oom_reaper: reaped process 1440763 (perl), now anon-rss:0kB, file-rss:0kB, shmem-rss:0kB
-"""
+"""  # noqa: E501
 # amazonlinux/amazon-linux-2023, issue 1037 (6.12), and cut short
 STALL = """\
 [  745.155635] rcu: INFO: rcu_sched detected stalls on CPUs/tasks:
@@ -138,7 +138,7 @@ STALL = """\
 [  748.163600]  __switch_to+0xb0/0x128
 [  748.163700] NMI backtrace for cpu 10
 [  748.163800] CPU: 10 UID: 0 PID: 0 Comm: swapper/10 Not tainted 6.12.0
-"""
+"""  # noqa: E501
 # linux-kernel, 2020 (5.8)
 LOCKUP = """\
 watchdog: BUG: soft lockup - CPU#3 stuck for 21s! [grep:4749]
@@ -170,7 +170,7 @@ MCE_AMD = """\
 [  313.747652] [Hardware Error]: Unified Memory Controller Ext. Error Code: 0, DRAM ECC error.
 [  313.747669] EDAC MC0: 1 CE Cannot decode normalized address on mc#0csrow#3channel#0 (csrow:3 channel:0 page:0x0 offset:0x0 grain:64 syndrome:0x1)
 [  313.747672] [Hardware Error]: cache level: L3/GEN, tx: GEN, mem-tx: RD
-"""
+"""  # noqa: E501
 # andikleen/mcelog, issue 70
 MCE_INTEL = """\
 mce: [Hardware Error]: Machine check events logged
@@ -213,11 +213,11 @@ HEALTH = """\
 [  445.937221] mlx5_core 0000:0d:00.0: print_health_info:435:(pid 0): assert_var[0] 0x0521945b
 [  445.937228] mlx5_core 0000:0d:00.0: print_health_info:435:(pid 0): assert_var[1] 0x00000000
 [  445.937300] mlx5_core 0000:0d:00.0: print_health_info:458:(pid 0): synd 0x1: firmware internal error
-"""
+"""  # noqa: E501
 SEGFAULT = """\
 python3[48210]: segfault at 0 ip 00007f3a1c2b9d41 sp 00007ffd8a1e2f10 error 4 in libparquet.so.1500[7f3a1c200000+1a3000] likely on CPU 2 (core 1, socket 0)
 Code: 48 8b 05 19 dd 0e 00 48 8b 00 48 85 c0 0f 85 7b 02 00 00 e9 90 <8b> 00 00 00
-"""
+"""  # noqa: E501
 # Documentation/admin-guide and net/sched/sch_generic.c
 WATCHDOG = """\
 ------------[ cut here ]------------

@@ -52,7 +52,8 @@ def test_folding_changes_no_result_and_hides_no_failure_nor_an_unknown_with_anot
     assert [replace(result, unjudged=()) for result in after] == [
         replace(result, unjudged=()) for result in before]
     for old, new in zip(before, after, strict=True):
-        unexplained = [part for part in old.unjudged if not part.note and not found_by(before, part, old.rule)]
+        unexplained = [part for part in old.unjudged if not part.note
+                       and not found_by(before, part, old.rule)]
         if is_explained(new):
             assert new.status is Status.UNKNOWN and old.unjudged and not unexplained
         if not new.unjudged:
@@ -62,7 +63,8 @@ def test_folding_changes_no_result_and_hides_no_failure_nor_an_unknown_with_anot
 
 
 @given(results())
-def test_each_subject_is_named_once_with_the_rules_that_it_leaves_unjudged(before: tuple[Result, ...]) -> None:
+def test_each_subject_is_named_once_with_the_rules_that_it_leaves_unjudged(before: tuple[Result,
+                                                                                         ...]) -> None:
     after = with_causes(before, ANSWERING)
     found = causes(after)
     keys = [(cause.rule, cause.finding.subject) for cause in found]

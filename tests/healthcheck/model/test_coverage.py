@@ -54,7 +54,8 @@ def test_what_failed_otherwise_is_not_put_down_to_privilege(probe: Probe, captur
 def assessed() -> Assessed:
     log = machine.denied("/dev/kmsg")
     return sweep_of(
-        *(machine.recording(f"gpu00{n}", kernel_log=log, docker_info=machine.docker_denied()) for n in (1, 2, 3)),
+        *(machine.recording(f"gpu00{n}", kernel_log=log, docker_info=machine.docker_denied())
+          for n in (1, 2, 3)),
         machine.recording("gpu004", kernel_log=log),
         Recording("gpu005", 1.0, None, Failure(Stage.CONNECT, "refused")),
         rules=RULES.select(("docker-answers", "kernel-hardware-error", "host-*ap")))

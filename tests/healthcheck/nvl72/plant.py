@@ -65,14 +65,16 @@ PLANTS: Mapping[str, Callable[[], list[Tray]]] = {
     "three-gpus-lost-all-links": on(3, 5, 7, down=tuple((2, link) for link in range(18))),
     # One GPU's connector is loose: this is no switch's fault.
     "one-gpu-lost-links": on(7, down=((2, 4), (2, 5), (2, 11))),
-    # After a repair tray 2 of r3 and tray 5 of r4 went back into the other's rack; the inventory does not know.
+    # After a repair tray 2 of r3 and tray 5 of r4 went back into the other's rack; the inventory does not
+    # know.
     "swapped-trays": swapped,
     # A baseboard brought its old tray's platform data along.
     "one-place-twice": on(7, tray=8),
     # A GPU board came from another tray and remembers it.
     "board-of-another-tray": on(7, odd_trays=((2, 9),)),
     # The inventory takes one rack for two.
-    "two-domains-in-one-cluster": lambda: [tray if at < 9 else replace(tray, domain="r4") for at, tray in enumerate(rack())],
+    "two-domains-in-one-cluster": lambda: [tray if at < 9 else replace(tray, domain="r4") for at,
+                                           tray in enumerate(rack())],
     # Half of the domain is in another cluster: no majority.
     "halves-of-two-uuids": on(*range(9), cluster=UUIDS["r4"], chassis=CHASSIS["r4"]),
     # Two partitions, of which the inventory says nothing.
@@ -82,7 +84,8 @@ PLANTS: Mapping[str, Callable[[], list[Tray]]] = {
     # Two partitions, declared, and one tray is in the other one's clique.
     "divided-on-purpose-with-an-odd-tray": lambda: changed(divided(), 3, clique=1),
     # The inventory gives no nvlink_domain; the same odd tray accuses no one.
-    "no-domain-in-the-inventory": lambda: [replace(tray, domain=None) for tray in changed(rack(), 7, clique=4026)],
+    "no-domain-in-the-inventory": lambda: [replace(tray, domain=None)
+                                           for tray in changed(rack(), 7, clique=4026)],
     # The inventory forgot one tray's domain.
     "one-node-left-out-of-the-inventory": on(7, domain=None),
     # On one tray nothing is wrong, and some of it cannot be read.

@@ -1,4 +1,5 @@
-"""An NVL72 as one machine: what is wrong with its domain is said once, of those whose fault it is, and of no one else."""
+"""An NVL72 as one machine: what is wrong with its domain is said once, of those whose fault it is, and of no
+one else."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ GROWTH = {rule.id for rule in RULES.rules if rule.checked.trend}
 
 def told(result: Result) -> str:
     """Everything that a result says, with its advice."""
-    return " | ".join((*(f"{f.subject}: {f.observed}, expected {f.expected} {f.remedy or result.remedy}" for f in result.findings), result.reason))
+    return " | ".join((*(f"{f.subject}: {f.observed}, expected {f.expected} {f.remedy or result.remedy}"
+                         for f in result.findings), result.reason))
 
 
 def lacking(says: Says, result: Result) -> list[str]:
@@ -38,8 +40,10 @@ def lacking(says: Says, result: Result) -> list[str]:
 
 def remarkable(reports: dict[str, NodeReport]) -> dict[tuple[str, str, str], Result]:
     """By node, rule and status all that is neither a PASS nor left out of this sweep."""
-    return {(node, result.rule, result.status.value): result for node, report in reports.items() for result in report.results
-            if result.status is not Status.PASS and "left out by" not in result.reason and result.rule not in GROWTH}
+    return {(node, result.rule, result.status.value): result for node,
+            report in reports.items() for result in report.results
+            if result.status is not Status.PASS and "left out by" not in result.reason
+            and result.rule not in GROWTH}
 
 
 def test_every_state_that_is_planted_is_expected() -> None:
@@ -60,8 +64,12 @@ def test_a_scrubbed_tray_says_the_same_of_its_domain_under_other_names() -> None
     node = Node("r3-06", rack="r3", nvlink_domain="r3", sku="gb200-nvl72")
     clean = scrub(recording(tray[6], tray), node, key=b"k" * 32).recording
     text = json.dumps(to_json(clean))
-    assert not [secret for secret in (tray[6].address, tray[7].address, tray[6].chassis, tray[6].cluster) if secret in text]
+    assert not [secret for secret in (tray[6].address, tray[7].address, tray[6].chassis, tray[6].cluster)
+                if secret in text]
     seen = build_fact(FACTS["imex_domain"], Captures(clean))
-    assert (seen.status, [member.status for member in seen.members]) == ("DEGRADED", ["READY"] * 7 + ["UNAVAILABLE"] + ["READY"] * 10)
-    assert (seen.own, [member.host for member in seen.members]) == (seen.members[6], list(build_fact(FACTS["imex_nodes"], Captures(clean)).nodes))
+    assert (seen.status, [member.status for member in seen.members]) == ("DEGRADED", ["READY"] * 7
+                                                                         + ["UNAVAILABLE"] + ["READY"] * 10)
+    assert (seen.own, [member.host for member in seen.members]) == (seen.members[6],
+                                                                    list(build_fact(FACTS["imex_nodes"],
+                                                                                    Captures(clean)).nodes))
     assert {host for host, _ in seen.members[0].unconnected} == {seen.members[7].host}

@@ -26,10 +26,12 @@ def compared(
     record = StoreHistory(Sweeps((hour * HOUR, hour * HOUR, "", 1)
                                  for hour in (step / 12 for step in range(int(NOW) * 12 + 1))))
     for by_triage, each in ((True, was), (False, people)):
-        record.cordons["n1"] += [PastCordon(number, "n1", "hostfile", "why", began * HOUR, ended and ended * HOUR,
+        record.cordons["n1"] += [PastCordon(number, "n1", "hostfile", "why", began * HOUR,
+                                            ended and ended * HOUR,
                                             1 if by_triage else None, by_triage)
                                  for number, (began, ended) in enumerate(each)]
-    run = SimulatedRun(tuple(Hold("n1", began * HOUR, ended and ended * HOUR, "why") for began, ended in would),
+    run = SimulatedRun(tuple(Hold("n1", began * HOUR, ended and ended * HOUR, "why") for began,
+                             ended in would),
                        (), 0, 0)
     return compare(record, run, ["n1"], since * HOUR, NOW * HOUR)
 

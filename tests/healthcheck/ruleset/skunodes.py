@@ -26,7 +26,8 @@ def product(sku: Sku) -> str:
 
 
 def readings(sku: Sku, **changes: Any) -> dict[str, Any]:
-    """What NVML gives of one GPU where it differs from an H100's; `changes` are plain values, or whole readings."""
+    """What NVML gives of one GPU where it differs from an H100's; `changes` are plain values, or whole
+    readings."""
     numbers = sku.numbers
     watts = numbers["power_limit_watts"] or 300
     found: dict[str, Any] = {
@@ -55,7 +56,8 @@ def readings(sku: Sku, **changes: Any) -> dict[str, Any]:
 
 def bus(device: str, gpus: int, switches: int) -> Capture:
     """The PCI bus with so many GPUs of a device, and NVSwitches, and a network card."""
-    kinds = [("30200", device.upper())] * gpus + [("68000", "10DE:22A3")] * switches + [("20000", "8086:1563")]
+    kinds = [("30200", device.upper())] * gpus + [("68000",
+                                                   "10DE:22A3")] * switches + [("20000", "8086:1563")]
     return machine.done(**{
         f"/sys/bus/pci/devices/0000:{0x18 + n:02x}:00.0/uevent":
             f"DRIVER=nvidia\nPCI_CLASS={kind}\nPCI_ID={ident}\nPCI_SLOT_NAME=0000:{0x18 + n:02x}:00.0\n"
@@ -78,8 +80,10 @@ def sound(
     return machine.recording(
         gpu_nvml=machine.nvml(count, **changed),
         gpu_pci=bus(ident, count if on_pci is None else on_pci, numbers["nvswitch_count"] or 0),
-        service_nvidia=machine.services(**{**running, **(services or {})}), container_cdi=_cdi(count), **in_domain,
-        port_sysfs=machine.ports(ports, **{f"mlx5_{n}.rate": f"{rate} Gb/sec (4X NDR)\n" for n in range(ports)}))
+        service_nvidia=machine.services(**{**running, **(services or {})}),
+        container_cdi=_cdi(count), **in_domain,
+        port_sysfs=machine.ports(ports,
+                                 **{f"mlx5_{n}.rate": f"{rate} Gb/sec (4X NDR)\n" for n in range(ports)}))
 
 
 _TRAY = rack.Tray("gpu001", "r1", "10.0.1.1", "18", 0, "c", ("10.0.1.1",))
@@ -89,9 +93,11 @@ _IMEX = {name: rack.recording(_TRAY, [_TRAY]).captures[name.replace("_", ".", 1)
 
 
 def _cdi(gpus: int) -> Capture:
-    devices = "".join(f'- containerEdits:\n    deviceNodes:\n    - path: /dev/nvidia{n}\n  name: "{n}"\n' for n in range(gpus))
-    return machine.done(**{"/etc/cdi/nvidia.yaml": f"---\ncdiVersion: 0.5.0\ndevices:\n{devices}kind: nvidia.com/gpu\n",
-                           "/etc/nvidia-container-runtime/config.toml": "[nvidia-container-cli]\n"})
+    devices = "".join(f'- containerEdits:\n    deviceNodes:\n    - path: /dev/nvidia{n}\n  name: "{n}"\n'
+                      for n in range(gpus))
+    return machine.done(
+        **{"/etc/cdi/nvidia.yaml": f"---\ncdiVersion: 0.5.0\ndevices:\n{devices}kind: nvidia.com/gpu\n",
+           "/etc/nvidia-container-runtime/config.toml": "[nvidia-container-cli]\n"})
 
 
 # What the server around the GPUs has, and where one maker puts the adapters: not what these nodes are for.

@@ -140,7 +140,8 @@ def test_explain_takes_the_former_id_and_says_once_what_the_rule_is_called(tmp_p
 
 
 def test_a_check_by_the_former_id_judges_the_rule_and_says_once_what_it_is_called(tmp_path: Path) -> None:
-    done = muster("check", "--local", "--only", "fabric-state", "--only", "fabric-s*", "--format", "json", "--full",
+    done = muster("check", "--local", "--only", "fabric-state", "--only", "fabric-s*", "--format",
+                  "json", "--full",
                   home=tmp_path)
     results = {result["rule"]: result for node in json.loads(done.stdout)["nodes"]
                for result in node["results"]}

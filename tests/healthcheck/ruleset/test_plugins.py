@@ -40,7 +40,8 @@ def test_every_plug_in_is_loaded_once(entries: list[Entry]) -> None:
 
 def test_a_plug_in_that_fails_is_named_with_its_error(entries: list[Entry]) -> None:
     entries.append(Entry(lambda: 1 // 0))
-    with pytest.raises(UsageError, match=r"the plug-in site \(site_checks\) cannot be loaded: ZeroDivisionError"):
+    with pytest.raises(UsageError,
+                       match=r"the plug-in site \(site_checks\) cannot be loaded: ZeroDivisionError"):
         plugins.load()
 
 
@@ -51,5 +52,6 @@ def test_a_check_of_a_fact_that_does_not_exist_is_named_with_it(entries: list[En
 
     check("odd.one")(odd)
     plugins.CHECKS["odd.one"] = CHECKS.pop("odd.one")
-    with pytest.raises(UsageError, match=r"the check odd\.one asks for the fact no_such_thing, which does not exist"):
+    with pytest.raises(UsageError,
+                       match=r"the check odd\.one asks for the fact no_such_thing, which does not exist"):
         plugins.load()

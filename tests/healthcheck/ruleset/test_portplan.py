@@ -16,9 +16,11 @@ MARK = Mark("sku.yaml", 7, 1)
 
 
 def test_a_port_has_a_role_which_is_compute_unless_it_says_otherwise_and_maybe_a_rail() -> None:
-    found = {"0000:18:00.0": {"rail": 0}, "0000:2a:00.0": {"rail": 1023}, "0000:3b:00.0": {"role": "storage"}, "0000:4C:00.0": {}}
+    found = {"0000:18:00.0": {"rail": 0}, "0000:2a:00.0": {"rail": 1023}, "0000:3b:00.0": {"role": "storage"},
+             "0000:4C:00.0": {}}
     assert read_ports(found, MARK) == {
-        "0000:18:00.0": PortPlan("compute", 0), "0000:2a:00.0": PortPlan("compute", 1023), "0000:3b:00.0": PortPlan("storage", None),
+        "0000:18:00.0": PortPlan("compute", 0), "0000:2a:00.0": PortPlan("compute", 1023),
+        "0000:3b:00.0": PortPlan("storage", None),
         "0000:4c:00.0": PortPlan("compute", None)}
 
 

@@ -40,7 +40,8 @@ from tests.tries import tries
 GOOD = "profile: quiet\ntitle: a test\nleave_out: [docker-*, host-swap]\n"
 
 
-# Labels of adapters, which only root may read, are shown where they are there; no rule of adapters needs them.
+# Labels of adapters, which only root may read, are shown where they are there; no rule of adapters needs
+# them.
 BESIDES = {"hca.vpd"}
 ROOTED = {probe.id for rule in RULES.rules if not rule.left_out
           and not rule.disruptive for probe in rule.probes if probe.root} - BESIDES
@@ -57,7 +58,8 @@ def load(folder: Path, text: str) -> Ruleset:
 
 
 def reports(nodes: list[Node], ruleset: Ruleset = RULES) -> dict[str, NodeReport]:
-    seen = [machine.recording(node.name, kernel_log=machine.denied("/dev/kmsg"), docker_info=machine.docker_denied())
+    seen = [machine.recording(node.name, kernel_log=machine.denied("/dev/kmsg"),
+                              docker_info=machine.docker_denied())
             for node in nodes]
     found = assessed(*seen, nodes=nodes, rules=ruleset, default_sku="hgx-h100")
     return {report.node: report for report in found.reports}
@@ -85,7 +87,8 @@ def test_what_was_not_asked_for_is_not_counted_as_not_seen() -> None:
     seen = reports([Node("plain"), Node("quiet", profile="unprivileged")])
     plain, quiet = seen["plain"].probes, seen["quiet"].probes
     assert plain is not None and quiet is not None
-    assert plain.need_root == len(ROOTED | BESIDES) and {"docker.info", "kernel.log"} <= set(plain.denied) <= ROOTED
+    assert plain.need_root == len(ROOTED | BESIDES) and {"docker.info",
+                                                         "kernel.log"} <= set(plain.denied) <= ROOTED
     assert (quiet.asked, quiet.need_root, quiet.denied) == (plain.asked - len(ROOTED), len(BESIDES), ())
 
 
@@ -93,7 +96,8 @@ def test_a_fleet_rule_compares_only_nodes_that_it_is_judged_for(tmp_path: Path) 
     ruleset = load(tmp_path, "profile: quiet\nleave_out: [fleet-*]\n")
     nodes = [Node(f"n{n}") for n in range(3)] + [Node("odd", profile="quiet")]
     seen = [machine.recording(node.name, host_versions=machine.done(**{
-        "/proc/sys/kernel/osrelease": "6.8.0\n" if node.name == "odd" else "6.5.0-1019\n"})) for node in nodes]
+        "/proc/sys/kernel/osrelease": "6.8.0\n" if node.name == "odd" else "6.5.0-1019\n"}))
+            for node in nodes]
     reports = assessed(*seen, nodes=nodes, rules=ruleset, default_sku="hgx-h100").reports
     found = {report.node: {r.rule: r for r in report.results} for report in reports}
     assert found["odd"]["fleet-kernel"].reason == "left out by profile quiet"
@@ -119,7 +123,8 @@ def test_a_nodes_own_profile_and_that_of_the_occasion_both_hold(tmp_path: Path) 
     nodes = [Node("a"), Node("b", profile="unprivileged")]
     reports = assessed(*map(machine.recording, "ab"), nodes=nodes, rules=ruleset, default_sku="hgx-h100",
                        profiles=("quiet",)).reports
-    a, b = ({r.rule: r.reason for r in report.results if r.reason.startswith("left out")} for report in reports)
+    a, b = ({r.rule: r.reason for r in report.results if r.reason.startswith("left out")}
+            for report in reports)
     assert set(a) == {rule.id for rule in RULES.rules if rule.id.startswith("docker-")
                       and not rule.left_out} | {"host-swap"}
     assert set(a.values()) == {"left out by profile quiet"}
@@ -315,13 +320,15 @@ def test_the_manifest_carries_each_nodes_profile_and_an_older_one_has_none() -> 
 
 
 def test_what_was_left_out_live_is_left_out_in_the_replay(tmp_path: Path) -> None:
-    live = muster("check", "--local", "--sku", "cpu-only", "--profile", "unprivileged", "--format", "json", "--full",
+    live = muster("check", "--local", "--sku", "cpu-only", "--profile", "unprivileged", "--format",
+                  "json", "--full",
                   "--save", "saved", home=tmp_path)
     again = muster("check", "--replay", "saved", "--format", "json", "--full", home=tmp_path)
     assert live.stdout == again.stdout and live.returncode == again.returncode
     assert live.stdout.count("left out by profile unprivileged") == len(
         [rule for rule in RULES.under("unprivileged") if rule.left_out == "left out by profile unprivileged"])
-    other = muster("check", "--replay", "saved", "--profile", "gate", "--format", "json", "--full", home=tmp_path)
+    other = muster("check", "--replay", "saved", "--profile", "gate", "--format", "json", "--full",
+                   home=tmp_path)
     assert "left out by profile unprivileged" not in other.stdout
     assert "left out by profile gate" in other.stdout
     refused = muster("check", "--local", "--profile", "quiet", home=tmp_path)
@@ -345,7 +352,8 @@ def test_any_text_is_a_profile_or_one_line_of_error(tmp_path: Path, text: str) -
         assert "\n" not in str(error)
 
 
-@pytest.mark.parametrize(("seconds", "taken"), [("1", True), ("3600", True), ("0.99", False), ("3600.5", False), ("true", False)])
+@pytest.mark.parametrize(("seconds", "taken"),
+                         [("1", True), ("3600", True), ("0.99", False), ("3600.5", False), ("true", False)])
 def test_a_budget_is_from_a_second_to_an_hour(tmp_path: Path, seconds: str, taken: bool) -> None:
     text = f"{GOOD}budget: {{cpu_seconds: {seconds}}}\n"
     if taken:

@@ -1,4 +1,5 @@
-"""What a policy asks of rules is the same with and without their checks, and what stands in the rules' files."""
+"""What a policy asks of rules is the same with and without their checks, and what stands in the rules'
+files."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ DISRUPTIVE = [rule.id for rule in RULES.rules if rule.disruptive]
 
 def test_names_repairs_and_profiles_are_those_of_the_rules_with_their_checks() -> None:
     names = read_rule_names([packaged()])
-    assert dict(names.repairs) == dict(RULES.repairs) and any(names.repairs.values()) and None in names.repairs.values()
+    assert (dict(names.repairs) == dict(RULES.repairs) and any(names.repairs.values())
+            and None in names.repairs.values())
     assert dict(names.former) == dict(RULES.former) and names.former
     assert names.profiles == RULES.profiles.keys() and names.profiles
 
@@ -42,7 +44,9 @@ def test_a_file_of_one_entry_that_is_no_map_is_reported_at_its_beginning(tmp_pat
 
 def test_only_disruptive_rules_by_name_are_refused_without_a_lease() -> None:
     RULES.refuse_disruptive(["*", "gpu-count", "no-such-*"])
-    with pytest.raises(UsageError, match=f"{DISRUPTIVE[0]} is disruptive and needs a lease: muster check --disruptive takes one"):
+    with pytest.raises(UsageError,
+                       match=f"{DISRUPTIVE[0]} is disruptive and needs a lease: muster check --disruptive "
+                             f"takes one"):
         RULES.refuse_disruptive(["gpu-count", DISRUPTIVE[0]])
     several = [name for name in DISRUPTIVE if name.startswith("dcgm-diag-")]
     with pytest.raises(UsageError, match=f"{', '.join(several)} are disruptive and need a lease"):

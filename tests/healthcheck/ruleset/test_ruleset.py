@@ -147,7 +147,8 @@ def test_a_number_of_a_wrong_type_is_reported_where_its_sku_gives_it(
 def test_a_rule_that_asks_for_the_wrong_number_is_reported_at_its_own_line(tmp_path: Path) -> None:
     with pytest.raises(RulesError) as error:
         load(tmp_path, "- id: gpu-count\n  with: {expected: $gpu_model}\n", over_packaged=True)
-    expected = "rule gpu-count: expected: expected a whole number, got $gpu_model, which is 'NVIDIA A10' in SKU"
+    expected = ("rule gpu-count: expected: expected a whole number, got $gpu_model, which is 'NVIDIA "
+                "A10' in SKU")
     assert f"site.yaml:2:20: {expected}" in str(error.value)
 
 
@@ -209,10 +210,12 @@ def test_a_rule_that_is_disabled_names_a_packaged_file_by_its_name_alone() -> No
     assert idle.left_out == "disabled in the packaged gpu-process.yaml"
 
 
-@pytest.mark.parametrize("name", ["sku/a.yaml", "profile/a.yaml", "kernel/a.yaml", "emitter/a.yaml", "baseline/a.yaml", "site.yaml"])
+@pytest.mark.parametrize("name", ["sku/a.yaml", "profile/a.yaml", "kernel/a.yaml", "emitter/a.yaml",
+                                  "baseline/a.yaml", "site.yaml"])
 def test_the_digest_changes_with_every_file_that_is_read(tmp_path: Path, name: str) -> None:
     # What they hold is read later, or wrong; the digest is of their bytes, before anything else is looked at.
-    text = {"sku/a.yaml": "sku: a\n", "profile/a.yaml": "profile: a\nonly: [gpu-*]\n", "site.yaml": GOOD}.get(name, "[]\n")
+    text = {"sku/a.yaml": "sku: a\n", "profile/a.yaml": "profile: a\nonly: [gpu-*]\n",
+            "site.yaml": GOOD}.get(name, "[]\n")
     (tmp_path / "rules").mkdir()
     first = load(tmp_path / "rules", text, name, over_packaged=True).digest
     second = load(tmp_path / "rules", f"# by hand\n{text}", name, over_packaged=True).digest
@@ -225,17 +228,20 @@ def test_the_digest_of_a_baseline_is_of_its_own_file_in_every_folder(tmp_path: P
     assert load(tmp_path, "{}\n", "baseline/a.yaml", over_packaged=True).baselines["baseline/a.yaml"] != first
 
 
-@pytest.mark.parametrize(("number", "taken"), [("0", True), ("-1", False), (".inf", False), (".nan", False), ("1.0e+300", True)])
+@pytest.mark.parametrize(("number", "taken"),
+                         [("0", True), ("-1", False), (".inf", False), (".nan", False), ("1.0e+300", True)])
 def test_a_number_of_a_sku_is_finite_and_not_negative(tmp_path: Path, number: str, taken: bool) -> None:
     text = f"sku: a\nnumbers: {{memory_gib: {number}}}\n"
     if taken:
-        assert load(tmp_path, text, "sku/a.yaml", over_packaged=True).skus["a"].numbers["memory_gib"] == float(number)
+        assert load(tmp_path, text, "sku/a.yaml",
+                    over_packaged=True).skus["a"].numbers["memory_gib"] == float(number)
     else:
         with pytest.raises(RulesError, match=r"sku/a\.yaml:2:\d+: memory_gib: expected 0 or more, got"):
             load(tmp_path, text, "sku/a.yaml", over_packaged=True)
 
 
-def test_a_rule_that_says_no_more_is_the_operators_and_unknown_where_the_device_lacks_the_thing(tmp_path: Path) -> None:
+def test_a_rule_that_says_no_more_is_the_operators_and_unknown_where_the_device_lacks_the_thing(
+        tmp_path: Path) -> None:
     (rule,) = load(tmp_path, GOOD).rules
     assert (rule.owner, rule.unsupported, rule.left_out) == (Owner.OPERATOR, UnsupportedPolicy.UNKNOWN, "")
 
@@ -244,7 +250,9 @@ def test_a_number_that_one_file_gives_to_two_skus_is_reported_there(tmp_path: Pa
     (tmp_path / "sku").mkdir()
     (tmp_path / "sku/a.yaml").write_text("sku: a\nnumbers: {gpu_count: 8, my_number: x}\n")
     (tmp_path / "sku/b.yaml").write_text("sku: b\ninherit: a\n")
-    with pytest.raises(RulesError, match=r"sku/a\.yaml:2:\d+: my_number: expected a whole number, got 'x' \(rule gpu-count takes it for expected\)"):
+    with pytest.raises(RulesError,
+                       match=r"sku/a\.yaml:2:\d+: my_number: expected a whole number, got 'x' \(rule "
+                             r"gpu-count takes it for expected\)"):
         load(tmp_path, "- id: gpu-count\n  with: {expected: $my_number}\n", over_packaged=True)
 
 
@@ -252,5 +260,7 @@ def test_a_number_that_two_files_give_and_no_rule_can_take_is_the_rules_mistake(
     (tmp_path / "sku").mkdir()
     for name in ("a", "b"):
         (tmp_path / f"sku/{name}.yaml").write_text(f"sku: {name}\nnumbers: {{my_number: x}}\n")
-    with pytest.raises(RulesError, match=r"site\.yaml:2:\d+: rule gpu-count: expected: expected a whole number, got \$my_number, which is 'x' in SKU a"):
+    with pytest.raises(RulesError,
+                       match=r"site\.yaml:2:\d+: rule gpu-count: expected: expected a whole number, got "
+                             r"\$my_number, which is 'x' in SKU a"):
         load(tmp_path, "- id: gpu-count\n  with: {expected: $my_number}\n", over_packaged=True)

@@ -89,7 +89,8 @@ def count_longer(site: Path) -> None:
     (site / "xid.yaml").write_text("repeats:\n- {id: same-tpc, hours: 25}\n")
 
 
-@pytest.mark.parametrize("change", [add_a_rule, move, change_a_number, add_a_sku, add_a_profile, count_longer])
+@pytest.mark.parametrize("change",
+                         [add_a_rule, move, change_a_number, add_a_sku, add_a_profile, count_longer])
 def test_whatever_changes_in_the_folders_is_read(site: Path, change: Callable[[Path], None]) -> None:
     folders = (packaged(), site)
     before = values(load_ruleset(folders))
@@ -118,7 +119,8 @@ def test_a_check_that_takes_something_else_now_is_asked_again(
 
 
 @pytest.mark.parametrize("held", [
-    b"", pytest.param(b"[]", marks=pytest.mark.slow), pytest.param(b"{}", marks=pytest.mark.slow), b'{"rules": [{}]}', b"not JSON"])
+    b"", pytest.param(b"[]", marks=pytest.mark.slow), pytest.param(b"{}", marks=pytest.mark.slow),
+    b'{"rules": [{}]}', b"not JSON"])
 def test_a_cached_value_that_is_no_ruleset_is_made_again(
     site: Path, held: bytes, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -128,13 +130,15 @@ def test_a_cached_value_that_is_no_ruleset_is_made_again(
 
 def test_the_code_that_reads_rules_and_whether_a_checks_facts_are_disruptive_are_part_of_the_name() -> None:
     parts = set(rulesetcache._parts(()))
-    assert Path(rulesetload.__file__).read_bytes() in parts and Path(xidtableload.__file__).read_bytes() in parts
+    assert (Path(rulesetload.__file__).read_bytes() in parts
+            and Path(xidtableload.__file__).read_bytes() in parts)
     disruptive = {name for name, fact in FACTS.items()
                   if any(probe.effect is Effect.DISRUPTIVE for probe in (*fact.probes, *fact.besides))}
     assert disruptive
     for check in CHECKS.values():
         parameters = [(held.name, held.phrase, held.required) for held in check.parameters.values()]
-        assert repr((check.name, check.fleet, parameters, sorted(disruptive & set(check.facts)))).encode() in parts
+        assert repr((check.name, check.fleet, parameters,
+                     sorted(disruptive & set(check.facts)))).encode() in parts
 
 
 def test_the_digests_of_a_rulesets_tables_are_of_those_files_alone(site: Path) -> None:

@@ -61,7 +61,8 @@ def test_numa_nodes_are_those_that_have_cpus() -> None:
 def test_a_setting_is_what_all_gpus_have_in_common_and_that_of_no_gpus_where_there_are_none() -> None:
     assert shown("mig") is False and shown("mig", gpus=()) is False
     assert shown("mig", gpus=some(GPUS, 8, mig=UNSUPPORTED)) is False
-    assert shown("mig", gpus=some(GPUS, 1, mig=True)) is None and shown("mig", gpus=some(GPUS, 8, mig=True)) is True
+    assert shown("mig", gpus=some(GPUS, 1, mig=True)) is None and shown("mig",
+                                                                        gpus=some(GPUS, 8, mig=True)) is True
     assert shown("mig", gpus=HUNG) is None and shown("ecc", gpus=()) is None
 
 
@@ -85,7 +86,8 @@ def test_a_cluster_spans_nodes_where_another_node_has_it_too() -> None:
     def of(cluster: Any) -> Mapping[str, Any]:
         return {"gpus": some(GPUS, 8, fabric_cluster=cluster)}
 
-    assert spanning({"a": of("c1"), "b": of("c1"), "c": of("c2"), "d": of(UNSUPPORTED), "e": of("00-00")}) == {"a", "b"}
+    assert spanning({"a": of("c1"), "b": of("c1"), "c": of("c2"), "d": of(UNSUPPORTED),
+                     "e": of("00-00")}) == {"a", "b"}
 
 
 def numbers(*values: Any, name: str = "gpu_count") -> Sku:
@@ -94,15 +96,19 @@ def numbers(*values: Any, name: str = "gpu_count") -> Sku:
 
 
 @pytest.mark.parametrize(("values", "learned"), [
-    ((8, 8), None), ((8, 8, None), None), ((8, 8, 8), 8), ((8, 8, 7), 8), ((8, 8, 7, 7), None), ((8, 7, 6), None), ((8, 8, 8, 7, 6), 8),
+    ((8, 8), None), ((8, 8, None), None), ((8, 8, 8), 8), ((8, 8, 7), 8), ((8, 8, 7, 7), None),
+    ((8, 7, 6), None), ((8, 8, 8, 7, 6), 8),
     ((8, 8, 7, 6), None), ((None, None, None), None)])
-def test_a_number_is_learned_where_over_half_of_at_least_three_nodes_agree(values: tuple[Any, ...], learned: int | None) -> None:
+def test_a_number_is_learned_where_over_half_of_at_least_three_nodes_agree(values: tuple[Any, ...],
+                                                                           learned: int | None) -> None:
     sku = numbers(*values)
     assert sku.numbers.get("gpu_count") == learned
     measured = [value for value in values if value is not None]
     if learned is None:
         assert ("too few nodes" in sku.why_unknown["gpu_count"]) is (len(measured) < 3)
-        assert (f"the {len(measured)} measured nodes agree on no gpu_count" in sku.why_unknown["gpu_count"]) is (len(measured) >= 3)
+        assert (
+            f"the {len(measured)} measured nodes agree on no gpu_count" in sku.why_unknown["gpu_count"]) is (
+                len(measured) >= 3)
 
 
 def test_of_a_quantity_that_differs_a_little_the_median_is_expected() -> None:
@@ -110,8 +116,10 @@ def test_of_a_quantity_that_differs_a_little_the_median_is_expected() -> None:
     assert numbers(1007.0, 1008.0, name="memory_gib").numbers == {}
 
 
-@pytest.mark.parametrize(("without", "nodes", "empty"), [(2, 3, True), (2, 4, False), (3, 4, True), (2, 2, False), (0, 3, False)])
-def test_a_collection_may_be_empty_where_over_half_of_at_least_three_nodes_have_none(without: int, nodes: int, empty: bool) -> None:
+@pytest.mark.parametrize(("without", "nodes", "empty"),
+                         [(2, 3, True), (2, 4, False), (3, 4, True), (2, 2, False), (0, 3, False)])
+def test_a_collection_may_be_empty_where_over_half_of_at_least_three_nodes_have_none(without: int, nodes: int,
+                                                                                     empty: bool) -> None:
     seen = [{"ports": at < without} for at in range(nodes)]
     assert provisional([], seen).empty == (frozenset({"ports", *OF_PORTS}) if empty else frozenset())
     assert "gpus" not in provisional([], [{}] * 3).empty and provisional([], []).provisional
@@ -127,16 +135,19 @@ def test_a_node_that_shows_no_gpus_is_no_proof_that_none_are_there() -> None:
         assert held == {"gpus": False, "ports": False}
         assert left["memory_gib"] == 8 and left["port_count"] == 8
         assert {name for name, value in left.items() if value is None} == {
-            name for name in LEARNERS if {"gpus", "gpu_presence", "pci_bus", "gpu_links", "nvlinks"} & set(LEARNED_FROM[name])}
+            name for name in LEARNERS if {"gpus", "gpu_presence", "pci_bus", "gpu_links",
+                                          "nvlinks"} & set(LEARNED_FROM[name])}
 
 
 def test_ports_are_expected_of_equal_nodes_where_any_of_them_has_some() -> None:
     bare = Sku("bare", "", {"gpu_count": 0}, frozenset({"ports", *OF_PORTS}), "bare.yaml")
     assert with_ports_of(bare, [{}] * 3, [{"ports": True}] * 3) is bare
     seen = [{"port_count": 8, "port_rate_gbps": 400.0}] * 3
-    for empty in ([{"ports": True}, {"ports": True}, {"ports": False}], [{"ports": True}, {}, {"ports": True}], [{}] * 3):
+    for empty in ([{"ports": True}, {"ports": True}, {"ports": False}],
+                  [{"ports": True}, {}, {"ports": True}], [{}] * 3):
         found = with_ports_of(bare, seen, empty)
-        assert (found.numbers["port_count"], found.numbers["port_rate_gbps"], found.numbers["gpu_count"]) == (8, 400.0, 0)
+        assert (found.numbers["port_count"], found.numbers["port_rate_gbps"],
+                found.numbers["gpu_count"]) == (8, 400.0, 0)
         assert not found.empty & {"ports", *OF_PORTS}
 
 
@@ -149,7 +160,8 @@ H100 = {"gpu_count": 8, "gpu_model": "NVIDIA H100", "port_count": 8}
 SHOWS = {"gpu_count": 8, "gpu_model": "NVIDIA H100 80GB HBM3", "gpu_device": "10de:2330", "port_count": 8}
 
 
-def test_the_sku_that_names_the_device_comes_before_one_that_names_none_and_one_of_another_device_never() -> None:
+def test_the_sku_that_names_the_device_comes_before_one_that_names_none_and_one_of_another_device_never(
+) -> None:
     other, own = {**H100, "gpu_device": "10de:2331"}, {**H100, "gpu_device": "10de:2330"}
     assert closest(SHOWS, known(a=H100, b=own)) == "b"
     assert closest(SHOWS, known(a=H100, b=other)) == "a"
@@ -160,7 +172,8 @@ def test_the_sku_that_names_the_device_comes_before_one_that_names_none_and_one_
 def test_the_sku_that_says_most_of_the_gpus_name_comes_first_and_of_two_equal_ones_none() -> None:
     assert closest(SHOWS, known(a=H100, b={**H100, "gpu_model": "NVIDIA H100 80GB"})) == "b"
     assert closest(SHOWS, known(a=H100, b=H100)) is None
-    assert closest({**SHOWS, "gpu_model": None}, known(a=H100, b={**H100, "gpu_model": "NVIDIA H100 80GB"})) is None
+    assert closest({**SHOWS, "gpu_model": None},
+                   known(a=H100, b={**H100, "gpu_model": "NVIDIA H100 80GB"})) is None
 
 
 def test_the_number_of_ports_must_agree_unless_a_sku_of_a_model_declines_it() -> None:

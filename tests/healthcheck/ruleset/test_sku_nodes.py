@@ -1,5 +1,5 @@
-"""Every SKU that names a GPU, from its file: its own node is sound under it, a wrong one is not, and no SKU takes
-another's GPUs, by their name alone or by the bus.
+"""Every SKU that names a GPU, from its file: its own node is sound under it, a wrong one is not, and no SKU
+takes another's GPUs, by their name alone or by the bus.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def test_a_sound_node_is_healthy_under_its_sku(sku: Sku) -> None:
 
 
 class Board(NamedTuple):
-    """One GPU as nvidia-smi showed it: what the source says of MiB, watts (enforced, default), link and ECC."""
+    """One GPU as nvidia-smi showed it: what the source says of MiB, watts (enforced, default), link and
+    ECC."""
 
     sku: str
     name: str
@@ -45,14 +46,18 @@ class Board(NamedTuple):
     ecc: int = 1
 
 
-# Public captures. Those marked -q show the link and the default limit; others the table alone, where the limit
-# stands for both.
+# Public captures. Those marked -q show the link and the default limit; others the table alone, where the
+# limit stands for both.
 CAPTURED = (
-    Board("gb300-nvl72", "NVIDIA GB300", 284208, (1400, 1400), (6, 16)),        # -q -x: k8s-test-infra, driver 580
-    Board("gb200-nvl72", "NVIDIA GB200", 189471, (1200, 1200), (5, 16)),        # -q -x: k8s-test-infra, driver 580
-    Board("hgx-b200", "NVIDIA B200", 183359, (1000, 1000), (5, 16)),            # -q -x: k8s-test-infra, driver 580
+    Board("gb300-nvl72", "NVIDIA GB300", 284208, (1400, 1400),
+          (6, 16)),        # -q -x: k8s-test-infra, driver 580
+    Board("gb200-nvl72", "NVIDIA GB200", 189471, (1200, 1200),
+          (5, 16)),        # -q -x: k8s-test-infra, driver 580
+    Board("hgx-b200", "NVIDIA B200", 183359, (1000, 1000),
+          (5, 16)),            # -q -x: k8s-test-infra, driver 580
     Board("hgx-b300", "NVIDIA B300 SXM6 AC", 275040, (1100, 1100)),             # drivers 580 and 610
-    Board("hgx-h100", "NVIDIA H100 80GB HBM3", 81559, (700, 700), (5, 16)),     # -q -x: k8s-test-infra, driver 580
+    Board("hgx-h100", "NVIDIA H100 80GB HBM3", 81559, (700, 700),
+          (5, 16)),     # -q -x: k8s-test-infra, driver 580
     Board("hgx-h200", "NVIDIA H200", 143771, (700, 700), (5, 16)),
     Board("hgx-h20", "NVIDIA H20", 97871, (500, 500)),
     Board("hgx-h20-141gb", "NVIDIA H20-3e", 143771, (500, 500)),
@@ -62,18 +67,23 @@ CAPTURED = (
     Board("h100-nvl", "NVIDIA H100 NVL", 95830, (310, 310), (5, 16)),           # -q, driver 550
     Board("h100-nvl", "NVIDIA H100 NVL", 95830, (400, 400), (5, 16)),
     Board("h100-pcie", "NVIDIA H100 PCIe", 81559, (350, 350)),
-    Board("l40s", "NVIDIA L40S", 46068, (350, 350), (4, 8)),                    # -q -x: k8s-test-infra, driver 595
+    Board("l40s", "NVIDIA L40S", 46068, (350, 350),
+          (4, 8)),                    # -q -x: k8s-test-infra, driver 595
     Board("l40s", "NVIDIA L40S", 46068, (325, 325), (4, 16)),
     Board("l40", "NVIDIA L40", 46068, (300, 300)),
     Board("l4", "NVIDIA L4", 23034, (72, 72), (4, 8)),                          # -q, driver 550
     Board("a10", "NVIDIA A10", 23028, (150, 150)),
     Board("a30", "NVIDIA A30", 24576, (165, 165)),
-    Board("t4", "Tesla T4", 15360, (70, 70), (3, 8)),                           # -q -x: k8s-test-infra, driver 595
-    Board("rtx-6000-ada", "NVIDIA RTX 6000 Ada Generation", 49140, (300, 300), (4, 16), 0),     # -q, driver 550
+    Board("t4", "Tesla T4", 15360, (70, 70),
+          (3, 8)),                           # -q -x: k8s-test-infra, driver 595
+    Board("rtx-6000-ada", "NVIDIA RTX 6000 Ada Generation", 49140, (300, 300), (4, 16),
+          0),     # -q, driver 550
     Board("rtx-6000-ada", "NVIDIA RTX 6000 Ada Generation", 46068, (300, 300), (4, 16), 1),
     Board("rtx-pro-6000-server", "NVIDIA RTX PRO 6000 Blackwell Server Edition", 97887, (600, 600)),
-    Board("rtx-pro-6000-workstation", "NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 97887, (600, 600), None, 0),
-    Board("rtx-pro-6000-max-q", "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", 97887, (300, 300), None, 0),
+    Board("rtx-pro-6000-workstation", "NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 97887,
+          (600, 600), None, 0),
+    Board("rtx-pro-6000-max-q", "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", 97887,
+          (300, 300), None, 0),
     Board("gh200", "NVIDIA GH200 480GB", 97871, (900, 900), (4, 1)),            # -q, driver 550: the link
     Board("gh200-120gb", "NVIDIA GH200 120GB", 97871, (900, 900)),
     Board("gh200-nvl2", "NVIDIA GH200 144G HBM3e", 146831, (900, 900)),         # driver 580
@@ -88,14 +98,16 @@ def test_a_board_as_public_captures_show_it_is_sound_under_its_sku(board: Board)
         generation, width = board.link
         shown |= {"pcie_generation": generation, "pcie_generation_max": generation, "pcie_width": width}
     snapshot = sound(OF_GPUS[board.sku], **shown)
-    for rule in ("sku-matches", "gpu-memory-size", "gpu-power-limit", "gpu-power-limit-default", "gpu-ecc-enabled",
+    for rule in ("sku-matches", "gpu-memory-size", "gpu-power-limit", "gpu-power-limit-default",
+                 "gpu-ecc-enabled",
                  "gpu-pcie-generation", "gpu-pcie-width"):
         found = verdict(rule, snapshot, sku=board.sku)
         assert found.status in (Status.PASS, Status.SKIPPED), (rule, found)
 
 
 def test_every_sku_of_a_gpu_has_a_board_that_was_captured() -> None:
-    assert OF_GPUS.keys() - {board.sku for board in CAPTURED} == {"hgx-a100", "dgx-a100", "dgx-h100", "dgx-h200"}
+    assert OF_GPUS.keys() - {board.sku for board in CAPTURED} == {"hgx-a100", "dgx-a100",
+                                                                  "dgx-h100", "dgx-h200"}
 
 
 # By the number that the SKU gives: the rule that judges it, and what to change of GPU 0.
@@ -168,7 +180,8 @@ def test_a_missing_a_dead_and_a_slow_link_are_found(sku: Sku) -> None:
     for rule, wrong in (("nvlink-count", rows[1:]), ("nvlink-active", [[0, *rows[0][1:]], *rows[1:]]),
                         ("nvlink-speed", [[1, 7, speed // 2, *rows[0][3:]], *rows[1:]])):
         assert len(rows) == links and verdict(rule, sound(sku), sku=sku.name).status is Status.PASS
-        assert verdict(rule, sound(sku, one={"nvlinks": {"ok": wrong}}), sku=sku.name).status is Status.FAIL, rule
+        assert verdict(rule, sound(sku, one={"nvlinks": {"ok": wrong}}),
+                       sku=sku.name).status is Status.FAIL, rule
 
 
 @pytest.mark.parametrize("name", ["h100-nvl", "h100-pcie", "a30", "gh200"])
@@ -176,13 +189,15 @@ def test_a_missing_a_dead_and_a_slow_link_are_found(sku: Sku) -> None:
 def test_cards_that_a_bridge_may_join_are_sound_with_and_without_it(name: str, links: str) -> None:
     row = [1, 6, 26562, 0, "0000:d5:00.0", 0, 0, 0, 0, 0]
     down = [0, 6, -3, -3, -3, 0, 0, 0, 0, 0]
-    rows = {"bridged": {"ok": [row if n in (0, 1, 2, 3, 6, 7, 8, 9, 12, 13, 14, 15) else down for n in range(18)]},
+    rows = {"bridged": {"ok": [row if n in (0, 1, 2, 3, 6, 7, 8, 9, 12, 13, 14, 15) else down
+                               for n in range(18)]},
             "alone": {"ok": [down] * 18}, "none": NOT_SUPPORTED}[links]
     report = judged(sound(OF_GPUS[name], nvlinks=rows), OF_GPUS[name])
     assert report.state is NodeState.HEALTHY, report.reason
 
 
-@pytest.mark.parametrize("sku", [sku for sku in OF_GPUS.values() if sku.numbers["fabric"]], ids=lambda sku: sku.name)
+@pytest.mark.parametrize("sku", [sku for sku in OF_GPUS.values() if sku.numbers["fabric"]],
+                         ids=lambda sku: sku.name)
 def test_a_gpu_outside_its_fabric_and_a_dead_service_of_it_are_found(sku: Sku) -> None:
     alone = sound(sku, one={"fabric_state": "in_progress"})
     assert verdict("nvlink-fabric-state", alone, sku=sku.name).status is Status.FAIL
@@ -194,33 +209,40 @@ def test_a_gpu_outside_its_fabric_and_a_dead_service_of_it_are_found(sku: Sku) -
 
 # Whose GPUs are whose
 
-# Names that the driver's list of supported GPUs and public captures hold, and the one model among the SKUs' that
-# each is; "" for none. Their letters and words stand in each other.
+# Names that the driver's list of supported GPUs and public captures hold, and the one model among the SKUs'
+# that each is; "" for none. Their letters and words stand in each other.
 PRODUCTS = {
     "NVIDIA H100 80GB HBM3": "hgx-h100", "NVIDIA H100 PCIe": "h100-pcie", "NVIDIA H100 NVL": "h100-nvl",
     "NVIDIA H100": "", "NVIDIA H200": "hgx-h200", "NVIDIA H200 NVL": "", "NVIDIA H20": "hgx-h20",
     "NVIDIA H20-3e": "hgx-h20-141gb", "NVIDIA H20 NVL16": "", "NVIDIA H800": "", "NVIDIA H100 CNX": "",
-    "NVIDIA GH200 480GB": "gh200", "NVIDIA GH200 120GB": "gh200-120gb", "NVIDIA GH200 144G HBM3e": "gh200-nvl2",
+    "NVIDIA GH200 480GB": "gh200", "NVIDIA GH200 120GB": "gh200-120gb",
+    "NVIDIA GH200 144G HBM3e": "gh200-nvl2",
     "NVIDIA A100-SXM4-40GB": "hgx-a100", "A100-SXM4-40GB": "hgx-a100", "NVIDIA A100-SXM4-80GB": "hgx-a100",
-    "NVIDIA A100-SXM-80GB": "hgx-a100", "NVIDIA A100 80GB PCIe": "", "NVIDIA A100-PCIE-40GB": "", "NVIDIA A100X": "",
+    "NVIDIA A100-SXM-80GB": "hgx-a100", "NVIDIA A100 80GB PCIe": "", "NVIDIA A100-PCIE-40GB": "",
+    "NVIDIA A100X": "",
     "NVIDIA A10": "a10", "A10": "a10", "NVIDIA A10G": "", "NVIDIA A10M": "", "NVIDIA A10-24Q": "",
     "NVIDIA RTX A1000": "", "NVIDIA A16": "", "NVIDIA A30": "a30", "NVIDIA A30X": "",
-    "NVIDIA RTX A3000 Laptop GPU": "", "NVIDIA A40": "", "NVIDIA L4": "l4", "NVIDIA L40": "l40", "NVIDIA L40S": "l40s",
-    "NVIDIA L40G": "", "NVIDIA L40S-48Q": "", "NVIDIA L20": "", "Tesla T4": "t4", "NVIDIA T4G": "", "NVIDIA T400 4GB": "",
-    "GRID T4-16Q": "", "Tesla T40 24GB": "", "NVIDIA RTX 6000 Ada Generation": "rtx-6000-ada", "Quadro RTX 6000": "",
+    "NVIDIA RTX A3000 Laptop GPU": "", "NVIDIA A40": "", "NVIDIA L4": "l4", "NVIDIA L40": "l40",
+    "NVIDIA L40S": "l40s",
+    "NVIDIA L40G": "", "NVIDIA L40S-48Q": "", "NVIDIA L20": "", "Tesla T4": "t4", "NVIDIA T4G": "",
+    "NVIDIA T400 4GB": "",
+    "GRID T4-16Q": "", "Tesla T40 24GB": "", "NVIDIA RTX 6000 Ada Generation": "rtx-6000-ada",
+    "Quadro RTX 6000": "",
     "NVIDIA RTX A6000": "", "NVIDIA RTX 6000D": "", "NVIDIA RTX 5000 Ada Generation": "",
     "NVIDIA RTX PRO 6000 Blackwell Server Edition": "rtx-pro-6000-server",
     "NVIDIA RTX PRO 6000 Blackwell Workstation Edition": "rtx-pro-6000-workstation",
     "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition": "rtx-pro-6000-max-q",
     "NVIDIA RTX PRO 6000D Blackwell Workstation Edition": "",
-    "NVIDIA RTX PRO 4500 Blackwell Server Edition": "", "NVIDIA B200": "hgx-b200", "NVIDIA GB200": "gb200-nvl72",
+    "NVIDIA RTX PRO 4500 Blackwell Server Edition": "", "NVIDIA B200": "hgx-b200",
+    "NVIDIA GB200": "gb200-nvl72",
     "NVIDIA B300 SXM6 AC": "hgx-b300", "NVIDIA GB300": "gb300-nvl72", "NVIDIA Graphics Device": "", "": "",
 }
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_a_product_is_of_one_skus_model_by_its_name_alone(name: str) -> None:
-    models = {sku.numbers["gpu_model"] for sku in OF_GPUS.values() if is_model(name, sku.numbers["gpu_model"])}
+    models = {sku.numbers["gpu_model"]
+              for sku in OF_GPUS.values() if is_model(name, sku.numbers["gpu_model"])}
     assert models == ({OF_GPUS[PRODUCTS[name]].numbers["gpu_model"]} if PRODUCTS[name] else set())
 
 
@@ -244,11 +266,13 @@ def test_no_sku_takes_anothers_node_by_name_or_by_bus(sku: Sku) -> None:
 
 @by_name
 def test_a_node_that_names_no_sku_is_taken_for_the_general_one_of_its_kind(sku: Sku) -> None:
-    general = {"dgx-a100": "hgx-a100-40gb", "hgx-a100": "hgx-a100-40gb", "dgx-h100": "hgx-h100", "dgx-h200": "hgx-h200"}
+    general = {"dgx-a100": "hgx-a100-40gb", "hgx-a100": "hgx-a100-40gb", "dgx-h100": "hgx-h100",
+               "dgx-h200": "hgx-h200"}
     assert closest(learn(facts_of(sku.name)), RULES.skus) == general.get(sku.name, sku.name)
 
 
-@pytest.mark.parametrize(("name", "gpus"), [("l40s", 8), ("l4", 1), ("h100-nvl", 2), ("gh200", 1), ("gb300-nvl72", 4)])
+@pytest.mark.parametrize(("name", "gpus"),
+                         [("l40s", 8), ("l4", 1), ("h100-nvl", 2), ("gh200", 1), ("gb300-nvl72", 4)])
 def test_learning_proposes_the_cards_sku_and_the_number_of_gpus_beside_it(name: str, gpus: int) -> None:
     proposal = propose([sound(OF_GPUS[name], gpus=gpus)], RULES)
     assert proposal.parent is not None and proposal.parent.name == name
@@ -258,15 +282,19 @@ def test_learning_proposes_the_cards_sku_and_the_number_of_gpus_beside_it(name: 
 
 @pytest.mark.parametrize(("name", "model", "fits"), [
     # A part of the name, as a site writes it: in whole words, in any spelling of case.
-    ("NVIDIA H100 80GB HBM3", "H100", True), ("NVIDIA H100 NVL", "h100", True), ("NVIDIA A100-SXM4-80GB", "A100-SXM", True),
-    ("NVIDIA A100-SXM4-80GB", "A100 SXM4", True), ("NVIDIA A100-SXM4-80GB", "80GB", True), ("NVIDIA A10G", "A10", False),
+    ("NVIDIA H100 80GB HBM3", "H100", True), ("NVIDIA H100 NVL", "h100", True),
+    ("NVIDIA A100-SXM4-80GB", "A100-SXM", True),
+    ("NVIDIA A100-SXM4-80GB", "A100 SXM4", True), ("NVIDIA A100-SXM4-80GB", "80GB", True),
+    ("NVIDIA A10G", "A10", False),
     ("NVIDIA L40S", "L40", False), ("NVIDIA L40S", "L4", False), ("NVIDIA GB200", "B200", False),
-    ("NVIDIA T400 4GB", "T4", False), ("NVIDIA H100 PCIe", "H100 NVL", False), ("NVIDIA A100-PCIE-40GB", "A100-SXM", False),
+    ("NVIDIA T400 4GB", "T4", False), ("NVIDIA H100 PCIe", "H100 NVL", False),
+    ("NVIDIA A100-PCIE-40GB", "A100-SXM", False),
     # The whole name: more of memory and form is the same product.
     ("NVIDIA H100 80GB HBM3", "nvidia h100", True), ("NVIDIA H100 PCIe", "NVIDIA H100", True),
     ("NVIDIA B300 SXM6 AC", "NVIDIA B300", True), ("NVIDIA H200 NVL", "NVIDIA H200", False),
     ("NVIDIA H20-3e", "NVIDIA H20", False), ("NVIDIA RTX 6000 Ada Generation", "NVIDIA RTX 6000", False),
-    ("A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB", True), ("NVIDIA T4", "Tesla T4", True), ("NVIDIA DGX H200", "NVIDIA H200", False),
+    ("A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB", True), ("NVIDIA T4", "Tesla T4", True),
+    ("NVIDIA DGX H200", "NVIDIA H200", False),
 ])
 def test_a_model_is_a_name_in_full_or_a_part_of_it(name: str, model: str, fits: bool) -> None:
     assert is_model(name, model) is fits

@@ -26,8 +26,9 @@ def located(text: str) -> Any:
 
 def test_settings_for_burn_in_are_laid_over_those_of_the_sku_above() -> None:
     assert read_burnin({}, MARK, BASE) == BASE
-    assert read_burnin({"profile": "small", "nvls": True, "env": {"NCCL_PROTO": "LL"}}, MARK, BASE) == BurninEnv(
-        "small", (("NCCL_ALGO", "Ring"), ("NCCL_PROTO", "LL")), True)
+    assert read_burnin({"profile": "small", "nvls": True, "env": {"NCCL_PROTO": "LL"}}, MARK,
+                       BASE) == BurninEnv(
+                           "small", (("NCCL_ALGO", "Ring"), ("NCCL_PROTO", "LL")), True)
 
 
 def test_what_loads_code_or_names_a_file_is_the_inventorys_alone() -> None:
@@ -37,9 +38,12 @@ def test_what_loads_code_or_names_a_file_is_the_inventorys_alone() -> None:
 
 
 @pytest.mark.parametrize(("value", "line", "words"), [
-    ("[]", 7, "burnin: expected a map with profile, env and nvls"), ("{profil: x}", 7, "burnin: expected a map with profile, env and nvls"),
-    ("{nvls: 1}", 7, "burnin: nvls: expected true or false, got 1"), ("{profile: 3}", 7, "burnin: profile: expected the name of a profile"),
-    ("{env: [a]}", 7, "burnin: env: expected a map of NCCL settings, got a list"), ("{env: {PATH: x}}", 1, "burnin: env: ")])
+    ("[]", 7, "burnin: expected a map with profile, env and nvls"),
+    ("{profil: x}", 7, "burnin: expected a map with profile, env and nvls"),
+    ("{nvls: 1}", 7, "burnin: nvls: expected true or false, got 1"),
+    ("{profile: 3}", 7, "burnin: profile: expected the name of a profile"),
+    ("{env: [a]}", 7, "burnin: env: expected a map of NCCL settings, got a list"),
+    ("{env: {PATH: x}}", 1, "burnin: env: ")])
 def test_a_mistake_in_settings_for_burn_in_is_one_line(value: str, line: int, words: str) -> None:
     with pytest.raises(RulesError, match=re.escape(words)) as raised:
         read_burnin(located(value), MARK, BASE)
@@ -53,23 +57,28 @@ def test_limits_are_laid_over_those_of_the_sku_above() -> None:
 
 
 @pytest.mark.parametrize(("value", "words"), [
-    ("[]", "limits: expected a map with "), ("{conect: 3}", "limits: unknown key 'conect'; did you mean 'connect'?; known: "),
+    ("[]", "limits: expected a map with "),
+    ("{conect: 3}", "limits: unknown key 'conect'; did you mean 'connect'?; known: "),
     ("{connect: soon}", "limits: connect: expected ")])
 def test_a_mistake_in_limits_is_one_line_at_its_place(value: str, words: str) -> None:
-    for found, line in ((located(value), 7 if value == "[]" else 1), (dict(located(value)) if value != "[]" else [], 7)):
+    for found, line in ((located(value), 7 if value == "[]" else 1),
+                        (dict(located(value)) if value != "[]" else [], 7)):
         with pytest.raises(RulesError, match=re.escape(words)) as raised:
             read_limits(found, MARK, NO_LIMITS)
         assert f"sku.yaml:{line}:" in str(raised.value)
 
 
 def test_a_nodes_limits_are_those_given_then_its_own_then_its_skus() -> None:
-    skus = {"a": Sku("a", "", {}, frozenset(), "a.yaml", limits=StageLimits(connect=1.0, auth=1.0, login=1.0))}
+    skus = {"a": Sku("a", "", {}, frozenset(), "a.yaml",
+                     limits=StageLimits(connect=1.0, auth=1.0, login=1.0))}
     own = StageLimits(connect=2.0, auth=2.0)
     given = StageLimits(connect=3.0)
     whole = StageLimits(connect=3.0, auth=2.0, login=1.0)
     (node,) = limited([Node("n1", sku="a", limits=own)], skus, None, given)
     assert node.limits == whole
-    (by_default, other) = limited([Node("n2", limits=own), Node("n3", sku="gone", limits=own)], skus, "a", given)
+    (by_default, other) = limited([Node("n2", limits=own), Node("n3", sku="gone", limits=own)],
+                                  skus, "a", given)
     assert by_default.limits == whole and other.limits == StageLimits(connect=3.0, auth=2.0)
     bare = Node("n4", limits=own)
-    assert limited([bare], skus, None, NO_LIMITS) == (bare,) and limited([bare], {}, "a", NO_LIMITS)[0] is bare
+    assert limited([bare], skus, None, NO_LIMITS) == (bare,) and limited([bare], {}, "a",
+                                                                         NO_LIMITS)[0] is bare

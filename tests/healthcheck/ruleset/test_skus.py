@@ -176,7 +176,8 @@ PCIE = each_gpu(name={"ok": "NVIDIA H100 PCIe"})
 
 @pytest.mark.parametrize(("nvml", "bus", "seen"), [
     (PCIE, pci("2331"), "GPU 0 is NVIDIA H100 PCIe"), (PCIE, pci("2330"), "GPU 0 is NVIDIA H100 PCIe"),
-    (machine.nvml(), pci("2331"), "8 of 8 GPUs on PCI are 10de:2331 and not 10de:2330 (NVIDIA H100 80GB HBM3)")])
+    (machine.nvml(), pci("2331"),
+     "8 of 8 GPUs on PCI are 10de:2331 and not 10de:2330 (NVIDIA H100 80GB HBM3)")])
 def test_another_product_of_the_same_chip_is_reported_by_its_name_or_its_pci_device(
     nvml: Capture, bus: Capture, seen: str,
 ) -> None:
@@ -212,7 +213,8 @@ def test_one_gpu_of_another_device_is_a_fault_of_that_board_and_most_are_another
 
 
 def test_a_gpu_whose_model_cannot_be_read_is_unknown_and_contradicts_nothing() -> None:
-    (report,) = swept(machine.recording(gpu_nvml=machine.nvml(gpu1={"name": {"error": [999, "Unknown Error"]}})))
+    (report,) = swept(
+        machine.recording(gpu_nvml=machine.nvml(gpu1={"name": {"error": [999, "Unknown Error"]}})))
     found = results(report)
     assert (found["sku-matches"].status, found["sku-matches"].origin) == (Status.UNKNOWN, Origin.NODE)
     assert found["gpu-count"].status is Status.PASS
@@ -276,7 +278,8 @@ def test_nothing_is_learned_that_was_not_measured() -> None:
                           ("ecc", {"ecc_mode": {"error": [999, "x"]}})])
 def test_a_setting_is_learned_only_where_all_gpus_share_it(number: str, changes: dict[str, Any]) -> None:
     assert learned(gpu_nvml=machine.nvml(gpu2=changes))[number] is None
-    assert learned(gpu_nvml=each_gpu(**changes))[number] == {"mig": True, "fabric": False, "ecc": None}[number]
+    assert learned(gpu_nvml=each_gpu(**changes))[number] == {"mig": True, "fabric": False,
+                                                             "ecc": None}[number]
 
 
 def test_what_most_gpus_of_a_node_show_is_learned_though_one_differs() -> None:
@@ -342,7 +345,8 @@ def test_a_cluster_that_several_nodes_share_spans_nodes() -> None:
 
 
 def test_a_bus_that_was_not_read_does_not_show_that_no_fabric_manager_is_wanted() -> None:
-    shows = learned(gpu_pci=Capture(Outcome.TIMEOUT), service_nvidia=machine.services(fabricmanager=""), gpu_nvml=each_gpu(**NO_FABRIC))
+    shows = learned(gpu_pci=Capture(Outcome.TIMEOUT), service_nvidia=machine.services(fabricmanager=""),
+                    gpu_nvml=each_gpu(**NO_FABRIC))
     assert shows["fabric_manager"] is None
 
 
@@ -382,7 +386,8 @@ def test_no_text_on_the_bus_upsets_its_reader(files: dict[str, str]) -> None:
     ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA H200"}, "hgx-h200"),
     ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA A100-SXM4-40GB", "gpu_device": "10de:20b0"},
      "hgx-a100-40gb"), ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA A100-SXM4-40GB"}, None),
-    ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA H100 PCIe", "gpu_device": "10de:2331"}, "h100-pcie"),
+    ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA H100 PCIe", "gpu_device": "10de:2331"},
+     "h100-pcie"),
     ({"gpu_count": 3, "port_count": 2, "gpu_model": "NVIDIA L40S"}, "l40s"),
     ({"gpu_count": 3, "port_count": 2, "gpu_model": "NVIDIA L40G"}, None),
     ({"gpu_count": 0, "port_count": 0}, "cpu-only"),
@@ -511,7 +516,8 @@ def test_nothing_is_learned_from_the_sick_and_the_unreached_and_they_are_named()
                        match="a fault must not become what is expected: sick: gpu-ecc-uncorrected"):
         propose([sick], RULES)
     with pytest.raises(UsageError, match=r"expected: n\[1-9\]: connect: no route$"):
-        propose([Recording(f"n{at}", 1.0, None, Failure(Stage.CONNECT, "no route")) for at in range(1, 10)], RULES)
+        propose([Recording(f"n{at}", 1.0, None, Failure(Stage.CONNECT, "no route")) for at in range(1, 10)],
+                RULES)
     with pytest.raises(UsageError, match="no node is fit to learn from"):
         propose([], RULES)
 
@@ -527,7 +533,9 @@ FAILED = {"error": [999, "Unknown Error"]}
 
 
 def test_what_was_not_measured_stays_as_the_nearest_sku_has_it_and_is_named(tmp_path: Path) -> None:
-    snapshots = nodes(3, gpu_nvml=each_gpu(**dict.fromkeys(("nvlinks", "fabric_state", "power_limit_mw"), FAILED)))
+    snapshots = nodes(3,
+                      gpu_nvml=each_gpu(**dict.fromkeys(("nvlinks", "fabric_state", "power_limit_mw"),
+                                                        FAILED)))
     proposal = propose(snapshots, RULES)
     assert proposal.parent is not None and proposal.parent.name == "hgx-h100"
     unmeasured = {"nvlink_count", "nvlink_gigabytes", "power_limit_watts", "fabric"}
@@ -562,7 +570,8 @@ def test_a_number_on_which_nodes_disagree_is_not_judged_and_says_why() -> None:
     two = propose([with_memory("a", 1_000_000_000), with_memory("b", 1_010_000_000)],
                   RULES).numbers["memory_gib"]
     assert (two.value, two.how) == (954.0, "the median of 2 nodes, 954 to 963")
-    split = propose([machine.recording("a"), machine.recording("b", gpu_nvml=each_gpu(mig={"ok": 1}))], RULES).numbers["mig"]
+    split = propose([machine.recording("a"), machine.recording("b", gpu_nvml=each_gpu(mig={"ok": 1}))],
+                    RULES).numbers["mig"]
     assert split.value is None and split.how.startswith("no majority of 2 nodes, so not judged")
 
 
@@ -614,12 +623,14 @@ def test_skus_are_listed_with_what_they_are(tmp_path: Path) -> None:
     assert "not judged" in shown and "by definition" in shown
 
 
-@pytest.mark.parametrize(("numbers", "status"), [("port_count: 2", Status.UNKNOWN), ("port_count: null", Status.SKIPPED),
-                                                 ("port_count: 0", Status.SKIPPED)])
+@pytest.mark.parametrize(("numbers", "status"),
+                         [("port_count: 2", Status.UNKNOWN), ("port_count: null", Status.SKIPPED),
+                          ("port_count: 0", Status.SKIPPED)])
 def test_ports_that_a_sku_counts_may_not_be_gone_whatever_it_inherits(
     numbers: str, status: Status, tmp_path: Path,
 ) -> None:
     rules = with_sku(tmp_path, f"sku: ours\ninherit: single-gpu\nnumbers: {{{numbers}}}\n")
-    gone = machine.recording(gpu_nvml=machine.nvml(1), gpu_pci=pci("2330", 1, 0), port_sysfs=Capture(Outcome.DONE))
+    gone = machine.recording(gpu_nvml=machine.nvml(1), gpu_pci=pci("2330", 1, 0),
+                             port_sysfs=Capture(Outcome.DONE))
     assert by_rule(gone, rules=rules, sku="ours")["port-state"].status is status
     assert ("ports" in rules.skus["ours"].empty) is (status is Status.SKIPPED)

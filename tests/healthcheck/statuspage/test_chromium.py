@@ -1,4 +1,5 @@
-"""The page in a real browser: no word on the console, keys, filters, links, both colour modes, axe, and a fleet of hostile names.
+"""The page in a real browser: no word on the console, keys, filters, links, both colour modes, axe, and a
+fleet of hostile names.
 
 axe-core comes from npm; where there is none, that test is skipped with its reason.
 """
@@ -19,7 +20,8 @@ from tests.healthcheck.statuspage.made import HOSTILE, NOW, World, world
 from tests.testbed.chromium import CHROMIUM, Chromium
 from tests.testbed.sshd import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install -y chromium")]
+pytestmark = [pytest.mark.slow,
+              pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install -y chromium")]
 
 
 def written(there: World, file: Path) -> str:
@@ -45,7 +47,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> str:
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("axe")
     try:
-        done = subprocess.run(["npm", "pack", "axe-core@4.14.1", "--silent"], cwd=folder, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(["npm", "pack", "axe-core@4.14.1", "--silent"], cwd=folder, capture_output=True,
+                              text=True, timeout=120)
     except OSError as error:
         pytest.skip(f"npm: {error.strerror}")
     if done.returncode:
@@ -57,7 +60,8 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def focused(browser: Chromium) -> str:
-    return str(browser.run("document.activeElement.querySelector('.name')?.textContent || document.activeElement.id"))
+    return str(browser.run(
+        "document.activeElement.querySelector('.name')?.textContent || document.activeElement.id"))
 
 
 def shown(browser: Chromium) -> list[str]:
@@ -66,13 +70,16 @@ def shown(browser: Chromium) -> list[str]:
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("size", ["small", "large"])
-def test_it_opens_without_a_word_on_the_console(browser: Chromium, request: pytest.FixtureRequest, size: str, dark: bool) -> None:
+def test_it_opens_without_a_word_on_the_console(browser: Chromium, request: pytest.FixtureRequest, size: str,
+                                                dark: bool) -> None:
     browser.said.clear()
     browser.open(request.getfixturevalue(size), dark=dark)
-    wait_until(lambda: browser.run("performance.getEntriesByName('interactive').length") == 1, 30, "the first frame")
+    wait_until(lambda: browser.run("performance.getEntriesByName('interactive').length") == 1, 30,
+               "the first frame")
     assert browser.said == []
     assert len(shown(browser)) == (32 if size == "small" else 4096)
-    assert browser.run("getComputedStyle(document.body).backgroundColor") == ("rgb(16, 21, 27)" if dark else "rgb(246, 247, 249)")
+    assert browser.run("getComputedStyle(document.body).backgroundColor") == ("rgb(16, 21, 27)" if dark
+                                                                              else "rgb(246, 247, 249)")
 
 
 def test_keys_go_through_the_fleet_open_a_node_and_come_back(browser: Chromium, small: str) -> None:
@@ -100,16 +107,20 @@ def test_a_link_leads_to_a_node_and_to_what_was_filtered(browser: Chromium, smal
     assert shown(browser) == ["gpu05"]
     assert "gpu-row-remap-failed" in browser.run("document.getElementById('detail').textContent")
     assert browser.run("document.querySelector('#detail .spark polyline') !== null")
-    assert browser.run("document.getElementById('shown').textContent") == "1 of 32 nodes; someone has to act on 1."
+    assert (browser.run("document.getElementById('shown').textContent")
+            == "1 of 32 nodes; someone has to act on 1.")
     browser.run("document.getElementById('clear').click()")
     assert len(shown(browser)) == 32
     browser.run("location.hash = '#as=table&state=unhealthy'")
-    wait_until(lambda: browser.run("document.querySelectorAll('#view tbody tr').length") == 8, 10, "the table")
+    wait_until(lambda: browser.run("document.querySelectorAll('#view tbody tr').length") == 8,
+               10, "the table")
 
 
 def test_a_job_of_so_many_nodes_has_an_answer_by_sku(browser: Chromium, small: str) -> None:
     browser.open(small)
-    browser.run("const need = document.getElementById('need'); need.value = '10'; need.dispatchEvent(new Event('input'))")
+    browser.run(
+        "const need = document.getElementById('need'); need.value = '10'; need.dispatchEvent(new "
+        "Event('input'))")
     assert browser.run("document.getElementById('fits').innerText").splitlines() == [
         "Yes on hgx-h100: 11 ready", "No on hgx-a100: 6 ready, 4 short"]
 
@@ -149,5 +160,7 @@ def test_it_is_printed_on_white_though_the_screen_is_dark(browser: Chromium, sma
 def test_axe_finds_nothing(browser: Chromium, small: str, axe: str, part: str, dark: bool) -> None:
     browser.open(small + part, width=1400, dark=dark)
     browser.run(f"{axe}; 0")
-    found = browser.run("axe.run(document).then((said) => said.violations.map((each) => each.id + ': ' + each.nodes[0].html))")
+    found = browser.run(
+        "axe.run(document).then((said) => said.violations.map((each) => each.id + ': ' + "
+        "each.nodes[0].html))")
     assert found == []

@@ -45,14 +45,16 @@ def test_a_node_is_ready_only_where_the_gate_opens_and_muster_holds_nothing(made
     assert sum(one["nodes"] for one in by_sku.values()) == 48
     for sku, one in by_sku.items():
         own = [each for each in made["nodes"] if each["sku"] == sku]
-        ready_ones = [each for each in own if each["gate"] == "open" and not each.get("isolation") and "lent" not in each]
+        ready_ones = [each for each in own if each["gate"] == "open" and not each.get("isolation")
+                      and "lent" not in each]
         assert one["ready"] == len(ready_ones)
         assert one["ready"] + sum(reason["nodes"] for reason in one["not_ready"]) == one["nodes"]
         assert all(each["state"] in ("healthy", "degraded") and "certificate" in each for each in ready_ones)
 
 
 def test_what_was_not_measured_is_never_ready_and_is_the_operators_turn(made: dict[str, Any]) -> None:
-    for name, state, said in (("gpu01", "never-seen", "no stored sweep"), ("gpu03", "healthy", "its data is old")):
+    for name, state, said in (("gpu01", "never-seen", "no stored sweep"),
+                              ("gpu03", "healthy", "its data is old")):
         one = node(made, name)
         assert (one["state"], one["gate"] == "open", one["owner"]) == (state, False, "operator")
         assert said in one["turn"] and one["next"] == f"muster check {name} --store"
@@ -60,7 +62,8 @@ def test_what_was_not_measured_is_never_ready_and_is_the_operators_turn(made: di
 
 
 def test_work_is_by_owner_with_every_node_that_someone_has_to_act_on(made: dict[str, Any]) -> None:
-    listed = {(one["owner"], name) for one in made["work"] for item in one["items"] for name in expand(item["nodes"])}
+    listed = {(one["owner"], name) for one in made["work"] for item in one["items"]
+              for name in expand(item["nodes"])}
     assert {(one["owner"], one["node"]) for one in made["nodes"] if "owner" in one} <= listed
     for one in made["work"]:
         assert one["nodes"] == len({name for owner, name in listed if owner == one["owner"]})
@@ -112,8 +115,10 @@ def test_without_an_inventory_the_nodes_are_those_of_the_store(fleet: World) -> 
     assert {one["sku"] for one in made["nodes"]} == {"hgx-h100"}
 
 
-def problem(node: str, rule: str, observed: str, severity: str = "warning", ended: float | None = None) -> Problem:
-    return Problem(node, rule, "GPU 1", "fail", severity, None, "vendor", observed, "0", "", "Drain.", NOW - 60, NOW, ended, 1, None, None)
+def problem(node: str, rule: str, observed: str, severity: str = "warning",
+            ended: float | None = None) -> Problem:
+    return Problem(node, rule, "GPU 1", "fail", severity, None, "vendor", observed, "0", "", "Drain.",
+                   NOW - 60, NOW, ended, 1, None, None)
 
 
 def test_equal_findings_share_one_text_and_the_worst_of_a_node_stand_first() -> None:
@@ -126,17 +131,21 @@ def test_equal_findings_share_one_text_and_the_worst_of_a_node_stand_first() -> 
 
 def test_findings_have_a_bound_and_every_node_keeps_its_worst_one() -> None:
     found = Findings()
-    found.add([problem(f"n{at:04d}", f"rule-{rule:02d}", f"{at} {rule} " + "x" * 400) for at in range(2000) for rule in range(20)])
+    found.add([problem(f"n{at:04d}", f"rule-{rule:02d}", f"{at} {rule} " + "x" * 400) for at in range(2000)
+               for rule in range(20)])
     assert sum(len(text) for one in found.texts for text in one.values()) < 600_000
-    assert {text["rule"] for text in found.texts if text.get("reason") == "(not shown: the page is full)"} == {"rule-00"}
-    assert len(found.of) == 2000 and all(len(held) + found.more[name] == 20 for name, held in found.of.items())
+    assert {text["rule"]
+            for text in found.texts if text.get("reason") == "(not shown: the page is full)"} == {"rule-00"}
+    assert len(found.of) == 2000 and all(len(held) + found.more[name] == 20 for name,
+                                         held in found.of.items())
 
 
 def test_a_command_for_many_nodes_is_whole_and_says_for_how_many_it_is(tmp_path: Path) -> None:
     here = world(tmp_path, 1200, now=NOW, burnt=False)
     with opened(here.state) as store:
         made = document(store, load_inventory(here.inventory), here.state, NOW)
-    items = [item for one in made["work"] for item in one["items"] if item["next"].startswith("muster burnin run")]
+    items = [item for one in made["work"]
+             for item in one["items"] if item["next"].startswith("muster burnin run")]
     assert any(item["of"] < item["count"] for item in items)
     for item in items:
         assert "…" not in item["next"] and len(item["next"]) <= 400
@@ -151,7 +160,8 @@ def test_a_certificate_that_is_due_is_the_operators_turn_while_the_gate_is_open(
     with opened(here.state) as store:
         found = document(store, load_inventory(here.inventory), here.state, later)
     one = node(found, "gpu2")
-    assert (one["owner"], one["turn"], one["certificate"][0]) == ("operator", "certificate is due: age", "requalify")
+    assert (one["owner"], one["turn"], one["certificate"][0]) == ("operator",
+                                                                  "certificate is due: age", "requalify")
     assert one["next"].startswith("muster burnin run gpu2 --length ")
 
 
@@ -183,18 +193,22 @@ def spell(state: str, began: float, ended: float | None = None) -> Spell:
     ([spell("healthy", 0)], None),
     ([spell("healthy", 0, 50), spell("unhealthy", 120)], ("healthy → unhealthy", True)),
     ([spell("unhealthy", 0, 50), spell("healthy", 120)], ("unhealthy → healthy", False)),
-    ([spell("healthy", 0, 110), spell("unknown", 110, 120), spell("healthy", 120)], ("changed, and healthy again", False)),
+    ([spell("healthy", 0, 110), spell("unknown", 110, 120), spell("healthy", 120)],
+     ("changed, and healthy again", False)),
     ([spell("unknown", 120)], ("first seen, unknown", True)),
 ])
-def test_a_change_is_of_the_state_at_the_day_s_begin(spells: list[Spell], said: tuple[str, bool] | None) -> None:
+def test_a_change_is_of_the_state_at_the_day_s_begin(spells: list[Spell],
+                                                     said: tuple[str, bool] | None) -> None:
     found = changes.of_states({"n1": spells}, 100.0)
     assert [(one.text, one.worse) for one in found] == ([said] if said else [])
 
 
 def test_a_missing_certificate_is_the_reason_only_where_it_is_the_only_one() -> None:
-    entry = {"lifecycle": "service", "state": "healthy", "isolation": "none", "looked": int(NOW), "certificate": None, "versions": {"driver": "570.86"}}
+    entry = {"lifecycle": "service", "state": "healthy", "isolation": "none", "looked": int(NOW),
+             "certificate": None, "versions": {"driver": "570.86"}}
     policy = ready_policy()
-    found = ready.at_gate({"n1": entry, "n2": {**entry, "state": "unhealthy", "why": "gpu-count: 7"}}, policy, {"n1": "a", "n2": "a"}, NOW)
+    found = ready.at_gate({"n1": entry, "n2": {**entry, "state": "unhealthy", "why": "gpu-count: 7"}}, policy,
+                          {"n1": "a", "n2": "a"}, NOW)
     assert found["n1"].why.startswith("no certificate") and found["n2"].why == "unhealthy: gpu-count: 7"
 
 
@@ -207,7 +221,9 @@ def ready_policy() -> dict[str, Any]:
 
 def test_what_muster_holds_is_not_ready_though_the_gate_is_open() -> None:
     free = ready.Standing("n1", "a", True, True, "open", None, "")
-    lent, closed = free._replace(held="lent for tests"), free._replace(gate="closed", why=Why("n1", Gate.CLOSED, "unhealthy: x", ""))
+    lent, closed = free._replace(held="lent for tests"), free._replace(gate="closed",
+                                                                       why=Why("n1", Gate.CLOSED,
+                                                                               "unhealthy: x", ""))
     (row,) = ready.rows([free, lent, closed])
     assert row["ready"] == 1
     assert row["not_ready"] == [{"why": "lent for tests", "nodes": 1}, {"why": "unhealthy", "nodes": 1}]
@@ -217,7 +233,8 @@ def test_the_command_prints_the_answers_the_document_and_the_page(tmp_path: Path
     here = world(tmp_path / "state", 9, now=time.time(), certified=False, burnt=False)
     words = ("-i", str(here.inventory))
     text = muster("report", *words, home=tmp_path)
-    assert text.returncode == 0 and text.stdout.startswith("Can a job start?\n") and "Whose turn is it?" in text.stdout
+    assert (text.returncode == 0 and text.stdout.startswith("Can a job start?\n")
+            and "Whose turn is it?" in text.stdout)
     printed = muster("report", *words, "--format", "json", home=tmp_path)
     validate(json.loads(printed.stdout), "page-1")
     done = muster("report", *words, "--html", "page.html", home=tmp_path)
@@ -227,5 +244,6 @@ def test_the_command_prints_the_answers_the_document_and_the_page(tmp_path: Path
 
 def test_without_a_store_it_says_how_to_make_one(tmp_path: Path) -> None:
     done = muster("report", "--html", "page.html", home=tmp_path)
-    assert done.returncode == 2 and "muster check --store" in done.stderr and not (tmp_path / "page.html").exists()
+    assert (done.returncode == 2 and "muster check --store" in done.stderr
+            and not (tmp_path / "page.html").exists())
     assert not (tmp_path / "state").exists()

@@ -1,4 +1,5 @@
-"""The fabric on the status page: from `muster fabric map --store` to what a browser shows, with hostile names."""
+"""The fabric on the status page: from `muster fabric map --store` to what a browser shows, with hostile
+names."""
 
 from __future__ import annotations
 
@@ -34,8 +35,10 @@ def stored(state: Path, plan: CablingPlan, looks: dict[int, CableState]) -> None
 def there(tmp_path_factory: pytest.TempPathFactory) -> World:
     found = world(tmp_path_factory.mktemp("world"), 4, now=NOW)
     plan = rails()
-    racks = {name: replace(device, rack=device.rack or ("r1" if name.startswith("leaf") else "n1")) for name, device in plan.devices.items()}
-    stored(found.state, CablingPlan(racks, plan.cables), {0: CableState.MISSING, 5: CableState.WRONG, 9: CableState.UNKNOWN})
+    racks = {name: replace(device, rack=device.rack or ("r1" if name.startswith("leaf") else "n1")) for name,
+             device in plan.devices.items()}
+    stored(found.state, CablingPlan(racks, plan.cables),
+           {0: CableState.MISSING, 5: CableState.WRONG, 9: CableState.UNKNOWN})
     return found
 
 
@@ -52,20 +55,23 @@ def test_what_is_wrong_comes_first_and_is_said_in_words(there: World) -> None:
     first = found["racks"][0]["switches"][0]
     assert (first["name"], first["odd"]) == ("leaf001", ["gpu01 mlx5_0 to leaf001 1: missing"])
     text = shown(there).decode()
-    assert '<span class="wire w-missing">1 missing</span>' in text and "gpu01 mlx5_0 to leaf001 1: missing" in text
+    assert ('<span class="wire w-missing">1 missing</span>' in text
+            and "gpu01 mlx5_0 to leaf001 1: missing" in text)
 
 
 def test_the_command_keeps_what_the_page_shows(tmp_path: Path) -> None:
     (tmp_path / "plan.csv").write_text(plancsv.write(rails()))
     assert muster("fabric", "map", "--plan", "plan.csv", "--store", home=tmp_path).returncode == 0
     found = newest(tmp_path / "state")
-    assert found is not None and found["trouble"] == "" and found["counts"] == [["planned", len(rails().cables)]]
+    assert (found is not None and found["trouble"] == ""
+            and found["counts"] == [["planned", len(rails().cables)]])
 
 
 @pytest.mark.parametrize(("text", "trouble"), [
     ("{", "fabric-map.json cannot be read"), ("[]", "fabric-map.json is no muster.fabric.map/1"),
     ('{"schema": "muster.fabric.map/1"}', "fabric-map.json cannot be read"),
-    ('{"schema": "muster.fabric.map/1", "devices": [], "links": [{"state": "<b>"}]}', "fabric-map.json cannot be read"),
+    ('{"schema": "muster.fabric.map/1", "devices": [], "links": [{"state": "<b>"}]}',
+     "fabric-map.json cannot be read"),
 ])
 def test_a_file_that_is_no_map_is_said_to_be_none(tmp_path: Path, text: str, trouble: str) -> None:
     assert newest(tmp_path) is None
@@ -76,7 +82,8 @@ def test_a_file_that_is_no_map_is_said_to_be_none(tmp_path: Path, text: str, tro
 
 def test_hostile_names_are_text(tmp_path: Path) -> None:
     there = world(tmp_path, 2, now=NOW)
-    plan = plancsv.parse('device,port,device,port\n"<script>alert(1)</script>",mlx5_0,"<img src=x onerror=alert(2)>",1\n', "p")
+    plan = plancsv.parse(
+        'device,port,device,port\n"<script>alert(1)</script>",mlx5_0,"<img src=x onerror=alert(2)>",1\n', "p")
     stored(there.state, plan, {0: CableState.MISSING})
     text = shown(there).decode()
     assert "<script>alert" not in text and "<img src=x" not in text and "&lt;img src=x" in text
@@ -85,10 +92,12 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install -y chromium")
 @pytest.mark.parametrize("dark", [False, True])
-def test_a_browser_shows_the_switches_without_a_word_on_its_console(there: World, browser: Chromium, tmp_path: Path, dark: bool) -> None:
+def test_a_browser_shows_the_switches_without_a_word_on_its_console(there: World, browser: Chromium,
+                                                                    tmp_path: Path, dark: bool) -> None:
     file = tmp_path / "page.html"
     file.write_bytes(shown(there))
     browser.open(file.as_uri(), dark=dark, width=390 if dark else 1280)
-    assert browser.run("document.querySelector('#h-fabric').nextElementSibling.innerText").startswith("Links: 1 missing 1 wrong 1 unknown")
+    assert browser.run("document.querySelector('#h-fabric').nextElementSibling.innerText").startswith(
+        "Links: 1 missing 1 wrong 1 unknown")
     assert browser.run("getComputedStyle(document.querySelector('.w-missing')).borderLeftStyle") == "dotted"
     assert browser.run("document.documentElement.scrollWidth <= window.innerWidth") and not browser.said

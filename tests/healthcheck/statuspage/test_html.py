@@ -1,4 +1,5 @@
-"""The page is one well-formed file that loads nothing, runs nothing of a node's, and holds every fact without JavaScript."""
+"""The page is one well-formed file that loads nothing, runs nothing of a node's, and holds every fact without
+JavaScript."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ VOID = {"meta", "link", "input", "img", "br"}
 
 
 class Tree(HTMLParser):
-    """What a browser without JavaScript makes of it: tags, attributes, texts by the tag that they stand in, and what is not closed."""
+    """What a browser without JavaScript makes of it: tags, attributes, texts by the tag that they stand in,
+    and what is not closed."""
 
     def __init__(self, data: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -77,7 +79,8 @@ def test_every_tag_is_closed_and_every_id_is_there_once(tree: Tree) -> None:
 def test_nothing_is_loaded_from_elsewhere_and_no_attribute_runs(tree: Tree) -> None:
     for tag, attributes in tree.tags:
         for key, value in attributes.items():
-            assert not key.startswith("on") and key not in ("style", "srcset", "action", "formaction"), (tag, key)
+            assert not key.startswith("on") and key not in ("style", "srcset", "action",
+                                                            "formaction"), (tag, key)
             if key in ("src", "href", "data", "poster"):
                 assert value.startswith(("data:image/svg+xml;base64,", "#", "data:,")), (tag, key, value[:60])
     assert [attributes.get("type", "") for attributes in tree.all("script")] == ["application/json", ""]
@@ -98,12 +101,14 @@ def test_the_policy_admits_the_page_s_own_style_and_script_by_hash(made: dict[st
 
 def test_the_table_without_javascript_has_the_facts_of_every_node(made: dict[str, Any], tree: Tree) -> None:
     text = page(made).data.decode()
-    rows = re.findall(r"<tr><th scope=\"row\">.*?</tr>", text[text.index("<noscript>"):text.index("</noscript>")], re.DOTALL)
+    rows = re.findall(r"<tr><th scope=\"row\">.*?</tr>",
+                      text[text.index("<noscript>"):text.index("</noscript>")], re.DOTALL)
     assert len(rows) == len(made["nodes"]) == 24
     for one, row in zip(made["nodes"], rows, strict=True):
         cells = Tree(row)
         said = cells.texts()
-        assert cells.text[0][1] == one["node"] and one["state"] in said and one["next"] in said and one["gate"] in said
+        assert (cells.text[0][1] == one["node"] and one["state"] in said and one["next"] in said
+                and one["gate"] in said)
         assert one.get("owner", "") in said and one.get("turn", "") in said and one["sku"] in said
         assert ("never" if "seen" not in one else " min" if not one.get("stale") else " h") in said
         for number, _, ended in one.get("findings", ())[:1]:
@@ -113,7 +118,8 @@ def test_the_table_without_javascript_has_the_facts_of_every_node(made: dict[str
 def test_the_nodes_that_the_script_reads_are_those_of_the_document(made: dict[str, Any], tree: Tree) -> None:
     (data,) = [text for tag, text in tree.text if tag == "script"][:1]
     found = json.loads(data)
-    assert (found["nodes"], found["findings"], found["made"]) == (made["nodes"], made["findings"], made["made"])
+    assert (found["nodes"], found["findings"], found["made"]) == (made["nodes"],
+                                                                  made["findings"], made["made"])
     assert not set("<>&\u2028\u2029") & set(data)
 
 
@@ -126,7 +132,8 @@ def test_the_burn_in_picture_is_an_image_with_words_for_who_does_not_see_it(tree
 def spoilt(value: Any, text: str) -> Any:
     """The document with this text in the place of every text that is no word of ours."""
     if isinstance(value, dict):
-        return {key: spoilt(each, text) if key not in ("schema", "state", "owner", "picture", "severity", "status", "gate") else each
+        return {key: spoilt(each, text) if key not in ("schema", "state", "owner", "picture", "severity",
+                                                       "status", "gate") else each
                 for key, each in value.items()}
     if isinstance(value, list):
         return [spoilt(each, text) for each in value]
@@ -147,12 +154,15 @@ def test_any_text_is_shown_as_itself(text: str) -> None:
     one = {"node": text, "sku": text, "state": "healthy", "gate": "open", "next": text}
     whole = Tree(page({**EMPTY, "nodes": [one], "notes": [text]}).data.decode())
     assert (whole.wrong, whole.open, len(whole.all("script"))) == ([], [], 2)
-    assert json.loads(next(text for tag, text in whole.text if tag == "script"))["nodes"] == [json.loads(json.dumps(one))]
+    assert json.loads(next(text for tag,
+                           text in whole.text if tag == "script"))["nodes"] == [json.loads(json.dumps(one))]
 
 
 EMPTY: dict[str, Any] = {
-    "schema": "muster.page/1", "made": int(NOW), "source": "", "newest_sweep": None, "notes": [], "ready": [], "certifies": False,
-    "changes": [], "work": [], "counts": {}, "incidents": [], "novelties": [], "logs_not_judged": 0, "burnin": None, "findings": [], "nodes": []}
+    "schema": "muster.page/1", "made": int(NOW), "source": "", "newest_sweep": None, "notes": [], "ready": [],
+    "certifies": False,
+    "changes": [], "work": [], "counts": {}, "incidents": [], "novelties": [], "logs_not_judged": 0,
+    "burnin": None, "findings": [], "nodes": []}
 
 
 def test_a_kernel_log_that_was_not_judged_is_never_called_clean() -> None:
@@ -189,4 +199,5 @@ def test_the_exporter_s_page_comes_with_its_policy_and_stays_for_half_a_minute(f
 
 def test_the_exporter_s_page_says_that_there_is_no_store(tmp_path: Path) -> None:
     answer = StatusPage(tmp_path, None, None).answer(False)
-    assert answer.status == 503 and b"muster check --store" in answer.body[0] and not (tmp_path / "muster.db").exists()
+    assert (answer.status == 503 and b"muster check --store" in answer.body[0]
+            and not (tmp_path / "muster.db").exists())

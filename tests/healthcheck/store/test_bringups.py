@@ -49,7 +49,8 @@ def test_a_machine_begins_once_and_again_only_when_its_way_has_ended(store: Stor
                                                      ("n3", "bob", "queued", "bmc", True)]
     bringups.skip(store, ["n1"], "bios", "ada", "has none", 2.0, order=ORDER)
     with store.writing() as db:
-        notes.action_ended(db, notes.action_begun(db, "n1", "bmc", "k", "do", (), "ada", 3.0), True, "well", 3.5)
+        notes.action_ended(db, notes.action_begun(db, "n1", "bmc", "k", "do", (), "ada", 3.0),
+                           True, "well", 3.5)
         notes.left(db, "n1", "bmc", notes.SO, None, 4.0)
     assert (at(store, "n1").stand, at(store, "n1").ended, at(store, "n1").on_its_way) == ("done", 4.0, False)
     assert bringups.begin(store, ["n1"], "bmc", "eve", 5.0) == ["n1"]
@@ -151,7 +152,8 @@ def test_where_a_thousand_machines_stand_is_read_by_a_query_each_and_not_by_one_
         for node in nodes:
             for step in ORDER:
                 notes.left(db, node, step, notes.SO, "service", 2.0)
-            notes.action_ended(db, notes.action_begun(db, node, "boot", "k", "do", ("a", "b"), "ada", 3.0), True,
+            notes.action_ended(db,
+                               notes.action_begun(db, node, "boot", "k", "do", ("a", "b"), "ada", 3.0), True,
                              "well", 4.0)
             notes.troubled(db, node, "service", [GPU], 5.0)
     asked: list[str] = []

@@ -79,7 +79,8 @@ def test_history_of_one_part_has_its_places_and_its_returns(stored: Path, tmp_pa
     lines = history(stored, "--serial", " 16507", home=tmp_path).splitlines()
     assert lines[0] == "gpu 16507" and " .. now, last seen 20" in lines[1]
     assert [line.partition("Z  ")[2] for line in lines[2:]] == [
-        "RMA 1 of gpu007 opened: worn", "RMA 1 of gpu007 shipped", "RMA 1 of gpu007 returned (exchanged 16999)"]
+        "RMA 1 of gpu007 opened: worn", "RMA 1 of gpu007 shipped",
+        "RMA 1 of gpu007 returned (exchanged 16999)"]
     assert history(stored, "--serial", "16999", home=tmp_path).endswith(
         "came for gpu 16507 at 0000:18:00.0: RMA 1 of gpu007\n")
     told = [json.loads(line)["schema"]
@@ -89,7 +90,8 @@ def test_history_of_one_part_has_its_places_and_its_returns(stored: Path, tmp_pa
     assert (done.returncode, done.stderr) == (
         2, "muster: no sweep, controller or RMA that the store knows has named 'nope'\n")
     done = muster("history", "gpu007", "--serial", "16507", "--state", str(stored), home=tmp_path)
-    assert done.returncode == 2 and done.stderr.startswith("muster: --serial is about one part, wherever it was")
+    assert (done.returncode == 2
+            and done.stderr.startswith("muster: --serial is about one part, wherever it was"))
 
 
 def test_a_node_that_no_sweep_has_seen_and_a_store_that_is_not_there_are_reported(

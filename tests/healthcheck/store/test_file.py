@@ -40,7 +40,7 @@ with opened(Path(sys.argv[1]), make=True) as store:
             Result("r", "r", status, Severity.CRITICAL, (Finding(time, 0, "GPU 1"),) if time % 2 else ()),)) for n in range(40)]
         record(store, SweepRecord(float(time), float(time), False, "w", ""), reports)
         print(time, flush=True)
-"""
+"""  # noqa: E501
 
 
 def count(store: Store, query: str) -> int:
@@ -163,7 +163,9 @@ def test_a_file_of_others_or_of_a_newer_muster_is_left_alone(
 
 def test_a_file_that_is_no_database_is_reported(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"not a database, but long enough to be taken for one" * 100)
-    with (pytest.raises(StoreError, match=r"is damaged \(file is not a database\); put a copy of .* back: muster store restore FILE"),
+    with (pytest.raises(StoreError,
+                        match=r"is damaged \(file is not a database\); put a copy of .* back: muster store "
+                              r"restore FILE"),
           opened(tmp_path)):
         pass
 
@@ -287,12 +289,14 @@ def test_a_store_from_before_its_names_were_plain_keeps_all_that_it_had(
                 "INSERT INTO screened (node, run, at, told) VALUES ('n1', 'one', 6.0, 1)",
                 "INSERT INTO bringup (node, began, who, step, since, stand, said, kept) "
                 "VALUES ('n1', 1.0, 'me', 'os', 2.0, 'waiting', 'it boots', '{}')",
-                "INSERT INTO ledger (id, time, who, action, node, why, evidence) VALUES (3, 1, 'me', 'x', 'n1', '', '')",
+                "INSERT INTO ledger (id, time, who, action, node, why, evidence) VALUES (3, 1, 'me', 'x', "
+                "'n1', '', '')",
                 "INSERT INTO bringup_deed (node, step, key, name, change, began, said, counts, line) "
                 "VALUES ('n1', 'os', 'k', 'install', '[]', 2.0, 'accepted', 1, 3)",
                 "INSERT INTO version (kind, name, digest, who, began, seen, said) "
                 "VALUES ('policy', 'p', 'd', 'me', 1.0, 1.0, '{}')",
-                "INSERT INTO watched (job, finding, node, ranks, pattern, cause, certainty, share, said, began, seen) "
+                "INSERT INTO watched (job, finding, node, ranks, pattern, cause, certainty, share, said, "
+                "began, seen) "
                 "VALUES ('7', 'f', 'n1', '[]', 'slow', 'disk', 'likely', 0.5, 'rank 3 is slow', 1.0, 2.0)",
             ):
                 db.execute(statement)
@@ -314,7 +318,8 @@ def test_lines_of_the_ledger_that_an_earlier_version_wrote_have_the_actions_name
     with monkeypatch.context() as patch:
         use_version(patch, migrations.MIGRATIONS.index(migrations._RECONCILED))
         with opened(tmp_path, make=True) as old, old.writing() as db:
-            ledger.done(db, 1.0, "me", "look", "n1", "muster:a-1 is not there any more", "slurm", "others hold it now")
+            ledger.done(db, 1.0, "me", "look", "n1", "muster:a-1 is not there any more", "slurm",
+                        "others hold it now")
             ledger.done(db, 2.0, "me", "cordon", "n1", "look at its fan", "slurm", "done")
     with opened(tmp_path) as store:
         assert [(line.action, line.why) for line in ledger.lines(store)] == [
@@ -332,13 +337,17 @@ def test_an_older_store_becomes_what_a_new_one_is(tmp_path: Path, monkeypatch: p
     described: dict[str, list[tuple[object, ...]]] = {}
     for folder in ("new", "old"):
         with opened(tmp_path / folder) as store:
-            tables = [row[0] for row in store.rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+            tables = [row[0]
+                      for row in store.rows(
+                          "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
             assert store.check() == [] and count(store, "SELECT count(*) FROM name") == 1
             described[folder] = [
                 *((table, *row) for table in tables for row in store.rows(f"PRAGMA table_info({table})")),
-                *((table, *row) for table in tables for row in store.rows(f"PRAGMA foreign_key_list({table})")),
+                *((table, *row) for table in tables
+                  for row in store.rows(f"PRAGMA foreign_key_list({table})")),
                 *(("without row id", table) for (table, sql) in store.rows(
-                    "SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name") if "WITHOUT ROWID" in sql),
+                    "SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name")
+                  if "WITHOUT ROWID" in sql),
                 *(tuple(" ".join(str(word).split()) for word in row) for row in store.rows(
                     "SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'index' ORDER BY name")),
             ]

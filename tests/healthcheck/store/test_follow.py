@@ -1,4 +1,5 @@
-"""What a burn-in found or a kernel log reported follows the part: out of the node that it left, to where it sits."""
+"""What a burn-in found or a kernel log reported follows the part: out of the node that it left, to where it
+sits."""
 
 from __future__ import annotations
 
@@ -26,17 +27,19 @@ SLOTS = ("0000:18:00.0", "0000:2a:00.0", "0000:3a:00.0")
 
 
 def sweep(store: Store, at: float, subject: str = "", ends: str = "repair", **nodes: str) -> None:
-    """One look at these nodes, each with the GPUs that its word names, letter by letter and slot by slot, a dot
-    for none; the kernel of the first reports `subject`."""
+    """One look at these nodes, each with the GPUs that its word names, letter by letter and slot by slot, a
+    dot for none; the kernel of the first reports `subject`."""
     reports = []
     for name in nodes:
         findings = (Finding("Xid", "none", subject, log=LogEvidence("nvrm", ends, 1, 5.0, 5.0, (7,))),
                     ) if subject and not reports else ()
-        result = Result("kernel-xid", "kernel.xid", Status.FAIL if findings else Status.PASS, Severity.CRITICAL,
+        result = Result("kernel-xid", "kernel.xid", Status.FAIL if findings else Status.PASS,
+                        Severity.CRITICAL,
                         findings)
         reports.append(NodeReport(name, state_of([result]), "", (result,), log=LogView(f"b {name}", at)))
     record(store, SweepRecord(at, at + 1, False, "test", "d"), reports,
-           {name: NodeReadings(tuple(Component("gpu", slot, letter, f"GPU {number}") for number, (slot, letter)
+           {name: NodeReadings(tuple(Component("gpu", slot, letter, f"GPU {number}") for number,
+                                     (slot, letter)
                                      in enumerate(zip(SLOTS, word, strict=False)) if letter != "."), (),
                                frozenset({"gpu"})) for name, word in nodes.items()})
 
@@ -54,7 +57,8 @@ def test_a_report_that_only_a_repair_ends_goes_with_the_board_to_the_next_node(s
     sweep(store, 2, n1="AEC", n2="DFB")
     assert still(store) == [("n2", "GPU at PCI 0000:3a:00, Xid 64", "B")]
     (one,) = problems(store, ["n2"], 0)
-    assert one.reason.startswith("it came along with the part from n1; ") and (one.began, one.ends) == (2, "repair")
+    assert (one.reason.startswith("it came along with the part from n1; ")
+            and (one.began, one.ends) == (2, "repair"))
     sweep(store, 3, n1="AEC", n2="DFB")
     assert still(store) == [("n2", "GPU at PCI 0000:3a:00, Xid 64", "B")]
     sweep(store, 4, n1="ABC", n2="DFE")           # and home again
@@ -76,13 +80,15 @@ def test_an_empty_slot_ends_nothing_as_no_one_knows_that_the_board_left(store: S
 
 
 @pytest.mark.parametrize("ends", ["boot", "reset", "quiet 24h"])
-def test_what_ends_with_a_boot_ends_as_the_board_leaves_and_accuses_no_other_node(store: Store, ends: str) -> None:
+def test_what_ends_with_a_boot_ends_as_the_board_leaves_and_accuses_no_other_node(store: Store,
+                                                                                  ends: str) -> None:
     sweep(store, 1, XID, ends, n1="ABC", n2="DEF")
     sweep(store, 2, n1="AEC", n2="DBF")
     assert still(store) == []
 
 
-@pytest.mark.parametrize(("same", "accused"), [(True, []), (False, [("n2", "GPU at PCI 0000:3a:00, Xid 64", "B")])])
+@pytest.mark.parametrize(("same", "accused"),
+                         [(True, []), (False, [("n2", "GPU at PCI 0000:3a:00, Xid 64", "B")])])
 def test_a_board_that_the_vendor_repaired_is_accused_no_more_and_one_that_was_to_stay_there_is(
     store: Store, same: bool, accused: list[tuple[str, str, str]],
 ) -> None:

@@ -1,4 +1,5 @@
-"""What is kept of nodes that a sweep left out by what their agents say: never a clean snapshot, for a release, a certificate or the gate."""
+"""What is kept of nodes that a sweep left out by what their agents say: never a clean snapshot, for a
+release, a certificate or the gate."""
 
 from __future__ import annotations
 
@@ -46,28 +47,33 @@ LOOK = machine.recording("n1")
 BOOT = LOOK.host.boot_id if LOOK.host is not None else ""
 
 
-def sweep(store: Store, ago_minutes: float, report: NodeReport, *, selected: bool = False, boot: str = BOOT) -> None:
+def sweep(store: Store, ago_minutes: float, report: NodeReport, *, selected: bool = False,
+          boot: str = BOOT) -> None:
     """A sweep under the profile that may return nodes; what is visited is read as well."""
     at = NOW - 60 * ago_minutes
-    record(store, SweepRecord(at, at + 5, False, "test", "digest", (POLICY.requalify.profile,), selected), [report],
+    record(store, SweepRecord(at, at + 5, False, "test", "digest", (POLICY.requalify.profile,), selected),
+           [report],
            {} if report.agent is not None or report.stage else {"n1": replace(readings(LOOK), boot=boot)})
 
 
 def visited(status: Status = Status.PASS) -> NodeReport:
     found = [Result("gpu-count", "gpu.count", status, Severity.CRITICAL,
-                    (Finding(7, 8, "GPUs"),) if status is Status.FAIL else (), "?" if status is Status.UNKNOWN else "",
+                    (Finding(7, 8, "GPUs"),) if status is Status.FAIL else (),
+                    "?" if status is Status.UNKNOWN else "",
                     Origin.NODE if status is Status.UNKNOWN else None)]
     return NodeReport("n1", state_of(found), "", tuple(found))
 
 
 def by_agent(at: float = NOW - 60) -> NodeReport:
-    return NodeReport("n1", NodeState.HEALTHY, "healthy, by its agent", (), sku="hgx-h100", agent=AgentEvidence(at, BASIS, "node n1:9100"))
+    return NodeReport("n1", NodeState.HEALTHY, "healthy, by its agent", (), sku="hgx-h100",
+                      agent=AgentEvidence(at, BASIS, "node n1:9100"))
 
 
 def everything(store: Store) -> dict[str, list[tuple[Any, ...]]]:
     """All rows that a sweep may write, but for the sweep's own and the agents'."""
     tables = [row[0] for row in store.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    return {table: [tuple(row) for row in store.rows(f"SELECT * FROM {table}")] for table in tables if table not in ("sweep", "left_out")}  # noqa: S608
+    return {table: [tuple(row) for row in store.rows(f"SELECT * FROM {table}")]  # noqa: S608
+            for table in tables if table not in ("sweep", "left_out")}
 
 
 @pytest.mark.parametrize("status", [Status.PASS, Status.FAIL, Status.UNKNOWN])
@@ -77,12 +83,15 @@ def test_what_an_agent_says_changes_nothing_that_the_head_has_seen(store: Store,
     for ago in (30, 20, 10):
         sweep(store, ago, by_agent())
     assert everything(store) == before
-    assert left_out_nodes(store)["n1"].swept == NOW - 600 and left_out_nodes(store)["n1"].evidence == by_agent().agent
-    assert [tuple(row) for row in store.rows("SELECT nodes, unreached FROM sweep ORDER BY id")] == [(1, 0), (0, 0), (0, 0), (0, 0)]
+    assert (left_out_nodes(store)["n1"].swept == NOW - 600
+            and left_out_nodes(store)["n1"].evidence == by_agent().agent)
+    assert ([tuple(row) for row in store.rows("SELECT nodes, unreached FROM sweep ORDER BY id")]
+            == [(1, 0), (0, 0), (0, 0), (0, 0)])
 
 
 def test_it_stands_until_the_head_visits_the_node_or_fails_to(store: Store) -> None:
-    for report in (visited(), visited(Status.FAIL), NodeReport("n1", NodeState.UNKNOWN, "connect: no route", (), stage="connect")):
+    for report in (visited(), visited(Status.FAIL),
+                   NodeReport("n1", NodeState.UNKNOWN, "connect: no route", (), stage="connect")):
         sweep(store, 20, by_agent())
         assert set(left_out_nodes(store)) == {"n1"}
         sweep(store, 10, report)
@@ -97,10 +106,14 @@ def held(store: Store, ago_minutes: float) -> None:
     at = NOW - 60 * ago_minutes
     with store.writing() as db:
         (node,) = db.execute("SELECT id FROM node WHERE name = 'n1'").fetchone()
-        verdict = db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) "
-                             "VALUES (?, 'gpu-error', 'no-new-jobs', 'reboot', 'operator', '', '[]', ?, ?)", (node, at, at)).lastrowid
-        action = db.execute("INSERT INTO ledger (time, who, action, node, why, evidence, outcome) VALUES (?, 't', 'cordon', 'n1', '', '', 'cordoned')",
-                          (at,)).lastrowid
+        verdict = db.execute(
+            "INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) "
+            "VALUES (?, 'gpu-error', 'no-new-jobs', 'reboot', 'operator', '', '[]', ?, ?)",
+            (node, at, at)).lastrowid
+        action = db.execute(
+            "INSERT INTO ledger (time, who, action, node, why, evidence, outcome) VALUES (?, 't', 'cordon', "
+            "'n1', '', '', 'cordoned')",
+          (at,)).lastrowid
         db.execute("INSERT INTO cordon (node, backend, why, who, state, began, line, verdict, store) VALUES "
                    "('n1', 'slurm', '', 't', 'held', ?, ?, ?, '7f3a')", (at, action, verdict))
 
@@ -155,25 +168,32 @@ def test_the_head_knows_a_boot_and_a_visit_by_its_own_sweeps_only(store: Store) 
     sweep(store, 44, visited(Status.FAIL))
     assert known_to_head(store) == {"n1": KnownNode(BOOT, NOW - 2640, healthy=False)}
     sweep(store, 40, NodeReport("n1", NodeState.UNKNOWN, "connect: no route", (), stage="connect"))
-    assert known_to_head(store) == {"n1": KnownNode(BOOT, None, healthy=False)} and newest_sweep(store, NOW) == NOW - 2400
+    assert (known_to_head(store) == {"n1": KnownNode(BOOT, None, healthy=False)}
+            and newest_sweep(store, NOW) == NOW - 2400)
 
 
-def test_a_sweep_that_left_most_nodes_out_looked_at_most_of_them_for_what_a_change_brings(store: Store) -> None:
+def test_a_sweep_that_left_most_nodes_out_looked_at_most_of_them_for_what_a_change_brings(
+        store: Store) -> None:
     reports = [NodeReport(f"n{number}", NodeState.HEALTHY, "", visited().results) for number in range(2, 12)]
     for ago in (90, 60, 30):
         at = NOW - 60 * ago
-        left = [NodeReport(one.node, NodeState.HEALTHY, "", (), agent=by_agent().agent) for one in reports] if ago < 90 else reports
+        left = [NodeReport(one.node, NodeState.HEALTHY, "", (), agent=by_agent().agent)
+                for one in reports] if ago < 90 else reports
         record(store, SweepRecord(at, at + 5, False, "test", "digest"), [visited(), *left])
     with store.writing() as db:
         for began, digest in ((NOW - 6000, "old"), (NOW - 80 * 60, "new")):
-            db.execute("INSERT INTO version (kind, name, digest, who, began, seen) VALUES ('rule', 'gpu-count', ?, 't', ?, ?)", (digest, began, NOW))
+            db.execute(
+                "INSERT INTO version (kind, name, digest, who, began, seen) VALUES ('rule', 'gpu-count', ?, "
+                "'t', ?, ?)", (digest, began, NOW))
     (change,) = changes(store, NOW - 86400, NOW)
     assert (change.digest, change.until) == ("new", NOW - 30 * 60)
-    assert [tuple(row) for row in store.rows("SELECT nodes, left_out FROM sweep ORDER BY id")] == [(11, 0), (1, 10), (1, 10)]
+    assert ([tuple(row) for row in store.rows("SELECT nodes, left_out FROM sweep ORDER BY id")]
+            == [(11, 0), (1, 10), (1, 10)])
 
 
 def test_blame_takes_no_sweep_for_a_visit_that_left_the_node_out(store: Store) -> None:
-    for ago, report in ((50, visited()), (40, by_agent()), (30, by_agent()), (20, visited()), (10, by_agent())):
+    for ago, report in ((50, visited()), (40, by_agent()), (30, by_agent()), (20, visited()),
+                        (10, by_agent())):
         sweep(store, ago, report)
     window = SimpleNamespace(start=NOW - 2400, end=NOW - 600, nodes={"n1"})
     assert _looks(store, window) == {"n1": [NOW - 3000, NOW - 1200]}     # type: ignore[arg-type]

@@ -14,7 +14,8 @@ def looked(store: Store, time: float, status: Status = Status.PASS) -> None:
 
 
 def known(store: Store) -> list[tuple[float, str]]:
-    return [tuple(row) for row in store.rows("SELECT time, state FROM snapshot ORDER BY time")]  # type: ignore[misc]
+    return [tuple(row) for row in store.rows("SELECT time, state FROM snapshot ORDER BY time")
+            ]  # type: ignore[misc]
 
 
 def test_the_newest_looks_are_kept(store: Store) -> None:

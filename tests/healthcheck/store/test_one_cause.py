@@ -1,4 +1,5 @@
-"""A lost GPU in the store: one problem, one alert, and no fault forgotten that it keeps from being measured."""
+"""A lost GPU in the store: one problem, one alert, and no fault forgotten that it keeps from being
+measured."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def test_what_triage_and_tickets_read_is_the_cause_alone_with_the_number_of_rule
         "GPU 5", "fail", f"GPU is lost (NVML 15); {rules} rules cannot be judged for it")}
 
 
-def test_the_metrics_count_the_cause_and_say_how_many_rules_it_explains(store: Store, blind: NodeReport) -> None:
+def test_the_metrics_count_the_cause_and_say_how_many_rules_it_explains(store: Store,
+                                                                        blind: NodeReport) -> None:
     held = swept(store, blind)
     assert [one.rule for one in held.not_passed if one.severity != "info"] == ["gpu-answers"]
     page = rows(NodeNow(NODE.name, NODE, held, ()), 2.0, 600.0)

@@ -1,5 +1,5 @@
-"""Where parts sit by the word of people and of controllers, beside what sweeps have read; and stores from before
-parts were kept so."""
+"""Where parts sit by the word of people and of controllers, beside what sweeps have read; and stores from
+before parts were kept so."""
 
 from __future__ import annotations
 
@@ -92,9 +92,10 @@ def test_a_store_from_before_returns_could_be_closed_is_read_and_its_returns_go_
         old.execute("INSERT INTO node (id, name) VALUES (1, 'n1'), (2, 'n2')")
         old.execute("INSERT INTO component VALUES (1, 'gpu', 'OLD')")
         old.execute("INSERT INTO seat (component, node, slot, began, seen) VALUES (1, 2, 's', 5, 30)")
-        old.execute("INSERT INTO rma (node, slot, kind, serial, why, who, reference, evidence, opened, shipped, "
-                    "returned, outcome) VALUES ('n1', 's', 'gpu', 'OLD', 'x', 'us', '', '', 1, 2, 10, "
-                    "'exchanged NEW')")
+        old.execute(
+            "INSERT INTO rma (node, slot, kind, serial, why, who, reference, evidence, opened, shipped, "
+            "returned, outcome) VALUES ('n1', 's', 'gpu', 'OLD', 'x', 'us', '', '', 1, 2, 10, "
+            "'exchanged NEW')")
         old.commit()
     with opened(tmp_path) as store:
         (one,) = rmas(store)

@@ -21,7 +21,9 @@ NOW = 1_795_000_000.0
 
 
 def tables(db: sqlite3.Connection) -> list[str]:
-    return [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()]
+    return [row[0]
+            for row in db.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()]
 
 
 def fill(db: sqlite3.Connection, name: str, at: float, marker: int) -> None:
@@ -42,7 +44,8 @@ def fill(db: sqlite3.Connection, name: str, at: float, marker: int) -> None:
             if refers.get(key) == "node":
                 values[key] = node
             elif key in refers:
-                values[key] = db.execute(f'SELECT min(rowid) FROM "{refers[key]}"').fetchone()[0]  # noqa: S608
+                values[key] = db.execute(f'SELECT min(rowid) FROM "{refers[key]}"').fetchone()[  # noqa: S608
+                    0]
             elif key == "nodes":
                 values[key] = json.dumps([OTHER, name])
             elif key == "node":
@@ -52,25 +55,31 @@ def fill(db: sqlite3.Connection, name: str, at: float, marker: int) -> None:
             elif key in ("ended", "returned", "shipped", "outcome", "finished", "closed"):
                 values[key] = None
             elif kind == "TEXT":
-                values[key] = "slurm" if key == "backend" else "held" if key == "state" else "[]" if key in ("symptoms", "evidence") else "x"
+                values[key] = "slurm" if key == "backend" else "held" if key == "state" else "[]" if key in (
+                    "symptoms", "evidence") else "x"
             elif kind == "REAL":
                 values[key] = at
             else:
                 values[key] = marker if kind == "INTEGER" else b""
         if "closed" in values and table == "incident":
             values |= {"closed": "", "cause": f"leaf{marker}"}
-        db.execute(f'INSERT INTO "{table}" ({", ".join(values)}) VALUES ({", ".join("?" * len(values))})',  # noqa: S608
-                   tuple(values.values()))
-    db.execute("INSERT INTO version (kind, name, digest, who, began, seen) VALUES ('driver', ?, 'a', '', 0, ?)", (name, at))
+        db.execute(
+            f'INSERT INTO "{table}" ({", ".join(values)}) VALUES '  # noqa: S608
+            f'({", ".join("?" * len(values))})',
+            tuple(values.values()))
+    db.execute(
+        "INSERT INTO version (kind, name, digest, who, began, seen) VALUES ('driver', ?, 'a', '', 0, ?)",
+        (name, at))
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Any:
     with opened(tmp_path / "state", make=True) as opened_:
         with opened_.writing() as db:
-            for statement in ("INSERT INTO ledger (time, who, action, node, why, evidence) VALUES (0, '', 'x', '', '', '')",
-                              "INSERT INTO component (kind, serial) VALUES ('gpu', 's')",
-                              "INSERT INTO fabric_subnet (plane, guids, checked) VALUES ('', '[]', 0)"):
+            for statement in (
+                "INSERT INTO ledger (time, who, action, node, why, evidence) VALUES (0, '', 'x', '', '', '')",
+                "INSERT INTO component (kind, serial) VALUES ('gpu', 's')",
+                "INSERT INTO fabric_subnet (plane, guids, checked) VALUES ('', '[]', 0)"):
                 db.execute(statement)
         yield opened_
 
@@ -78,9 +87,10 @@ def store(tmp_path: Path) -> Any:
 def everywhere(store: Store, word: str) -> list[tuple[str, str]]:
     """Each table and column of which some value holds this word."""
     with store.writing() as db:
-        return [(table, row["name"]) for table in tables(db) for row in db.execute(f'PRAGMA table_info("{table}")').fetchall()
-                if db.execute(f'SELECT 1 FROM "{table}" WHERE instr(CAST("{row["name"]}" AS TEXT), ?)',  # noqa: S608
-                              (word,)).fetchone()]
+        return [(table, row["name"]) for table in tables(db)
+                for row in db.execute(f'PRAGMA table_info("{table}")').fetchall() if db.execute(
+                    f'SELECT 1 FROM "{table}" WHERE instr(CAST("{row["name"]}" AS TEXT), ?)',  # noqa: S608
+                    (word,)).fetchone()]
 
 
 def test_no_table_has_the_old_name_afterwards(store: Store) -> None:
@@ -129,10 +139,12 @@ def test_a_cordon_of_the_old_name_ends_where_the_new_one_has_its_own(store: Stor
     assert [one.mark for one in open_cordons(store)] == [made[1].mark]
     over = cordon_of_mark(store, made[0].mark)
     assert over is not None and (over.node, over.state) == (NEW, CordonState.VOID)
-    assert [(line.action, line.node, line.outcome) for line in lines(store)][-1] == ("reconcile", NEW, "it is over")
+    assert [(line.action, line.node, line.outcome)
+            for line in lines(store)][-1] == ("reconcile", NEW, "it is over")
 
 
-def test_a_rename_that_was_begun_is_found_until_it_is_finished_and_goes_on_under_its_line(store: Store) -> None:
+def test_a_rename_that_was_begun_is_found_until_it_is_finished_and_goes_on_under_its_line(
+        store: Store) -> None:
     begun = renaming.begin(store, OLD, NEW, "moved", "ann", NOW)
     assert renaming.begin(store, OLD, NEW, "again", "bob", NOW + 1) == begun
     renaming.rename(store, OLD, NEW, "ann", NOW + 2)
@@ -148,12 +160,16 @@ def test_a_rename_that_was_begun_is_found_until_it_is_finished_and_goes_on_under
 def test_a_name_is_known_by_any_of_its_rows_but_the_ledgers(store: Store, table: str) -> None:
     assert not renaming.knows(store, OLD)
     with store.writing() as db:
-        db.execute("INSERT INTO ledger (time, who, action, node, why, evidence) VALUES (0, '', 'x', ?, '', '')", (OLD,))
+        db.execute(
+            "INSERT INTO ledger (time, who, action, node, why, evidence) VALUES (0, '', 'x', ?, '', '')",
+            (OLD,))
         assert not renaming.knows(store, OLD)
-        db.execute({"cordon": "INSERT INTO cordon (node, backend, why, who, state, began, line) VALUES (?, '', '', '', 'held', 0, 1)",
-                    "rma": "INSERT INTO rma (node, slot, kind, serial, why, who, reference, evidence, opened) "
-                           "VALUES (?, '', '', '', '', '', '', '', 0)",
-                    "screened": "INSERT INTO screened VALUES (?, '', 0, 0)"}[table], (OLD,))
+        db.execute(
+            {"cordon": "INSERT INTO cordon (node, backend, why, who, state, began, line) VALUES (?, '', '', "
+                       "'', 'held', 0, 1)",
+             "rma": "INSERT INTO rma (node, slot, kind, serial, why, who, reference, evidence, opened) "
+                    "VALUES (?, '', '', '', '', '', '', '', 0)",
+             "screened": "INSERT INTO screened VALUES (?, '', 0, 0)"}[table], (OLD,))
     assert renaming.knows(store, OLD) and not renaming.knows(store, NEW)
 
 

@@ -109,7 +109,9 @@ def test_a_node_without_such_a_component_is_named_and_the_others_are_done(home: 
 def test_over_32_nodes_it_asks_and_where_no_one_can_be_asked_it_wants_yes(home: Path) -> None:
     many = ("repaired", "n[000-039]", "--component", "all", "--reason", "risers")
     done = muster(*many, home=home)
-    assert done.returncode == 2 and "n[000-039] (40 nodes): nothing changed, since there is no terminal" in done.stderr and alive(home, "n000") == 1
+    assert (done.returncode == 2
+            and "n[000-039] (40 nodes): nothing changed, since there is no terminal" in done.stderr
+            and alive(home, "n000") == 1)
     assert muster(*many, "--dry-run", home=home).returncode == 0 and alive(home, "n000") == 1
     done = muster(*many, "--yes", home=home)
     assert done.returncode == 0 and alive(home, "n000") == alive(home, "n039") == 0
@@ -131,7 +133,8 @@ def test_what_a_log_reported_before_stands_before_what_could_not_be_measured_now
     first = NodeReport("gpu001", state_of([found]), "", (found,), log=LogView("b1", 0))
     blind = Result("a-nvml", "c", Status.UNKNOWN, Severity.CRITICAL, reason="not loaded")
     gone = Result("kernel-xid", "kernel.xid", Status.PASS, Severity.WARNING)
-    later = NodeReport("gpu001", NodeState.UNKNOWN, "a-nvml: not loaded", (blind, gone), log=LogView("b1", 99))
+    later = NodeReport("gpu001", NodeState.UNKNOWN, "a-nvml: not loaded", (blind, gone),
+                       log=LogView("b1", 99))
     with opened(tmp_path / "state", make=True) as store:
         record(store, SweepRecord(1000, 1001, False, "test", "d"), [first], {})
         (known,) = record(store, SweepRecord(2000, 2001, False, "test", "d"), [later], {})

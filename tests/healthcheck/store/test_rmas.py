@@ -43,7 +43,8 @@ def test_an_old_board_accuses_the_node_where_it_was_seen_last_and_no_other(
     shown: dict[str, tuple[str, float]] = {}       # what the last look at a node met, and when
     expected: dict[int, Expected] = {}
     with in_memory() as folder, opened(Path(folder), make=True) as store:
-        for now, (what, node, other, announced) in enumerate([("look", name, "", False) for name in NODES] + story, 1):
+        for now, (what, node, other,
+                  announced) in enumerate([("look", name, "", False) for name in NODES] + story, 1):
             if what == "swap":
                 there[node], there[other] = there[other], there[node]
             elif what == "shelf":

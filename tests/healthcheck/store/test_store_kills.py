@@ -1,5 +1,5 @@
-"""kill -9 and a full disk at every write of restore, of move and of what waits for the store: there is a whole
-store at any time, nothing of it is lost, and the same command goes on."""
+"""kill -9 and a full disk at every write of restore, of move and of what waits for the store: there is a
+whole store at any time, nothing of it is lost, and the same command goes on."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ class Ready:
 
 def check(ready: Ready) -> None:
     """Whatever was done of it: one of the two stores is there and whole, and each knows both cordons."""
-    kept = [path for path in ready.there.iterdir() if path.name.startswith(f"{NAME}.") and "-" not in path.name]
+    kept = [path for path in ready.there.iterdir() if path.name.startswith(f"{NAME}.")
+            and "-" not in path.name]
     assert held(ready.there) == ["n1", "n7"]
     with opened(ready.there) as store:
         restored = bool(store.rows("SELECT 1 FROM ledger WHERE action = 'restore'"))
@@ -91,7 +92,8 @@ def every(work: Callable[[], None], fresh: Callable[[], None], verify: Callable[
 
 
 @pytest.mark.parametrize("step", [pytest.param(23, id="some"), pytest.param(1, id="all", marks=SLOW)])
-def test_killed_at_any_write_of_a_restore_a_store_is_there_and_knows_all_cordons(tmp_path: Path, step: int) -> None:
+def test_killed_at_any_write_of_a_restore_a_store_is_there_and_knows_all_cordons(tmp_path: Path,
+                                                                                 step: int) -> None:
     ready = Ready(tmp_path)
     shutil.copytree(ready.there, tmp_path / "keep")
 
@@ -137,10 +139,12 @@ def test_killed_at_any_write_of_a_move_exactly_one_head_acts(tmp_path: Path, ste
 
 
 @pytest.mark.parametrize("step", [pytest.param(4, id="some"), pytest.param(1, id="all", marks=SLOW)])
-def test_killed_at_any_write_while_it_takes_in_what_waited_each_is_there_once(tmp_path: Path, step: int) -> None:
+def test_killed_at_any_write_while_it_takes_in_what_waited_each_is_there_once(tmp_path: Path,
+                                                                              step: int) -> None:
     keep, here = made(tmp_path / "keep"), tmp_path / "here"
     for at in range(3):
-        one = waiting.WaitingCordon(CordonMark(f"dead{at:04x}", 1), f"n{at}", "hostfile", "smoke", "ann", NOW, held=True)
+        one = waiting.WaitingCordon(CordonMark(f"dead{at:04x}", 1), f"n{at}", "hostfile", "smoke", "ann",
+                                    NOW, held=True)
         waiting.begin(keep, one)
         waiting.finish(keep, one)
 

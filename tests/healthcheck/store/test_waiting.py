@@ -43,10 +43,12 @@ def swept(at: float) -> SweepRecord:
 def rows(store: Store) -> dict[str, list[tuple[object, ...]]]:
     """Every row of every table; of packed ones what they hold."""
     tables = [row[0] for row in store.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    return {table: sorted((tuple(zlib.decompress(value) if isinstance(value, bytes) and value[:1] == b"x"
-                                 else value for value in row)
-                           for row in store.rows(f"SELECT * FROM {table}")), key=repr)  # noqa: S608  (our own names)
-            for table in tables if table != "name"}
+    return {
+        table: sorted((tuple(
+            zlib.decompress(value) if isinstance(value, bytes) and value[:1] == b"x" else value
+            for value in row) for row in store.rows(f"SELECT * FROM {table}")),  # noqa: S608  (our own names)
+                      key=repr)
+        for table in tables if table != "name"}
 
 
 def test_taken_in_later_it_is_what_it_would_have_been(
@@ -72,7 +74,8 @@ def test_taken_in_later_it_is_what_it_would_have_been(
             assert other[table] == held, table
 
 
-def test_one_that_is_older_than_what_the_store_has_by_then_does_not_stand_for_the_newest(tmp_path: Path) -> None:
+def test_one_that_is_older_than_what_the_store_has_by_then_does_not_stand_for_the_newest(
+        tmp_path: Path) -> None:
     with opened(tmp_path, make=True) as store:
         record(store, swept(2000.0), [])
     for at in (1000.0, 2000.0, 3000.0):
@@ -132,7 +135,8 @@ def test_as_it_is_typed_a_sweep_without_a_store_reports_as_ever_and_is_in_the_hi
     tmp_path: Path,
 ) -> None:
     state = tmp_path / "state"
-    words = ("check", "--local", "--sku", "cpu-only", "--only", "host-swap", "--only", "host-memory", "--format",
+    words = ("check", "--local", "--sku", "cpu-only", "--only", "host-swap", "--only",
+             "host-memory", "--format",
              "jsonl")
     plain = muster(*words, home=tmp_path)
     assert muster(*words, "--store", home=tmp_path).returncode == plain.returncode

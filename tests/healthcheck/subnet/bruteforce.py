@@ -1,7 +1,8 @@
-"""The fewest plugs that bring cables as planned, by trying everything: Dijkstra's search over all ways in which ends can be in ports.
+"""The fewest plugs that bring cables as planned, by trying everything: Dijkstra's search over all ways in
+which ends can be in ports.
 
-It knows nothing of chains: a state is the set of cables, each the set of ports that its ends are in; to pull an end is free, to plug one
-in costs one, a new cable may be taken from a box at any time.
+It knows nothing of chains: a state is the set of cables, each the set of ports that its ends are in; to pull
+an end is free, to plug one in costs one, a new cable may be taken from a box at any time.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from healthcheck.subnet.generate import FabricShape, HostPorts, generate
 
 def rails(hosts: int = 8, ports: int = 4, per_leaf: int = 4, **counts: int) -> CablingPlan:
     """Hosts gpu01.. with mlx5_0.., four to a rack, rail-optimised."""
-    return generate([HostPorts(f"gpu{at:02d}", tuple(f"mlx5_{port}" for port in range(ports)), f"r{at // 4 + 1}") for at in range(1, hosts + 1)],
+    return generate([HostPorts(f"gpu{at:02d}", tuple(f"mlx5_{port}" for port in range(ports)),
+                               f"r{at // 4 + 1}") for at in range(1, hosts + 1)],
                     FabricShape(hosts_per_leaf=per_leaf, **counts))
 
 
@@ -27,6 +28,7 @@ def swap(cables: list[SeenCable], one: int, other: int, end: str = "b") -> None:
     cables[other] = replace(second, **{end: getattr(first, end)})
 
 
-def there(plan: CablingPlan, cables: list[SeenCable], unseen: tuple[str, ...] = (), partial: tuple[str | None, ...] = ()) -> CabledFabric:
+def there(plan: CablingPlan, cables: list[SeenCable], unseen: tuple[str, ...] = (),
+          partial: tuple[str | None, ...] = ()) -> CabledFabric:
     """What a subnet shows of them."""
     return CabledFabric(tuple(cables), frozenset(plan.devices) - set(unseen), frozenset(partial))

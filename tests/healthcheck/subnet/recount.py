@@ -1,4 +1,5 @@
-"""A second count of what a link burn's rounds load, by other means than the planner's: flow by flow, hop by hop. Shares no code with it."""
+"""A second count of what a link burn's rounds load, by other means than the planner's: flow by flow, hop by
+hop. Shares no code with it."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def by_even_spread(subnet: Subnet, pairs: Iterable[BurnPair]) -> Loads:
     return loads
 
 
-def _spread(subnet: Subnet, away: Mapping[str, int], switch: str, target: FabricEnd, share: Fraction) -> list[tuple[FabricEnd, Fraction]]:
+def _spread(subnet: Subnet, away: Mapping[str, int], switch: str, target: FabricEnd,
+            share: Fraction) -> list[tuple[FabricEnd, Fraction]]:
     found = []
     nearer = [port for port in subnet.devices[switch].ports.values() if port.peer is not None and (
         port.peer == target if away[switch] == 1 else away.get(port.peer.guid) == away[switch] - 1)]
@@ -63,7 +65,8 @@ def _links_to(subnet: Subnet, target: FabricEnd) -> dict[str, int]:
                 for guid, device in subnet.devices.items() if device.kind is DeviceKind.SWITCH}
     away = {guid: 1 for guid, peers in switches.items() if target in peers}
     for links in range(2, len(switches) + 1):
-        away |= {guid: links for guid, peers in switches.items() if guid not in away and any(peer.guid in away for peer in peers)}
+        away |= {guid: links for guid,
+                 peers in switches.items() if guid not in away and any(peer.guid in away for peer in peers)}
     return away
 
 
@@ -76,4 +79,5 @@ def rate(subnet: Subnet, end: FabricEnd) -> float:
 def best_shares(subnet: Subnet, rounds: Sequence[Loads]) -> dict[FabricEnd, float]:
     """By channel the largest share of its rate that a round loads."""
     ends = {end for link in subnet.links for end in (link.a, link.b)}
-    return {end: max((loads.get(end, 0.0) / rate(subnet, end) for loads in rounds), default=0.0) for end in ends}
+    return {end: max((loads.get(end, 0.0) / rate(subnet, end) for loads in rounds), default=0.0)
+            for end in ends}

@@ -1,4 +1,5 @@
-"""Whoever repairs cabling: carries out steps one by one on a board of ports, and minds that a port holds one end only."""
+"""Whoever repairs cabling: carries out steps one by one on a board of ports, and minds that a port holds one
+end only."""
 
 from __future__ import annotations
 
@@ -43,4 +44,5 @@ class Board:
     def joined(self) -> set[frozenset[PlannedEnd]]:
         """What is joined; a cable that is out joins nothing. Fails where an end was left in a hand."""
         assert all((ends[0] is None) == (ends[1] is None) for ends in self.ends.values()), self.ends
-        return {frozenset(end for end in ends if end is not None) for ends in self.ends.values() if ends[0] is not None}
+        return {frozenset(end for end in ends if end is not None)
+                for ends in self.ends.values() if ends[0] is not None}

@@ -19,7 +19,8 @@ from tests.tries import tries
 
 def ran(subnet: Subnet, pairs: tuple[BurnPair, ...], bad: set[FabricEnd], began: int) -> list[BurnTest]:
     """A world in which a pair is slow that sends over a bad channel."""
-    return [BurnTest(f"t{began + at:03}", pair.a, pair.b, bool(bad & recount.by_tables(subnet, [pair]).keys()))
+    return [BurnTest(f"t{began + at:03}", pair.a, pair.b,
+                     bool(bad & recount.by_tables(subnet, [pair]).keys()))
             for at, pair in enumerate(pairs)]
 
 
@@ -41,13 +42,15 @@ def burnt(tree: Tree, subnet: Subnet, bad: set[FabricEnd], rounds: int = 4) -> B
 def test_a_slow_uplink_is_named_and_no_host() -> None:
     tree = Tree(4, 4, 4)
     found = burnt(tree, tree.by_destination(), {FabricEnd(leaf(1), 6)})
-    assert [each.link for each in found.named] == [FabricLink.of(FabricEnd(leaf(1), 6), FabricEnd(spine(1), 2))] and not found.unclear
+    assert ([each.link for each in found.named]
+            == [FabricLink.of(FabricEnd(leaf(1), 6), FabricEnd(spine(1), 2))] and not found.unclear)
 
 
 def test_a_slow_host_link_is_named_and_no_uplink() -> None:
     tree = Tree(4, 4, 4)
     found = burnt(tree, tree.by_destination(), {FabricEnd(host(5), 1), FabricEnd(leaf(1), 2)})
-    assert [each.link for each in found.named] == [FabricLink.of(FabricEnd(host(5), 1), FabricEnd(leaf(1), 2))] and not found.unclear
+    assert ([each.link for each in found.named]
+            == [FabricLink.of(FabricEnd(host(5), 1), FabricEnd(leaf(1), 2))] and not found.unclear)
 
 
 def test_two_links_that_only_the_same_pairs_use_are_both_suspect_and_neither_is_named() -> None:
@@ -58,7 +61,8 @@ def test_two_links_that_only_the_same_pairs_use_are_both_suspect_and_neither_is_
 
 @settings(deadline=None, max_examples=tries(25))
 @given(st.integers(0, 10_000), st.integers(0, 3))
-def test_of_random_bad_links_no_innocent_is_named_and_no_bad_one_is_taken_for_good(seed: int, count: int) -> None:
+def test_of_random_bad_links_no_innocent_is_named_and_no_bad_one_is_taken_for_good(seed: int,
+                                                                                   count: int) -> None:
     tree = Tree(4, 4, 3)
     subnet = tree.at_random(seed)
     ways = BurnWays(subnet, TableRoutes(subnet), tree.ports())
@@ -67,7 +71,8 @@ def test_of_random_bad_links_no_innocent_is_named_and_no_bad_one_is_taken_for_go
     bad = set(random.Random(seed).sample(links, count))
     found = burnt(tree, subnet, {end for link in bad for end in (link.a, link.b)})
     named = {each.link for each in found.named}
-    assert named <= bad and bad <= named | {link for each in found.unclear for link in each.links} | set(found.hidden) and not found.noise
+    assert named <= bad and bad <= named | {link for each in found.unclear
+                                            for link in each.links} | set(found.hidden) and not found.noise
     assert count or not (found.unclear or found.hidden)
 
 
@@ -76,7 +81,8 @@ def test_a_slow_pair_whose_links_others_used_at_full_rate_is_noise() -> None:
     subnet = tree.by_destination()
     ways = BurnWays(subnet, TableRoutes(subnet), tree.ports())
     one, two, three, four = tree.ports()
-    found = LinkSuspects(ways, [BurnTest("a", one, three, True), BurnTest("b", one, three, False), BurnTest("c", two, four, None)]).verdict()
+    found = LinkSuspects(ways, [BurnTest("a", one, three, True), BurnTest("b", one, three, False),
+                                BurnTest("c", two, four, None)]).verdict()
     assert found.noise == ("a",) and not found.named and not found.unclear
     assert FabricLink.of(FabricEnd(host(1), 1), FabricEnd(leaf(0), 2)) not in found.measured
 
@@ -87,4 +93,5 @@ def test_what_pairs_sent_is_summed_by_channel() -> None:
     ways = BurnWays(subnet, TableRoutes(subnet), tree.ports())
     one, two, three, _ = tree.ports()
     found = carried(ways, [(one, three, 10.0), (two, one, 5.0)])
-    assert found[FabricEnd(host(0), 1)] == 15.0 and found[FabricEnd(leaf(0), 3)] == 10.0 and FabricEnd(host(3), 1) not in found
+    assert (found[FabricEnd(host(0), 1)] == 15.0 and found[FabricEnd(leaf(0), 3)] == 10.0
+            and FabricEnd(host(3), 1) not in found)

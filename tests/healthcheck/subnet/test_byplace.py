@@ -1,5 +1,5 @@
-"""Devices that do not say who they are, or say it in other words than the plan: they stand in the place that their cables give them, and no
-cable of theirs is called misplaced."""
+"""Devices that do not say who they are, or say it in other words than the plan: they stand in the place that
+their cables give them, and no cable of theirs is called misplaced."""
 
 from __future__ import annotations
 
@@ -47,23 +47,29 @@ def see(there: CablingPlan, descriptions: Mapping[tuple[str, str], str] = Mappin
 
 
 def plan_by_address(plan: CablingPlan) -> CablingPlan:
-    return CablingPlan(plan.devices, tuple(replace(one, a=replace(one.a, port=BY_ADDRESS.get(one.a.port, one.a.port))) for one in plan.cables))
+    return CablingPlan(plan.devices,
+                       tuple(replace(one, a=replace(one.a, port=BY_ADDRESS.get(one.a.port, one.a.port)))
+                             for one in plan.cables))
 
 
 def swapped(plan: CablingPlan, one: int, other: int) -> CablingPlan:
     cables = list(plan.cables)
-    cables[one], cables[other] = replace(cables[one], b=cables[other].b), replace(cables[other], b=cables[one].b)
+    cables[one], cables[other] = replace(cables[one],
+                                         b=cables[other].b), replace(cables[other], b=cables[one].b)
     return CablingPlan(plan.devices, tuple(cables))
 
 
-def diff(plan: CablingPlan, subnet: Subnet, hardware: Mapping[str, Mapping[str, Mapping[str, str]]] | None = None) -> CablingComparison:
+def diff(plan: CablingPlan, subnet: Subnet,
+         hardware: Mapping[str, Mapping[str, Mapping[str, str]]] | None = None) -> CablingComparison:
     joined = join([subnet], known_adapters(hardware or {}))
     return compare(plan, cabled(plan, [(subnet, names_of(plan, subnet, joined))]))
 
 
 def check(plan: CablingPlan, subnet: Subnet) -> Sequence[FabricFinding]:
-    rules = (FabricRule.HOST, FabricRule.SWITCH, FabricRule.CABLE, FabricRule.LINK, FabricRule.IDENTITY, FabricRule.NAME)
-    return [one for one in check_fabric([(subnet, 1.0)], join([subnet], ()), plan).findings if one.rule in rules]
+    rules = (FabricRule.HOST, FabricRule.SWITCH, FabricRule.CABLE, FabricRule.LINK, FabricRule.IDENTITY,
+             FabricRule.NAME)
+    return [one for one in check_fabric([(subnet, 1.0)], join([subnet], ()), plan).findings
+            if one.rule in rules]
 
 
 def kinds(found: CablingComparison) -> list[DifferenceKind]:
@@ -77,7 +83,8 @@ def hosts(plan: CablingPlan) -> list[int]:
 def test_adapters_that_their_firmware_named_are_unknown_and_not_misplaced() -> None:
     subnet = see(PLAN, {(host, port): UNNAMED for host, port in node_guids(PLAN) if port})
     found = diff(PLAN, subnet)
-    assert kinds(found) == [DifferenceKind.UNKNOWN] and found.plugs == 0 and found.same == len(PLAN.cables) - len(hosts(PLAN))
+    assert (kinds(found) == [DifferenceKind.UNKNOWN] and found.plugs == 0
+            and found.same == len(PLAN.cables) - len(hosts(PLAN)))
     assert {one.rule for one in check(PLAN, subnet)} == {FabricRule.NAME, FabricRule.IDENTITY}
 
 
@@ -92,10 +99,12 @@ def test_a_host_of_another_name_in_a_planned_one_s_place_is_named_and_keeps_its_
 def test_a_plan_by_address_without_snapshots_is_unknown_and_with_them_as_planned() -> None:
     plan, subnet = plan_by_address(PLAN), see(PLAN)
     found = diff(plan, subnet)
-    assert kinds(found) == [DifferenceKind.UNKNOWN] and "muster check --store" in found.differences[0].what and found.plugs == 0
+    assert (kinds(found) == [DifferenceKind.UNKNOWN] and "muster check --store" in found.differences[0].what
+            and found.plugs == 0)
     assert [(one.rule, one.unknown) for one in check(plan, subnet)] == [(FabricRule.IDENTITY, True)]
     guids = node_guids(PLAN)
-    stated = {host: {f"nic {address}": {"guid": guids[host, device], "device": device} for device, address in BY_ADDRESS.items()}
+    stated = {host: {f"nic {address}": {"guid": guids[host, device], "device": device} for device,
+                     address in BY_ADDRESS.items()}
               for host in PLAN.devices if host.startswith("gpu")}
     assert diff(plan, subnet, stated).differences == ()
 
@@ -114,19 +123,23 @@ def test_a_new_switch_stands_in_the_place_of_the_old_one_and_a_swap_on_it_shows(
     assert kinds(found) == [DifferenceKind.SWAPPED] and found.plugs == 2
     assert [note for note in found.notes if note.startswith("leaf01: no switch calls itself so")]
     named = check(PLAN, subnet)
-    assert FabricRule.SWITCH not in {one.rule for one in named} and f"calls itself {NEW}" in {one.observed for one in named}
+    assert (FabricRule.SWITCH not in {one.rule for one in named}
+            and f"calls itself {NEW}" in {one.observed for one in named})
 
 
 def test_switches_none_of_which_has_a_name_are_found_tier_by_tier() -> None:
-    unnamed = {(device.name, ""): "Quantum Mellanox Technologies" for device in PLAN.devices.values() if device.tier is not Tier.HOST}
+    unnamed = {(device.name, ""): "Quantum Mellanox Technologies"
+               for device in PLAN.devices.values() if device.tier is not Tier.HOST}
     found = diff(PLAN, see(PLAN, unnamed))
-    assert found.differences == () and len([note for note in found.notes if "no switch calls itself so" in note]) == len(unnamed)
+    assert (found.differences == ()
+            and len([note for note in found.notes if "no switch calls itself so" in note]) == len(unnamed))
 
 
 def test_two_adapters_of_one_name_are_neither_s() -> None:
     subnet = see(PLAN, {("gpu002", "mlx5_0"): "gpu001 mlx5_0"})
     found = diff(PLAN, subnet)
-    assert set(kinds(found)) == {DifferenceKind.UNKNOWN} and sum(len(one.planned) for one in found.differences) == 2
+    assert set(kinds(found)) == {DifferenceKind.UNKNOWN} and sum(len(one.planned)
+                                                                 for one in found.differences) == 2
     assert FabricRule.CABLE not in {one.rule for one in check(PLAN, subnet)}
 
 
@@ -144,18 +157,21 @@ def test_a_switch_with_another_guid_than_the_plan_has_is_named() -> None:
     devices = {**PLAN.devices, "leaf01": replace(PLAN.devices["leaf01"], guid="b8cef6000000ff00")}
     plan, subnet = CablingPlan(devices, PLAN.cables), see(PLAN)
     assert [one.expected for one in check(plan, subnet)] == ["0xb8cef6000000ff00, as the plan has it"]
-    assert diff(plan, subnet).differences == () and any("in the plan 0xb8cef6000000ff00" in note for note in diff(plan, subnet).notes)
+    assert diff(plan, subnet).differences == () and any("in the plan 0xb8cef6000000ff00" in note
+                                                        for note in diff(plan, subnet).notes)
 
 
 @pytest.mark.parametrize("label", ["swp{}s0", "0{}00", "leaf-port-{}"])
 def test_a_port_whose_number_cannot_be_read_is_one_line_and_no_work_for_hands(label: str) -> None:
-    cables = tuple(replace(one, b=PlannedEnd(one.b.device, label.format(one.b.port))) if one.b.device == "leaf01" else one for one in PLAN.cables)
+    cables = tuple(replace(one, b=PlannedEnd(one.b.device, label.format(one.b.port)))
+                   if one.b.device == "leaf01" else one for one in PLAN.cables)
     with pytest.raises(UsageError, match=r"leaf01 port .*: no port number can be read from its label"):
         diff(CablingPlan(PLAN.devices, cables), see(PLAN))
 
 
 @given(st.sets(st.sampled_from(sorted(node_guids(PLAN))), max_size=8))
-def test_whoever_does_not_say_its_name_where_the_cables_are_right_nothing_is_to_be_plugged(silent: set[tuple[str, str]]) -> None:
+def test_whoever_does_not_say_its_name_where_the_cables_are_right_nothing_is_to_be_plugged(
+        silent: set[tuple[str, str]]) -> None:
     found = diff(PLAN, see(PLAN, dict.fromkeys(silent, UNNAMED)))
     assert found.plugs == 0 and set(kinds(found)) <= {DifferenceKind.UNKNOWN}
     unsure = {cable for one in found.differences for cable in one.planned}
@@ -180,14 +196,20 @@ def test_a_fabric_none_of_whose_devices_the_plan_names_is_unknown_and_nothing_is
 
 
 def test_a_plan_of_hosts_cables_alone_has_no_uplink_pulled() -> None:
-    plan = CablingPlan({name: one for name, one in PLAN.devices.items() if one.tier is not Tier.SPINE}, tuple(PLAN.cables[at] for at in hosts(PLAN)))
+    plan = CablingPlan({name: one for name, one in PLAN.devices.items() if one.tier is not Tier.SPINE},
+                       tuple(PLAN.cables[at] for at in hosts(PLAN)))
     found = diff(plan, see(PLAN))
-    assert found.differences == () and found.notes == (f"not compared: {len(PLAN.cables) - len(plan.cables)} links of devices that the plan does not name",)
+    assert (found.differences == ()
+            and found.notes
+            == (f"not compared: {len(PLAN.cables) - len(plan.cables)} links of devices that the plan does "
+                f"not name",))
 
 
-def test_a_node_on_which_a_manager_may_run_is_known_by_its_description_where_nothing_else_is(tmp_path: Path) -> None:
+def test_a_node_on_which_a_manager_may_run_is_known_by_its_description_where_nothing_else_is(
+        tmp_path: Path) -> None:
     (output,) = fabricoutput.saved(write(PLAN, tmp_path / "outputs"))
     subnet = output.subnet()
     for names, strange in (({"gpu001"}, 0), ({"gpu001 mlx5_0", "gpu001 mlx5_1"}, 0), ({"gpu002"}, 2)):
-        found = check_fabric([(subnet, 1.0)], join([subnet], ()), wanted=FabricWanted(managers=frozenset(names))).findings
+        found = check_fabric([(subnet, 1.0)], join([subnet], ()),
+                             wanted=FabricWanted(managers=frozenset(names))).findings
         assert sum(one.rule is FabricRule.STRANGE_MANAGER for one in found) == strange, (names, found)

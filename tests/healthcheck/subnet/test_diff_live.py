@@ -1,4 +1,5 @@
-"""`muster fabric diff` against a simulated fabric (ibsim) made of the plan's own topology file, read with the real tools."""
+"""`muster fabric diff` against a simulated fabric (ibsim) made of the plan's own topology file, read with the
+real tools."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def looked(bed: Fabric, folder: Path) -> dict[str, Any]:
     """What the command prints of the fabric as it is now."""
     (folder / "plan.csv").write_text(plancsv.write(PLAN))
     bed.look(folder / "outputs", without=WITHOUT)
-    done = muster("fabric", "diff", "--plan", "plan.csv", "--from", "outputs", "--format", "json", home=folder)
+    done = muster("fabric", "diff", "--plan", "plan.csv", "--from", "outputs", "--format",
+                  "json", home=folder)
     found: dict[str, Any] = json.loads(done.stdout)
     validate(found, "fabric-diff-1")
     assert found["exit"] == done.returncode, done.stderr
@@ -59,7 +61,8 @@ def cable(at: int) -> tuple[NetPort, NetPort]:
 
 def test_a_fabric_made_of_the_plan_is_as_planned(running: Fabric, tmp_path: Path) -> None:
     found = looked(running, tmp_path)
-    assert found["same"] == found["planned"] == len(PLAN.cables) and not found["differences"] and not found["notes"]
+    assert (found["same"] == found["planned"] == len(PLAN.cables) and not found["differences"]
+            and not found["notes"])
 
 
 def test_a_swapped_pair_is_named_and_repaired_by_its_own_steps(running: Fabric, tmp_path: Path) -> None:
@@ -75,13 +78,16 @@ def test_a_swapped_pair_is_named_and_repaired_by_its_own_steps(running: Fabric, 
     assert not looked(running, tmp_path / "again")["differences"]
 
 
-def test_a_link_that_is_down_is_missing_and_a_host_that_is_off_is_unknown(running: Fabric, tmp_path: Path) -> None:
+def test_a_link_that_is_down_is_missing_and_a_host_that_is_off_is_unknown(running: Fabric,
+                                                                          tmp_path: Path) -> None:
     down, off = cable(5), [cable(at) for at in range(8, 12)]
     running.tell(f"Unlink {down[0]}", *(f"Unlink {one}" for one, _ in off))
     try:
         found = looked(running, tmp_path)
         assert kinds(found) == [
-            ("missing", "gpu02 port mlx5_1 to leaf002 port 2: no link is seen: no cable, an end unplugged, or down"), ("unknown", "gpu03 not seen")]
+            ("missing",
+             "gpu02 port mlx5_1 to leaf002 port 2: no link is seen: no cable, an end unplugged, or down"),
+            ("unknown", "gpu03 not seen")]
         assert found["same"] == len(PLAN.cables) - 5
     finally:
         running.tell(*(f"Link {one} {other}" for one, other in [down, *off]))

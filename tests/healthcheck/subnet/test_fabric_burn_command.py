@@ -47,24 +47,29 @@ def test_the_document_is_by_its_schema_and_as_it_was(home: Path) -> None:
 
 
 def test_the_table_has_what_a_launch_script_needs(home: Path) -> None:
-    rows = list(csv.DictReader(muster("fabric", "burn", NODES, "--from", "outputs", "--format", "csv", home=home).stdout.splitlines()))
+    rows = list(csv.DictReader(muster("fabric", "burn", NODES, "--from", "outputs", "--format", "csv",
+                                      home=home).stdout.splitlines()))
     first = [row for row in rows if row["round"] == "1"]
     assert len({row[end] for row in first for end in ("a", "b")}) == 2 * len(first)
-    assert all(row["a"] == f"{row['a_host']}/{row['a_device']}" and row["b_device"] == "mlx5_0" and row["a_port"] == "1"
+    assert all(row["a"] == f"{row['a_host']}/{row['a_device']}" and row["b_device"] == "mlx5_0"
+               and row["a_port"] == "1"
                and row["expected"] == "400.0" for row in rows)
 
 
 def test_what_takes_no_part_is_named_as_not_covered(home: Path) -> None:
     done = muster("fabric", "burn", "gpu[001-007]", "--from", "outputs", home=home)
-    assert done.returncode == 3 and "not covered: " in done.stdout and "gpu008 mlx5_0 port 1 takes no part" in done.stdout
+    assert (done.returncode == 3 and "not covered: " in done.stdout
+            and "gpu008 mlx5_0 port 1 takes no part" in done.stdout)
 
 
 def test_without_tables_only_an_expectation_is_planned(home: Path) -> None:
     (home / "outputs/dump_fts.txt").unlink()
     done = muster("fabric", "burn", NODES, "--from", "outputs", home=home)
-    assert done.returncode == 2 and "no output shows forwarding tables" in done.stderr and "--adaptive" in done.stderr
+    assert (done.returncode == 2 and "no output shows forwarding tables" in done.stderr
+            and "--adaptive" in done.stderr)
     done = muster("fabric", "burn", NODES, "--from", "outputs", "--adaptive", home=home)
-    assert done.returncode == 0 and "as expected of adaptive routing that spreads evenly: only counters prove it" in done.stdout
+    assert (done.returncode == 0
+            and "as expected of adaptive routing that spreads evenly: only counters prove it" in done.stdout)
 
 
 def test_the_inventory_names_who_takes_part_and_only_who_is_in_service(home: Path) -> None:

@@ -35,7 +35,8 @@ def planned(home: Path, *more: str) -> Rows:
 
 
 def write(home: Path, rows: Rows, slow: str = "", rate: float = 390) -> None:
-    lines = [f"{row['round']},{row['a']},{row['b']},{100 if slow in (row['a'], row['b']) else rate},10" for row in rows]
+    lines = [f"{row['round']},{row['a']},{row['b']},{100 if slow in (row['a'], row['b']) else rate},10"
+             for row in rows]
     (home / "rates.csv").write_text("\n".join(["round,a,b,gigabits,seconds", *lines, ""]))
 
 
@@ -56,23 +57,27 @@ def test_a_slow_host_is_told_apart_by_the_round_that_is_proposed(home: Path) -> 
     done = muster(*BURN, "--results", "rates.csv", "--format", "json", home=home)
     document = json.loads(done.stdout)
     validate(document, "fabric-burn-1")
-    assert done.returncode == 1 and len(document["result"]["slow"]) == 1 and "gpu003 mlx5_0" in document["result"]["slow"][0]["link"]
+    assert (done.returncode == 1 and len(document["result"]["slow"]) == 1
+            and "gpu003 mlx5_0" in document["result"]["slow"][0]["link"])
     golden("fabric-burn-results.json", json.dumps(document, indent=1) + "\n")
 
 
 def test_a_pair_that_was_not_measured_is_never_proven(home: Path) -> None:
     write(home, planned(home)[1:])
     done = muster(*BURN, "--results", "rates.csv", home=home)
-    assert done.returncode == 3 and "not measured: round 1: " in done.stdout and "was loaded to 0%" in done.stdout
+    assert (done.returncode == 3 and "not measured: round 1: " in done.stdout
+            and "was loaded to 0%" in done.stdout)
 
 
 def test_of_adaptive_routing_only_counters_prove_coverage(home: Path) -> None:
     write(home, planned(home, "--adaptive"))
     done = muster(*BURN, "--adaptive", "--results", "rates.csv", home=home)
-    assert done.returncode == 3 and "only counters prove what adaptive routing did: give --since" in done.stdout
+    assert (done.returncode == 3
+            and "only counters prove what adaptive routing did: give --since" in done.stdout)
     (home / "outputs" / "ibqueryerrors-data.txt").unlink()
     shutil.copytree(home / "outputs", home / "after")
-    done = muster("fabric", "burn", "gpu[001-016]", "--from", "after", "--since", "outputs", "--results", "rates.csv", home=home)
+    done = muster("fabric", "burn", "gpu[001-016]", "--from", "after", "--since", "outputs", "--results",
+                  "rates.csv", home=home)
     assert done.returncode == 3 and "was not read before and after" in done.stdout
 
 
@@ -83,9 +88,12 @@ def counted(folder: Path, sent: dict[str, int], host: int) -> None:
     for port in output.subnet().ports():
         kind = output.subnet().devices[port.end.guid].kind
         value = sent.get(port.end.guid, host if kind is DeviceKind.ADAPTER else sent[""])
-        found.append(f"   GUID 0x{port.end.guid} port {port.end.number}:  [PortXmitData == {value} (1.0 GB)]\n")
-    (folder / "ibqueryerrors-data.txt").write_text("".join(found) + "## Summary: 1 nodes checked, 0 bad nodes found\n"
-                                                   "##          1 ports checked, 0 ports have errors beyond threshold\n")
+        found.append(
+            f"   GUID 0x{port.end.guid} port {port.end.number}:  [PortXmitData == {value} (1.0 GB)]\n")
+    (folder / "ibqueryerrors-data.txt").write_text("".join(found)
+                                                   + "## Summary: 1 nodes checked, 0 bad nodes found\n"
+                                                   "##          1 ports checked, 0 ports have errors beyond "
+                                                   "threshold\n")
 
 
 def test_counters_prove_adaptive_coverage_and_contradict_tables(home: Path) -> None:
@@ -94,7 +102,8 @@ def test_counters_prove_adaptive_coverage_and_contradict_tables(home: Path) -> N
     full = int(len({row["round"] for row in rows}) * 10 * 390e9 / 32)
     counted(home / "outputs", {"": 0}, 0)
     counted(home / "after", {"": full}, full)
-    words = ("fabric", "burn", "gpu[001-016]", "--from", "after", "--since", "outputs", "--results", "rates.csv")
+    words = ("fabric", "burn", "gpu[001-016]", "--from", "after", "--since", "outputs",
+             "--results", "rates.csv")
     write(home, rows)
     done = muster(*words, "--adaptive", home=home)
     assert "32 of 32 links proven" in done.stdout and done.returncode == 0, done.stdout

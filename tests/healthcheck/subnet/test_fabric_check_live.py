@@ -1,4 +1,5 @@
-"""Every fault that the simulator can make is found and named, and a healthy fabric gives nothing: ibsim, opensm and infiniband-diags."""
+"""Every fault that the simulator can make is found and named, and a healthy fabric gives nothing: ibsim,
+opensm and infiniband-diags."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
 
 
 def look(bed: Fabric, host: str | None = None) -> Subnet:
-    """What the tools print. While the manager changes routes, the simulator loses packets, and a tool ends early: then they are asked again."""
+    """What the tools print. While the manager changes routes, the simulator loses packets, and a tool ends
+    early: then they are asked again."""
     for _ in range(_LOOKS):
         (found,) = saved(bed.look(bed.folder / f"look{next(_FOLDERS)}", host=host))
         subnet = found.subnet()
@@ -46,11 +48,13 @@ def look(bed: Fabric, host: str | None = None) -> Subnet:
     return subnet
 
 
-def checked(bed: Fabric, before: Subnet, after: Subnet, wanted: FabricWanted | None = None, seconds: float = 60.0,
+def checked(bed: Fabric, before: Subnet, after: Subnet, wanted: FabricWanted | None = None,
+            seconds: float = 60.0,
             plan: CablingPlan | None = None) -> FabricReport:
     earlier = sample(before, 1000.0)
     assert earlier is not None
-    return check_fabric([(after, 1000.0 + seconds)], join([after], ()), plan or bed.plan, wanted, {"": earlier})
+    return check_fabric([(after, 1000.0 + seconds)], join([after], ()), plan or bed.plan, wanted,
+                        {"": earlier})
 
 
 def rules(report: FabricReport) -> list[FabricRule]:
@@ -78,11 +82,13 @@ def test_an_uplink_that_is_down_is_named_with_its_leaf(bed: Fabric) -> None:
     report = without(bed, plant.uplink(bed, "leaf02"))
     assert rules(report) == [FabricRule.UPLINKS, FabricRule.LINK]
     leaf, link = report.findings
-    assert (leaf.place.kind, leaf.place.name, leaf.observed) == (PlaceKind.LEAF, "leaf02", "1 of 2 uplinks are up")
+    assert (leaf.place.kind, leaf.place.name, leaf.observed) == (PlaceKind.LEAF, "leaf02",
+                                                                 "1 of 2 uplinks are up")
     assert (link.place.name, link.observed) == ("leaf02 port 9 to spine01 port 2", "down (polling)")
 
 
-def test_a_pulled_cable_is_named_once_the_manager_lost_its_host_and_nothing_is_wrong_when_it_is_back(tmp_path: Path) -> None:
+def test_a_pulled_cable_is_named_once_the_manager_lost_its_host_and_nothing_is_wrong_when_it_is_back(
+        tmp_path: Path) -> None:
     """The manager itself sweeps the host away, and brings its port up again."""
     require_fabric()
     with fabric(tmp_path / "f", two_tiers(4, 2, 1), managers=MANAGERS) as bed:
@@ -94,7 +100,8 @@ def test_a_pulled_cable_is_named_once_the_manager_lost_its_host_and_nothing_is_w
 
         assert known()
         plant.pull(bed, cable)
-        wait_until(lambda: "gpu004" not in bed.run("saquery", "NR", host=watcher).stdout, seconds=30, what="a sweep of the manager")
+        wait_until(lambda: "gpu004" not in bed.run("saquery", "NR", host=watcher).stdout, seconds=30,
+                   what="a sweep of the manager")
         report = checked(bed, before, look(bed, watcher))
         plant.plug(bed, cable)
         after = checked(bed, before, look(bed))
@@ -133,7 +140,8 @@ def test_counters_are_judged_by_what_was_added(bed: Fabric) -> None:
     plant.count(bed, errors.a, "PortRcvErrors", 90)
     report = checked(bed, before, look(bed))
     assert [(one.rule, one.place.name) for one in report.findings] == [
-        (FabricRule.ERRORS, "leaf01 port 3 to gpu003 mlx5_0"), (FabricRule.FLAPPING, "leaf03 port 2 to gpu018 mlx5_0"),
+        (FabricRule.ERRORS, "leaf01 port 3 to gpu003 mlx5_0"),
+        (FabricRule.FLAPPING, "leaf03 port 2 to gpu018 mlx5_0"),
         (FabricRule.ERRORS, "leaf04 port 7 to gpu031 mlx5_0")]
     assert "400 symbol errors" in report.findings[0].observed
 
@@ -147,11 +155,13 @@ def test_a_host_whose_management_packets_are_lost_is_named(bed: Fabric) -> None:
     finally:
         plant.deaf(bed, "gpu010", 0)
     report = checked(bed, before, after)
-    assert [(one.rule, one.place.name) for one in report.findings] == [(FabricRule.SILENT, "leaf02 port 2 to gpu010 mlx5_0")]
+    assert [(one.rule, one.place.name)
+            for one in report.findings] == [(FabricRule.SILENT, "leaf02 port 2 to gpu010 mlx5_0")]
 
 
 @pytest.mark.slow      # beside much other work a simulated manager loses packets
-def test_a_host_that_loses_a_third_of_its_management_packets_is_named_and_is_never_missing(bed: Fabric) -> None:
+def test_a_host_that_loses_a_third_of_its_management_packets_is_named_and_is_never_missing(
+        bed: Fabric) -> None:
     before = look(bed)
     plant.deaf(bed, "gpu010", 33)
     try:
@@ -160,7 +170,8 @@ def test_a_host_that_loses_a_third_of_its_management_packets_is_named_and_is_nev
         plant.deaf(bed, "gpu010", 0)
     found = {(one.rule, one.place.name) for report in reports for one in report.findings if not one.unknown}
     where = "leaf02 port 2 to gpu010 mlx5_0"
-    assert (FabricRule.SILENT, where) in found and found <= {(FabricRule.SILENT, where), (FabricRule.ERRORS, where)}, found
+    assert (FabricRule.SILENT, where) in found and found <= {(FabricRule.SILENT, where),
+                                                             (FabricRule.ERRORS, where)}, found
 
 
 @pytest.mark.slow      # beside much other work a simulated manager loses packets
@@ -173,8 +184,10 @@ def test_a_subnet_manager_where_none_is_wanted_is_named(bed: Fabric) -> None:
     finally:
         bed.stop("gpu005")
     report = checked(bed, before, after, FabricWanted(managers=frozenset(MANAGERS)))
-    assert [(one.rule, one.place.nodes) for one in report.findings] == [(FabricRule.STRANGE_MANAGER, ())] or \
-        [(one.rule, one.place.name) for one in report.findings] == [(FabricRule.STRANGE_MANAGER, "gpu005 mlx5_0")]
+    assert ([(one.rule, one.place.nodes) for one in report.findings] == [(FabricRule.STRANGE_MANAGER, ())]
+            or \
+        [(one.rule, one.place.name) for one in report.findings]
+        == [(FabricRule.STRANGE_MANAGER, "gpu005 mlx5_0")])
 
 
 def test_two_masters_that_ignore_each_other_are_found(tmp_path: Path) -> None:
@@ -243,7 +256,8 @@ FAULTS = ("down", "swap", "symbols", "flap", "deaf")
 @pytest.mark.slow      # beside much other work a simulated manager loses packets
 @pytest.mark.timeout(600)
 @settings(max_examples=tries(4), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.sampled_from(FAULTS), st.integers(3, 31)), min_size=1, max_size=3, unique_by=lambda one: one[1]))
+@given(st.lists(st.tuples(st.sampled_from(FAULTS), st.integers(3, 31)), min_size=1, max_size=3,
+                unique_by=lambda one: one[1]))
 def test_random_faults_are_all_named_and_nothing_else(bed: Fabric, planted: list[tuple[str, int]]) -> None:
     _random(bed, planted)
 
@@ -251,15 +265,18 @@ def test_random_faults_are_all_named_and_nothing_else(bed: Fabric, planted: list
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @settings(max_examples=tries(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.sampled_from(FAULTS), st.integers(3, 31)), min_size=1, max_size=6, unique_by=lambda one: one[1]))
-def test_many_random_faults_are_all_named_and_nothing_else(bed: Fabric, planted: list[tuple[str, int]]) -> None:
+@given(st.lists(st.tuples(st.sampled_from(FAULTS), st.integers(3, 31)), min_size=1, max_size=6,
+                unique_by=lambda one: one[1]))
+def test_many_random_faults_are_all_named_and_nothing_else(bed: Fabric,
+                                                           planted: list[tuple[str, int]]) -> None:
     _random(bed, planted)
 
 
 def _random(bed: Fabric, planted: list[tuple[str, int]]) -> None:
     """Plants each fault on the hosts of these numbers; swaps are with the next host that has none."""
     before = look(bed)
-    base = {(end, name): value for end, named in (before.counters.values if before.counters else {}).items() for name, value in named.items()}
+    base = {(end, name): value for end, named in (before.counters.values if before.counters else {}).items()
+            for name, value in named.items()}
     taken = {number for _, number in planted}
     expected: set[tuple[FabricRule, str]] = set()
     swapped, pulled, deafened = [], [], []
@@ -284,10 +301,13 @@ def _random(bed: Fabric, planted: list[tuple[str, int]]) -> None:
             expected |= {(FabricRule.CABLE, f"{one.b.device} port {one.b.port}") for one in (cable, second)}
         else:
             counter = "SymbolErrorCounter" if fault == "symbols" else "LinkDownedCounter"
-            known = next((value for (one, name), value in base.items() if name == counter and one.number == end.number
+            known = next((value for (one, name),
+                          value in base.items() if name == counter and one.number == end.number
                           and f"S-{one.guid}" == end.node), 0)
-            plant.count(bed, cable.b, counter, min(known + (300 if fault == "symbols" else 2), 60000 if fault == "symbols" else 200))
-            expected.add((FabricRule.ERRORS if fault == "symbols" else FabricRule.FLAPPING, f"{where} to {host} mlx5_0"))
+            plant.count(bed, cable.b, counter,
+                        min(known + (300 if fault == "symbols" else 2), 60000 if fault == "symbols" else 200))
+            expected.add((FabricRule.ERRORS if fault == "symbols" else FabricRule.FLAPPING,
+                          f"{where} to {host} mlx5_0"))
     try:
         for one, two in swapped:
             plant.swap(bed, one, two)
@@ -302,7 +322,8 @@ def _random(bed: Fabric, planted: list[tuple[str, int]]) -> None:
             plant.unswap(bed, one, two)
         plant.plug(bed, *pulled)
     # Where the manager sweeps meanwhile, it takes the port of one that does not answer out of service again.
-    named = {(FabricRule.SILENT if one.rule is FabricRule.STATE else one.rule, one.place.name) for one in report.findings}
+    named = {(FabricRule.SILENT if one.rule is FabricRule.STATE else one.rule, one.place.name)
+             for one in report.findings}
     assert named == expected, report.findings
 
 

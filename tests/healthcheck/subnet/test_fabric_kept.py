@@ -1,4 +1,5 @@
-"""What a finding of a fabric is kept with, how it is known again, what measures it; and what blame and the exporter make of it."""
+"""What a finding of a fabric is kept with, how it is known again, what measures it; and what blame and the
+exporter make of it."""
 
 from __future__ import annotations
 
@@ -48,20 +49,27 @@ LEAF, HOST = FabricEnd("a" * 16, 1), FabricEnd("b" * 16, 1)
 SWITCH = FabricEnd(LEAF.guid, 0)
 
 
-def found(rule: FabricRule, *ends: FabricEnd, kind: PlaceKind = PlaceKind.LINK, observed: str = "bad", expected: str = "",
-          place: str = "leaf01 port 1 to gpu001", nodes: tuple[str, ...] = ("gpu001",), severity: Severity = Severity.CRITICAL) -> KeptFinding:
-    return KeptFinding(rule, kind, place, "", severity, Owner.DATACENTRE, observed, expected, ends or (LEAF, HOST), nodes)
+def found(rule: FabricRule, *ends: FabricEnd, kind: PlaceKind = PlaceKind.LINK, observed: str = "bad",
+          expected: str = "",
+          place: str = "leaf01 port 1 to gpu001", nodes: tuple[str, ...] = ("gpu001",),
+          severity: Severity = Severity.CRITICAL) -> KeptFinding:
+    return KeptFinding(rule, kind, place, "", severity, Owner.DATACENTRE, observed, expected,
+                       ends or (LEAF, HOST), nodes)
 
 
-def seen(state: LinkState | None = LinkState.ACTIVE, width: int | None = 4, linked: bool = True, **more: object) -> SeenSubnet:
+def seen(state: LinkState | None = LinkState.ACTIVE, width: int | None = 4, linked: bool = True,
+         **more: object) -> SeenSubnet:
     """A leaf and one host."""
-    ports = {end: FabricPort(end, state, "linkup", width, "NDR", port_guid=end.guid, peer=peer if linked else None)
+    ports = {end: FabricPort(end, state, "linkup", width, "NDR", port_guid=end.guid,
+                             peer=peer if linked else None)
              for end, peer in ((LEAF, HOST), (HOST, LEAF))}
     devices = {LEAF.guid: FabricDevice(LEAF.guid, DeviceKind.SWITCH, "leaf01", ports={1: ports[LEAF]}),
-               HOST.guid: FabricDevice(HOST.guid, DeviceKind.ADAPTER, "gpu001 mlx5_0", ports={1: ports[HOST]})}
+               HOST.guid: FabricDevice(HOST.guid, DeviceKind.ADAPTER, "gpu001 mlx5_0",
+                                       ports={1: ports[HOST]})}
     wanted = more.pop("wanted", FabricWanted())
     assert isinstance(wanted, FabricWanted)
-    return SeenSubnet(replace(Subnet("", devices), **more), FabricJoin(), wanted=wanted, at=NOW)  # type: ignore[arg-type]
+    return SeenSubnet(replace(Subnet("", devices), **more), FabricJoin(), wanted=wanted,
+                      at=NOW)  # type: ignore[arg-type]
 
 
 MASTER = SubnetManager(LEAF.guid, ManagerState.MASTER)
@@ -69,29 +77,37 @@ FAN = found(FabricRule.FAN, SWITCH, kind=PlaceKind.LEAF, observed="fan 3 turns a
 
 
 @pytest.mark.parametrize(("one", "subnet", "measured"), [
-    (found(FabricRule.LINK), seen(), True), (found(FabricRule.LINK), seen(LinkState.DOWN, linked=False), False),
+    (found(FabricRule.LINK), seen(), True),
+    (found(FabricRule.LINK), seen(LinkState.DOWN, linked=False), False),
     (found(FabricRule.LINK), seen(LinkState.ACTIVE, linked=False), True),      # it is another fault now
     (found(FabricRule.LINK), seen(None, linked=False), False),
     (found(FabricRule.STATE), seen(), True), (found(FabricRule.STATE), seen(None), False),
-    (found(FabricRule.SILENT), seen(), True), (found(FabricRule.SILENT, FabricEnd("c" * 16, 1)), seen(), False),
-    (found(FabricRule.WIDTH, expected="4x"), seen(), True), (found(FabricRule.WIDTH, expected="4x, as links of its kind have"), seen(), True),
-    (found(FabricRule.WIDTH, expected="4x"), seen(width=2), False), (found(FabricRule.WIDTH, expected="4x"), seen(width=None), False),
+    (found(FabricRule.SILENT), seen(), True),
+    (found(FabricRule.SILENT, FabricEnd("c" * 16, 1)), seen(), False),
+    (found(FabricRule.WIDTH, expected="4x"), seen(), True),
+    (found(FabricRule.WIDTH, expected="4x, as links of its kind have"), seen(), True),
+    (found(FabricRule.WIDTH, expected="4x"), seen(width=2), False),
+    (found(FabricRule.WIDTH, expected="4x"), seen(width=None), False),
     (found(FabricRule.WIDTH, expected="4x"), seen(width=2, wanted=FabricWanted(width=2)), True),
-    (found(FabricRule.SPEED, expected="NDR"), seen(), True), (found(FabricRule.SPEED, expected="HDR"), seen(), False),
+    (found(FabricRule.SPEED, expected="NDR"), seen(), True),
+    (found(FabricRule.SPEED, expected="HDR"), seen(), False),
     (found(FabricRule.ERRORS), seen(), False), (found(FabricRule.CABLE), seen(), False),
     (FAN, seen(), False), (FAN, seen(sensors=(SubnetSensor(SWITCH, "fan", "fan 3", 9000.0),)), True),
     (FAN, seen(sensors=(SubnetSensor(SWITCH, "fan", "fan 1", 9000.0),)), False),
     (found(FabricRule.OPTICS, LEAF), seen(sensors=(SubnetSensor(LEAF, "rx power", value=-2.0),)), True),
-    (found(FabricRule.ROUTE, SWITCH), seen(), False), (found(FabricRule.ROUTE, SWITCH), seen(routes={LEAF.guid: {1: 1}}), True),
+    (found(FabricRule.ROUTE, SWITCH), seen(), False),
+    (found(FabricRule.ROUTE, SWITCH), seen(routes={LEAF.guid: {1: 1}}), True),
     (found(FabricRule.MANAGER), seen(), False), (found(FabricRule.MANAGER), seen(managers=(MASTER,)), True),
-    (found(FabricRule.STANDBY), seen(managers=()), False), (found(FabricRule.STANDBY), seen(managers=(MASTER,)), True),
+    (found(FabricRule.STANDBY), seen(managers=()), False),
+    (found(FabricRule.STANDBY), seen(managers=(MASTER,)), True),
     (found(FabricRule.STRANGE_MANAGER, SWITCH), seen(managers=(MASTER,)), False),
     (found(FabricRule.STRANGE_MANAGER, HOST), seen(managers=(MASTER,)), True),
     (found(FabricRule.GUID), seen(), True), (found(FabricRule.GUID), seen(partial=True), False),
     (found(FabricRule.IDENTITY, SWITCH), seen(), True), (found(FabricRule.HOST), seen(), False),
     (found(FabricRule.GUID), SeenSubnet(Subnet("", {}), FabricJoin()), False),
 ])
-def test_what_a_check_must_show_to_say_that_a_finding_is_over(one: KeptFinding, subnet: SeenSubnet, measured: bool) -> None:
+def test_what_a_check_must_show_to_say_that_a_finding_is_over(one: KeptFinding, subnet: SeenSubnet,
+                                                              measured: bool) -> None:
     assert (not_measured(one, subnet) == "") is measured
 
 
@@ -99,13 +115,15 @@ def trouble(one: KeptFinding, number: int = 1, **more: object) -> FabricTrouble:
     return replace(FabricTrouble(number, one, NOW - 600, NOW, 1), **more)  # type: ignore[arg-type]
 
 
-def check(*those: KeptFinding, at: float = NOW, plane: str = "", guids: frozenset[str] = frozenset({LEAF.guid}), why: str = "") -> SubnetChecked:
+def check(*those: KeptFinding, at: float = NOW, plane: str = "",
+          guids: frozenset[str] = frozenset({LEAF.guid}), why: str = "") -> SubnetChecked:
     return SubnetChecked(plane, guids, at, those, lambda one: why)
 
 
 def test_the_same_place_by_another_name_is_the_same_finding(store: Store) -> None:
     write(store, [check(found(FabricRule.LINK), at=NOW - 60)], NOW)
-    done = write(store, [check(found(FabricRule.LINK, place="leaf01 port 1/1/1 to gpu001 mlx5_0"), plane="mlx5_0")], NOW)
+    done = write(store, [check(found(FabricRule.LINK, place="leaf01 port 1/1/1 to gpu001 mlx5_0"),
+                               plane="mlx5_0")], NOW)
     (one,) = lasting(store)
     assert (done.lasting, one.finding.place, one.checks) == (1, "leaf01 port 1/1/1 to gpu001 mlx5_0", 2)
     assert write(store, [check(at=NOW + 1, guids=frozenset({"d" * 16}))], NOW + 1).ended == 0
@@ -122,7 +140,8 @@ def test_what_claims_to_be_later_than_now_is_of_now_and_of_all_subnets_there_is_
 
 @settings(deadline=None, max_examples=tries(60))
 @given(text=st.text(max_size=600))
-def test_whatever_a_device_calls_itself_is_kept_as_bounded_plain_text(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+def test_whatever_a_device_calls_itself_is_kept_as_bounded_plain_text(
+        tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     hostile = replace(found(FabricRule.LINK, place=text, observed=text), where=text, leaf=text, gone=(text,))
     with opened(tmp_path_factory.mktemp("state"), make=True) as store:
         for at in (NOW - 1, NOW):
@@ -133,7 +152,8 @@ def test_whatever_a_device_calls_itself_is_kept_as_bounded_plain_text(tmp_path_f
 
 
 def test_blame_names_the_links_that_a_jobs_nodes_used_and_says_what_is_not_sure(store: Store) -> None:
-    optics = found(FabricRule.OPTICS, FabricEnd(LEAF.guid, 9), nodes=("gpu002",), place="leaf01 port 9", severity=Severity.WARNING)
+    optics = found(FabricRule.OPTICS, FabricEnd(LEAF.guid, 9), nodes=("gpu002",), place="leaf01 port 9",
+                   severity=Severity.WARNING)
     other = found(FabricRule.LINK, FabricEnd(LEAF.guid, 5), nodes=("gpu009",), place="leaf01 port 5")
     write(store, [check(found(FabricRule.ERRORS), optics, other, at=NOW - 1800)], NOW)
     write(store, [check(optics, at=NOW - 60, why="no earlier sample")], NOW)
@@ -145,12 +165,16 @@ def test_blame_names_the_links_that_a_jobs_nodes_used_and_says_what_is_not_sure(
 
 
 def test_metrics_of_fabrics_are_bounded_whatever_is_wrong() -> None:
-    many = [trouble(found(FabricRule.LINK, place=f"link {number}"), number, missed=NOW if number % 2 else None) for number in range(5000)]
+    many = [trouble(found(FabricRule.LINK, place=f"link {number}"), number,
+                    missed=NOW if number % 2 else None) for number in range(5000)]
     rows = list(samples(many, [(f"plane{number}", NOW) for number in range(500)]))
-    counts = {name: sum(family.name == name for family, _ in rows) for name in {family.name for family, _ in rows}}
+    counts = {name: sum(family.name == name for family, _ in rows)
+              for name in {family.name for family, _ in rows}}
     assert counts == {"muster_fabric_findings": 1, "muster_fabric_findings_unmeasured": 1,
-                      "muster_fabric_finding_began_timestamp_seconds": MOST, "muster_fabric_checked_timestamp_seconds": MOST_SUBNETS}
-    assert [row for family, row in rows if family.name == "muster_fabric_findings"] == [(5000, ("link", "datacentre", "link-down", "critical"))]
+                      "muster_fabric_finding_began_timestamp_seconds": MOST,
+                      "muster_fabric_checked_timestamp_seconds": MOST_SUBNETS}
+    assert [row for family, row in rows if family.name
+            == "muster_fabric_findings"] == [(5000, ("link", "datacentre", "link-down", "critical"))]
 
 
 def test_what_is_kept_of_a_leaf_has_its_nodes_and_the_switches_its_uplinks_lead_to(tmp_path: Path) -> None:

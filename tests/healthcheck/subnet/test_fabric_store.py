@@ -1,4 +1,5 @@
-"""What checks of a fabric keep: a finding begins, goes on, is over once it was measured, and stays open where it was not."""
+"""What checks of a fabric keep: a finding begins, goes on, is over once it was measured, and stays open where
+it was not."""
 
 from __future__ import annotations
 
@@ -39,14 +40,16 @@ def test_a_sound_fabric_keeps_nothing(tmp_path: Path, fabric: FaultyFabric) -> N
     assert still(tmp_path) == []
 
 
-def test_a_link_that_is_down_is_kept_once_with_both_ends_the_node_its_adapter_and_where_it_is(tmp_path: Path, fabric: FaultyFabric) -> None:
+def test_a_link_that_is_down_is_kept_once_with_both_ends_the_node_its_adapter_and_where_it_is(
+        tmp_path: Path, fabric: FaultyFabric) -> None:
     fabric.down.add(fabric.cable(*HOST))
     fabric.store(tmp_path, NOW - 60)
     fabric.store(tmp_path, NOW)
     (one,) = [each for each in still(tmp_path) if each.finding.rule is FabricRule.LINK]
     found = one.finding
     assert (one.began, one.seen, one.checks, one.missed) == (NOW - 60, NOW, 2, None)
-    assert (found.kind, found.place, found.nodes, found.leaf) == (PlaceKind.LINK, "leaf001 port 2 to gpu02 mlx5_0", ("gpu02",), "leaf001")
+    assert (found.kind, found.place, found.nodes,
+            found.leaf) == (PlaceKind.LINK, "leaf001 port 2 to gpu02 mlx5_0", ("gpu02",), "leaf001")
     assert "mlx5_0" in found.parts and found.severity is Severity.CRITICAL
     assert found.where == "gpu02: rack r1"
     assert {(each.kind, each.links, each.up) for each in found.touched} == {("leaf", 8, 7), ("node", 2, 1)}
@@ -63,7 +66,8 @@ def test_what_a_later_check_measured_and_did_not_show_is_over(tmp_path: Path, fa
         assert one.ended == NOW and between(store, NOW + 1, NOW + 2) == []
 
 
-@pytest.mark.parametrize(("how", "why"), [("no plan", "no plan of it was given"), ("in part", "the subnet was read in part")])
+@pytest.mark.parametrize(("how", "why"),
+                         [("no plan", "no plan of it was given"), ("in part", "the subnet was read in part")])
 def test_a_missing_switch_that_was_not_measured_again_stays_open_and_says_since_when(
     tmp_path: Path, fabric: FaultyFabric, how: str, why: str,
 ) -> None:
@@ -80,7 +84,8 @@ def test_a_missing_switch_that_was_not_measured_again_stays_open_and_says_since_
 
 
 @pytest.mark.parametrize("how", ["no sample", "no counters"])
-def test_errors_are_not_over_where_counters_were_not_compared(tmp_path: Path, fabric: FaultyFabric, how: str) -> None:
+def test_errors_are_not_over_where_counters_were_not_compared(tmp_path: Path, fabric: FaultyFabric,
+                                                              how: str) -> None:
     fabric.errors[fabric.cable(*HOST)] = 5000
     fabric.store(tmp_path, NOW - 60)
     assert rules(tmp_path) == [("link-errors", "leaf001 port 2 to gpu02 mlx5_0")]
@@ -104,17 +109,20 @@ def test_errors_of_a_link_that_went_down_are_not_over(tmp_path: Path, fabric: Fa
     assert {rule for rule, _ in rules(tmp_path)} >= {"link-errors", "link-down"}
 
 
-def test_a_narrow_link_is_over_where_something_says_its_width_and_not_before(tmp_path: Path, fabric: FaultyFabric) -> None:
+def test_a_narrow_link_is_over_where_something_says_its_width_and_not_before(tmp_path: Path,
+                                                                             fabric: FaultyFabric) -> None:
     fabric.narrow.add(fabric.cable(*HOST))
     fabric.store(tmp_path, NOW - 60)
     assert [rule for rule, _ in rules(tmp_path)] == ["link-width"]
-    fabric.store(tmp_path, NOW, planned=False, wanted=FabricWanted(1, "NDR"))       # another check asks for one lane
+    # another check asks for one lane
+    fabric.store(tmp_path, NOW, planned=False, wanted=FabricWanted(1, "NDR"))
     fabric.narrow.clear()
     fabric.store(tmp_path, NOW + 60)
     assert still(tmp_path) == []
 
 
-def test_a_link_that_only_an_earlier_sample_had_stays_open_until_it_is_up(tmp_path: Path, fabric: FaultyFabric) -> None:
+def test_a_link_that_only_an_earlier_sample_had_stays_open_until_it_is_up(tmp_path: Path,
+                                                                          fabric: FaultyFabric) -> None:
     fabric.down.add(fabric.cable(*HOST))
     fabric.store(tmp_path, NOW - 60, planned=False)
     (one,) = [each for each in still(tmp_path) if each.finding.rule is FabricRule.LINK]
@@ -133,7 +141,8 @@ def test_another_subnet_ends_nothing_whatever_it_is_called(tmp_path: Path, fabri
     fabric.store(tmp_path, NOW - 60)
     plan = rails(hosts=8, ports=2, per_leaf=4, radix=8)
     other = FaultyFabric(plan)
-    other.end = lambda end: type(fabric.end(end))("e" * 8 + fabric.end(end).guid[8:], fabric.end(end).number)  # type: ignore[method-assign]
+    other.end = lambda end: type(fabric.end(end))("e" * 8 + fabric.end(end).guid[8:], fabric.end(end).number
+                                                  )  # type: ignore[method-assign]
     other.store(tmp_path, NOW)
     assert [one.seen for one in still(tmp_path) if one.finding.rule is FabricRule.LINK] == [NOW - 60]
 
@@ -171,7 +180,8 @@ def test_a_node_by_another_name_keeps_its_finding(tmp_path: Path, fabric: Faulty
         assert [problem.node for problem in fabricfindings.problems([one])] == ["gpu99"]
 
 
-def test_what_was_not_seen_for_long_is_pruned_with_all_that_was_over_before(tmp_path: Path, fabric: FaultyFabric) -> None:
+def test_what_was_not_seen_for_long_is_pruned_with_all_that_was_over_before(tmp_path: Path,
+                                                                            fabric: FaultyFabric) -> None:
     fabric.down.add(fabric.cable(*HOST))
     fabric.store(tmp_path, NOW)
     with opened(tmp_path) as store:
@@ -181,13 +191,16 @@ def test_what_was_not_seen_for_long_is_pruned_with_all_that_was_over_before(tmp_
         assert lasting(store) == [] and store.rows("SELECT count(*) FROM fabric_subnet")[0][0] == 0
 
 
-def test_nodes_are_reported_of_their_links_as_warnings_and_of_no_hot_spots(tmp_path: Path, fabric: FaultyFabric) -> None:
+def test_nodes_are_reported_of_their_links_as_warnings_and_of_no_hot_spots(tmp_path: Path,
+                                                                           fabric: FaultyFabric) -> None:
     fabric.down.add(fabric.cable(*HOST))
     fabric.store(tmp_path, NOW)
     (one,) = [each for each in fabricfindings.problems(still(tmp_path)) if each.rule == "subnet-link-down"]
-    assert (one.node, one.severity, one.owner) == ("gpu02", "warning", "datacentre") and "reseat" in one.remedy
+    assert (one.node, one.severity, one.owner) == ("gpu02", "warning",
+                                                   "datacentre") and "reseat" in one.remedy
 
 
 @pytest.mark.parametrize("rule", FabricRule)
 def test_of_every_rule_it_is_known_how_it_is_measured_and_what_a_person_does(rule: FabricRule) -> None:
-    assert rule in _HOW and HANDS[rule] and (rule is FabricRule.SOURCE or rule_id(rule) in fabricfindings.RULES)
+    assert (rule in _HOW and HANDS[rule]
+            and (rule is FabricRule.SOURCE or rule_id(rule) in fabricfindings.RULES))

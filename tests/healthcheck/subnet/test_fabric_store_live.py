@@ -1,4 +1,5 @@
-"""A real subnet manager's fabric, simulated by ibsim: what a check of it finds is stored, is one incident, and is over when it was mended."""
+"""A real subnet manager's fabric, simulated by ibsim: what a check of it finds is stored, is one incident,
+and is over when it was mended."""
 
 from __future__ import annotations
 
@@ -29,14 +30,16 @@ def look(bed: Fabric, folder: Path) -> Subnet:
     return found.subnet()
 
 
-def test_a_cable_of_a_leaf_is_one_incident_from_when_it_was_pulled_until_it_was_plugged(tmp_path: Path) -> None:
+def test_a_cable_of_a_leaf_is_one_incident_from_when_it_was_pulled_until_it_was_plugged(
+        tmp_path: Path) -> None:
     require_fabric()
     with fabric(tmp_path / "f", two_tiers(), managers=("gpu001", "gpu002")) as bed:
         def check(name: str, at: float) -> None:
             subnet = look(bed, tmp_path / name)
             joined = join([subnet], ())
             report = check_fabric([(subnet, at)], joined, bed.plan, None, {"": before})
-            fabricstore.keep(tmp_path / "state", report, [SeenSubnet(subnet, joined, bed.plan, before=before, at=at)], {}, at)
+            fabricstore.keep(tmp_path / "state", report,
+                             [SeenSubnet(subnet, joined, bed.plan, before=before, at=at)], {}, at)
 
         earlier = sample(look(bed, tmp_path / "sound"), NOW - 600)
         assert earlier is not None
@@ -48,8 +51,10 @@ def test_a_cable_of_a_leaf_is_one_incident_from_when_it_was_pulled_until_it_was_
             there = lasting(store)
         assert {one.finding.rule for one in there} == {FabricRule.UPLINKS, FabricRule.LINK}
         (spot,) = spots(there)
-        assert (spot.kind, spot.place) == ("link", "leaf02 port 9 to spine01 port 2") and "leaf02 port 9: rack" in spot.troubles[0].finding.where
+        assert ((spot.kind, spot.place) == ("link", "leaf02 port 9 to spine01 port 2")
+                and "leaf02 port 9: rack" in spot.troubles[0].finding.where)
         plant.plug(bed, cable)
         check("plugged", NOW + 60)
         with opened(tmp_path / "state") as store:
-            assert {one.finding.rule for one in lasting(store)} <= {FabricRule.FLAPPING}      # the port counted that it went down
+            # the port counted that it went down
+            assert {one.finding.rule for one in lasting(store)} <= {FabricRule.FLAPPING}

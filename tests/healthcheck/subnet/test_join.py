@@ -22,27 +22,33 @@ GUIDS = node_guids(PLAN)
 
 def subnet(**names: str) -> Subnet:
     """The hosts' adapters, each at a switch; `names` are descriptions by host."""
-    text = "".join(f'caguid=0x{guid}\nCa\t1 "H-{guid}"\t\t# "{names.get(host, f"{host} {port}")}"\n[1]({int(guid, 16) + 1:x}) \t"S-00000000000000aa"'
-                   f'[{at}]\t\t# lid {at} lmc 0 "leaf01" lid 90 4xHDR\n' for at, ((host, port), guid) in enumerate(GUIDS.items(), 1) if port)
+    text = "".join(
+        f'caguid=0x{guid}\nCa\t1 "H-{guid}"\t\t# "{names.get(host, f"{host} {port}")}"\n'
+        f'[1]({int(guid, 16) + 1:x}) \t"S-00000000000000aa"'
+        f'[{at}]\t\t# lid {at} lmc 0 "leaf01" lid 90 4xHDR\n' for at,
+        ((host, port), guid) in enumerate(GUIDS.items(), 1) if port)
     return merge("", [topology.read(text)])
 
 
 def hardware(*hosts: str, **guids: str) -> dict[str, dict[str, dict[str, str]]]:
-    return {host: {"nic 0000:18:00.0": {"guid": guids.get(host) or GUIDS[host, "mlx5_0"], "device": "mlx5_0"}, "gpu 0000:19:00.0": {"uuid": "x"}}
+    return {host: {"nic 0000:18:00.0": {"guid": guids.get(host) or GUIDS[host, "mlx5_0"], "device": "mlx5_0"},
+                   "gpu 0000:19:00.0": {"uuid": "x"}}
             for host in hosts}
 
 
 def test_a_guid_that_a_node_states_gives_its_address_and_rail() -> None:
     nodes = {"gpu001": Node("gpu001", ports={"0000:18:00.0": PortPlan(rail=3, leaf="leaf01")})}
     joined = join([subnet()], known_adapters(hardware("gpu001")), nodes)
-    assert joined.adapters[GUIDS["gpu001", "mlx5_0"]] == AdapterPlace("gpu001", JoinedBy.GUID, "0000:18:00.0", "mlx5_0", 3, "leaf01")
+    assert joined.adapters[GUIDS["gpu001", "mlx5_0"]] == AdapterPlace("gpu001", JoinedBy.GUID, "0000:18:00.0",
+                                                                      "mlx5_0", 3, "leaf01")
     assert joined.conflicts == () and joined.absent == ()
 
 
 def test_a_description_alone_joins_the_node_and_is_stated_as_such() -> None:
     nodes = {name: Node(name) for name in ("gpu001", "gpu002")}
     joined = join([subnet(gpu002="gpu002.example HCA-1")], (), nodes)
-    assert joined.adapters[GUIDS["gpu001", "mlx5_0"]] == AdapterPlace("gpu001", JoinedBy.DESCRIPTION, device="mlx5_0")
+    assert joined.adapters[GUIDS["gpu001", "mlx5_0"]] == AdapterPlace("gpu001", JoinedBy.DESCRIPTION,
+                                                                      device="mlx5_0")
     assert joined.adapters[GUIDS["gpu002", "mlx5_0"]] == AdapterPlace("gpu002", JoinedBy.DESCRIPTION)
     assert GUIDS["gpu003", "mlx5_0"] not in joined.adapters
 
@@ -50,7 +56,8 @@ def test_a_description_alone_joins_the_node_and_is_stated_as_such() -> None:
 def test_a_description_of_another_node_than_the_guid_is_a_conflict() -> None:
     joined = join([subnet(gpu001="gpu002 mlx5_0")], known_adapters(hardware("gpu001", "gpu002")))
     assert joined.adapters[GUIDS["gpu001", "mlx5_0"]].node == "gpu001"
-    assert [(one.guid, one.observed) for one in joined.conflicts] == [(GUIDS["gpu001", "mlx5_0"], "calls itself gpu002 mlx5_0")]
+    assert [(one.guid, one.observed)
+            for one in joined.conflicts] == [(GUIDS["gpu001", "mlx5_0"], "calls itself gpu002 mlx5_0")]
 
 
 def test_a_guid_that_two_nodes_state_is_joined_by_neither() -> None:
@@ -73,6 +80,7 @@ def test_ports_have_the_plans_names_by_address_or_display_name() -> None:
     seen = subnet()
     joined = join([seen], known_adapters(hardware("gpu001", "gpu002", "gpu003", "gpu004")))
     names = names_of(PLAN, seen, joined).said
-    assert {end.device for end in names.values()} >= {"gpu001", "gpu004"} and all(end.port == "mlx5_0" for end in names.values() if "gpu" in end.device)
+    assert ({end.device for end in names.values()} >= {"gpu001", "gpu004"}
+            and all(end.port == "mlx5_0" for end in names.values() if "gpu" in end.device))
     assert names[FabricEnd(GUIDS["gpu001", "mlx5_0"], 1)].device == "gpu001"
     assert switch_names(PLAN, seen) == {"00000000000000aa": "leaf01"}

@@ -13,14 +13,16 @@ from healthcheck.subnet.plannednames import names_of
 from healthcheck.subnet.seencabling import cabled
 from tests.healthcheck.subnet.faulty import PLAN, FaultyFabric
 
-WIDE = CablingPlan(PLAN.devices, tuple(replace(cable, width=4, speed="NDR", gigabits=400.0) for cable in PLAN.cables))
+WIDE = CablingPlan(PLAN.devices,
+                   tuple(replace(cable, width=4, speed="NDR", gigabits=400.0) for cable in PLAN.cables))
 
 
 def not_as_planned(fabric: FaultyFabric, subnet: Subnet) -> dict[int, CableState]:
     """By the number of the plan's cable, without those that are as planned."""
     seen = cabled(fabric.plan, [(subnet, names_of(fabric.plan, subnet, fabric.joined()))])
     states = link_states(fabric.plan, seen)
-    return {number: states[cable] for number, cable in enumerate(fabric.plan.cables) if states[cable] is not CableState.AS_PLANNED}
+    return {number: states[cable] for number,
+            cable in enumerate(fabric.plan.cables) if states[cable] is not CableState.AS_PLANNED}
 
 
 def with_port(fabric: FaultyFabric, number: int, upper: bool, **changes: object) -> Subnet:
@@ -29,12 +31,15 @@ def with_port(fabric: FaultyFabric, number: int, upper: bool, **changes: object)
     end = fabric.end(cable.b if upper else cable.a)
     device = subnet.devices[end.guid]
     port: FabricPort = replace(device.ports[end.number], **changes)  # type: ignore[arg-type]
-    return replace(subnet, devices={**subnet.devices, end.guid: replace(device, ports={**device.ports, end.number: port})})
+    return replace(subnet, devices={**subnet.devices,
+                                    end.guid: replace(device, ports={**device.ports, end.number: port})})
 
 
 @pytest.mark.parametrize("upper", [False, True])
-@pytest.mark.parametrize("changes", [{"state": LinkState.INITIALIZE}, {"state": LinkState.ARMED}, {"width": 1}, {"speed": "HDR"}, {"gigabits": 100.0}])
-def test_a_link_that_either_end_shows_to_be_less_than_planned_is_degraded_and_no_other_is(changes: dict[str, object], upper: bool) -> None:
+@pytest.mark.parametrize("changes", [{"state": LinkState.INITIALIZE}, {"state": LinkState.ARMED},
+                                     {"width": 1}, {"speed": "HDR"}, {"gigabits": 100.0}])
+def test_a_link_that_either_end_shows_to_be_less_than_planned_is_degraded_and_no_other_is(
+        changes: dict[str, object], upper: bool) -> None:
     fabric = FaultyFabric(WIDE)
     assert not_as_planned(fabric, with_port(fabric, 5, upper, **changes)) == {5: CableState.DEGRADED}
 

@@ -1,4 +1,5 @@
-"""Which ports may be disabled: never a host's last link, never below a leaf's uplinks, whatever the order; and no switch is cut off."""
+"""Which ports may be disabled: never a host's last link, never below a leaf's uplinks, whatever the order;
+and no switch is cut off."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def with_state(subnet: Subnet, end: FabricEnd, state: LinkState | None) -> Subne
 
 def test_the_last_link_of_a_host_is_refused_and_one_of_two_is_not() -> None:
     found = proposed(fabric(), {FabricEnd(leaf(0), 2): "BER", FabricEnd(leaf(0), 1): "BER"}, TWO_PORTS, ONE)
-    assert found[0].refused == f"it is the last link of {host(1).lstrip('0')}, as far as is known: no snapshot states this adapter's GUID"
+    assert (found[0].refused
+            == f"it is the last link of {host(1).lstrip('0')}, as far as is known: no snapshot states this "
+               f"adapter's GUID")
     assert found[1].refused == "" and found[1].hosts == ("gpu1",) and found[1].reason == "BER"
     assert found[1].lost == "a link of gpu1: 1 of its 2 working links are left (400 of 800 Gb/s)"
 
@@ -52,7 +55,8 @@ def test_a_leaf_keeps_the_uplinks_of_the_policy_also_where_the_spine_s_end_is_na
     found = proposed(fabric(), wanted, {}, UplinkFloor(3))
     assert [bool(each.refused) for each in found] == [False, True, True]
     assert found[1].refused == "200 would keep 2 uplinks, and the policy asks for 3"
-    assert len(allowed(found)) == 1 and "3 of its 4 working uplinks are left (1200 of 1600 Gb/s)" in found[0].lost
+    assert (len(allowed(found)) == 1
+            and "3 of its 4 working uplinks are left (1200 of 1600 Gb/s)" in found[0].lost)
 
 
 def test_a_share_is_of_what_a_leaf_is_cabled_with_and_not_of_what_is_left() -> None:
@@ -70,7 +74,8 @@ def test_the_one_cable_between_two_switches_stays() -> None:
 
 def test_a_link_that_is_down_or_of_unknown_state_does_not_stand_in_for_another() -> None:
     for state in (LinkState.DOWN, None, LinkState.INITIALIZE):
-        found = proposed(with_state(fabric(), FabricEnd(host(2), 1), state), {FabricEnd(leaf(0), 1): "x"}, TWO_PORTS, ONE)
+        found = proposed(with_state(fabric(), FabricEnd(host(2), 1), state), {FabricEnd(leaf(0), 1): "x"},
+                         TWO_PORTS, ONE)
         assert found[0].refused == "it is the last link of gpu1"
 
 
@@ -80,17 +85,23 @@ def test_a_port_not_seen_or_disabled_or_to_nowhere_known_is_refused_and_so_is_a_
     ports = {3: replace(device.ports[3], peer=None), 4: replace(device.ports[4], physical="disabled")}
     blind = replace(subnet, devices={**subnet.devices, leaf(1): replace(device, ports=ports)})
     found = proposed(blind, {FabricEnd(leaf(1), at): "x" for at in (99, 3, 4)}, {}, UplinkFloor(0))
-    assert found[0].refused == "this port was not seen" and found[1].refused.startswith("what it leads to is not known")
+    assert (found[0].refused == "this port was not seen"
+            and found[1].refused.startswith("what it leads to is not known"))
     assert found[2].refused == "it is disabled already, and not by this"
-    assert proposed(replace(subnet, partial=True), {FabricEnd(leaf(0), 3): "x"}, {}, ONE)[0].refused == "the subnet was read in part"
+    assert proposed(replace(subnet, partial=True), {FabricEnd(leaf(0), 3): "x"}, {},
+                    ONE)[0].refused == "the subnet was read in part"
 
 
-@given(st.permutations(sorted(end for device in fabric().devices.values() for end in (port.end for port in device.ports.values()))), st.integers(0, 4))
-def test_whatever_is_wanted_in_whatever_order_every_host_and_leaf_keeps_its_own(order: list[FabricEnd], least: int) -> None:
+@given(st.permutations(sorted(end for device in fabric().devices.values()
+                              for end in (port.end for port in device.ports.values()))), st.integers(0, 4))
+def test_whatever_is_wanted_in_whatever_order_every_host_and_leaf_keeps_its_own(order: list[FabricEnd],
+                                                                                least: int) -> None:
     subnet = fabric()
     wanted = {switch_end(subnet, end): "x" for end in order}
-    gone = {end for each in allowed(proposed(subnet, wanted, TWO_PORTS, UplinkFloor(least))) for end in (each.end, each.peer)}
-    kept = {(at, number) for at in range(TREE.leaves) for number in range(3, 7) if FabricEnd(leaf(at), number) not in gone}
+    gone = {end for each in allowed(proposed(subnet, wanted, TWO_PORTS, UplinkFloor(least)))
+            for end in (each.end, each.peer)}
+    kept = {(at, number) for at in range(TREE.leaves)
+            for number in range(3, 7) if FabricEnd(leaf(at), number) not in gone}
     for at in range(TREE.leaves):
         assert len([number for one, number in kept if one == at]) >= max(least, 1)
     left = [at for at in range(6) if FabricEnd(host(at), 1) not in gone]
@@ -111,7 +122,8 @@ def test_a_directed_route_is_the_shortest_and_does_not_use_the_link_that_is_to_g
     assert direct_route(subnet, own, host(0)) == (0,) and direct_route(subnet, own, leaf(0)) == (0, 1)
     assert direct_route(subnet, own, leaf(1)) == (0, 1, 3, 3)
     assert direct_route(subnet, own, spine(0), FabricEnd(spine(0), 1)) == (0, 1, 4)
-    assert direct_route(subnet, own, leaf(0), FabricEnd(leaf(0), 1)) is None and direct_route(subnet, own, "f" * 16) is None
+    assert direct_route(subnet, own, leaf(0),
+                        FabricEnd(leaf(0), 1)) is None and direct_route(subnet, own, "f" * 16) is None
 
 
 def test_both_ends_of_one_cable_are_one_disable() -> None:

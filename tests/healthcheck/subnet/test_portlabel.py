@@ -10,8 +10,10 @@ from healthcheck.subnet.portlabel import label_of, number_of
 
 
 @pytest.mark.parametrize(("label", "number"), [
-    ("12", 12), ("1/12", 12), ("1/12/2", 24), ("1/12/1", 23), ("IB1/1/1", 1), ("Eth1/32/2", 64), ("swp7", 7), ("p 3", 3), ("S1/P12/2", 24), ("U1/p3", 3), ("port-12", 12),
-    ("", None), ("mlx5_0", None), ("1/12/3", None), ("1/12/0", None), ("0", None), ("255", None), ("1/2/3/4", None), ("swp12s1", None), ("0000:18:00.0", None),
+    ("12", 12), ("1/12", 12), ("1/12/2", 24), ("1/12/1", 23), ("IB1/1/1", 1), ("Eth1/32/2", 64), ("swp7", 7),
+    ("p 3", 3), ("S1/P12/2", 24), ("U1/p3", 3), ("port-12", 12),
+    ("", None), ("mlx5_0", None), ("1/12/3", None), ("1/12/0", None), ("0", None), ("255", None),
+    ("1/2/3/4", None), ("swp12s1", None), ("0000:18:00.0", None),
 ])
 def test_a_printed_label_has_its_number(label: str, number: int | None) -> None:
     assert number_of(label) == number

@@ -33,38 +33,52 @@ def test_dump_lfts_gives_every_switch_and_ibroute_the_same_for_one() -> None:
 def test_a_table_without_destinations_is_the_same() -> None:
     """As `dump_fts --no_dests` of infiniband-diags 44 prints it."""
     text = recorded("ibroute.txt")
-    bare = "".join(f"{line.partition(':')[0]}\n" if line.startswith("0x") else line for line in text.splitlines(keepends=True))
+    bare = "".join(f"{line.partition(':')[0]}\n" if line.startswith("0x") else line
+                   for line in text.splitlines(keepends=True))
     assert bare != text and tables.read(bare) == tables.read(text)
 
 
 def test_records_of_the_sa_are_read_by_the_switches_lids() -> None:
     every = tables.read(recorded("dump_lfts.txt")).routes
     found = tables.read_records(recorded("saquery-lftr.txt"))
-    switch = FabricDevice("0000000000200000", DeviceKind.SWITCH, ports={1: FabricPort(FabricEnd("0000000000200000", 1), lid=1)})
+    switch = FabricDevice("0000000000200000", DeviceKind.SWITCH,
+                          ports={1: FabricPort(FabricEnd("0000000000200000", 1), lid=1)})
     subnet = merge("", [SubnetReading("x", {switch.guid: switch}), found])
-    assert subnet.routes == {"0000000000200000": every["0000000000200000"]} and not found.unread and 2 in found.routes_by_lid
+    assert (subnet.routes == {"0000000000200000": every["0000000000200000"]} and not found.unread
+            and 2 in found.routes_by_lid)
 
 
 def test_a_table_without_its_end_or_with_another_count_is_not_believed() -> None:
     lines = recorded("ibroute.txt").splitlines(keepends=True)
     cut = tables.read("".join(lines[:-3]))
-    assert not cut.routes and cut.partial and cut.unread == ("dump_fts: the table of switch 0000000000200007 has no end",)
+    assert (not cut.routes and cut.partial
+            and cut.unread == ("dump_fts: the table of switch 0000000000200007 has no end",))
     short = tables.read("".join([*lines[:5], *lines[6:]]))
     assert not short.routes and "says that it has 24 LIDs, and 23 were read" in short.unread[0]
 
 
-@given(st.text() | st.builds(lambda head, tail: f"Unicast lids [0x0-0x1] of switch Lid 1 guid 0x1 (a):\n{head}\n0x0001 {tail}", st.text(), st.text()))
+@given(
+    st.text()
+    | st.builds(
+        lambda head, tail: f"Unicast lids [0x0-0x1] of switch Lid 1 guid 0x1 (a):\n{head}\n0x0001 {tail}",
+        st.text(), st.text()))
 def test_any_text_is_read_without_an_error(text: str) -> None:
     for found in (tables.read(text), tables.read_records(text)):
-        assert all(0 < lid < tables.MOST_LIDS and 0 <= port < tables.NO_PORT for table in (*found.routes.values(), *found.routes_by_lid.values()) for lid, port in table.items())
+        assert all(0 < lid < tables.MOST_LIDS and 0 <= port < tables.NO_PORT
+                   for table in (*found.routes.values(), *found.routes_by_lid.values()) for lid,
+                   port in table.items())
         assert len(found.unread) <= 22 and all(line.isprintable() for line in found.unread)
 
 
-@given(st.dictionaries(st.integers(1, tables.MOST_LIDS - 1), st.integers(0, 254), max_size=30), st.text("abc'() :", max_size=20))
+@given(st.dictionaries(st.integers(1, tables.MOST_LIDS - 1), st.integers(0, 254), max_size=30),
+       st.text("abc'() :", max_size=20))
 def test_what_was_printed_is_read_back(table: dict[int, int], name: str) -> None:
-    rows = "".join(f"0x{lid:04x} {port:03d} : (Switch portguid 0x{lid:016x}: '{name}')\n" for lid, port in table.items())
-    text = (f"Unicast lids [0x0-0xff] of switch Lid 7 guid 0x00000000000000ab ({name}):\n  Lid  Out   Destination\n       Port     Info \n"
-            f"{rows}{len(table)} valid lids dumped \n")
+    rows = "".join(f"0x{lid:04x} {port:03d} : (Switch portguid 0x{lid:016x}: '{name}')\n" for lid,
+                   port in table.items())
+    text = (
+        f"Unicast lids [0x0-0xff] of switch Lid 7 guid 0x00000000000000ab ({name}):\n  Lid  Out   "
+        f"Destination\n       Port     Info \n"
+        f"{rows}{len(table)} valid lids dumped \n")
     found = tables.read(text)
     assert found.routes == {"00000000000000ab": table} and not found.unread
 
@@ -75,7 +89,8 @@ def test_a_way_follows_the_tables_and_its_end_is_the_host_s_port() -> None:
     assert list(TableRoutes(subnet).shares(leaf(0), FabricEnd(host(3), 1))) == [
         FabricEnd(leaf(0), 4), FabricEnd(spine(1), 2), FabricEnd(leaf(1), 2)]
     assert EvenRoutes(subnet).shares(leaf(0), FabricEnd(host(3), 1)) == {
-        FabricEnd(leaf(0), 3): 0.5, FabricEnd(leaf(0), 4): 0.5, FabricEnd(spine(0), 2): 0.5, FabricEnd(spine(1), 2): 0.5,
+        FabricEnd(leaf(0), 3): 0.5, FabricEnd(leaf(0), 4): 0.5, FabricEnd(spine(0), 2): 0.5,
+        FabricEnd(spine(1), 2): 0.5,
         FabricEnd(leaf(1), 2): 1.0}
 
 
@@ -83,7 +98,8 @@ def test_a_way_follows_the_tables_and_its_end_is_the_host_s_port() -> None:
     (spine(1), {}, "101 has no way to LID"),
     (spine(1), None, "the forwarding table of 101 is not known"),
     (leaf(0), "loop", "goes around")])
-def test_a_way_that_leads_nowhere_says_where_it_ends(switch: str, table: dict[int, int] | str | None, why: str) -> None:
+def test_a_way_that_leads_nowhere_says_where_it_ends(switch: str, table: dict[int, int] | str | None,
+                                                     why: str) -> None:
     subnet = Tree(2, 2, 2).by_destination()
     routes = {guid: dict(each) for guid, each in subnet.routes.items()}
     lid = subnet.devices[host(3)].ports[1].lid

@@ -1,4 +1,5 @@
-"""What is planted in a stand-in UFM is found by what it answers over HTTPS, at the place where it was planted, and nothing else is."""
+"""What is planted in a stand-in UFM is found by what it answers over HTTPS, at the place where it was
+planted, and nothing else is."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ufm]:
 
 
 def found(bed: Ufm, page_rows: int) -> list[FabricFinding]:
-    rest = UfmRest(place_of(bed.url), HttpTrust(pins=(bed.fingerprint,)), UfmLogin(TOKEN), page_rows=page_rows)
+    rest = UfmRest(place_of(bed.url), HttpTrust(pins=(bed.fingerprint,)), UfmLogin(TOKEN),
+                   page_rows=page_rows)
     (output,) = ufmoutput.ask([rest])
     subnet = output.subnet()
     assert not output.missing and not subnet.partial
@@ -44,14 +46,17 @@ def found(bed: Ufm, page_rows: int) -> list[FabricFinding]:
 
 
 @settings(max_examples=tries(20), suppress_health_check=[HealthCheck.too_slow], deadline=None)
-@given(st.dictionaries(st.integers(0, CABLES - 1), st.sampled_from(("down", "unhealthy", "narrow")), max_size=4), st.sampled_from((3, 7, 2000)))
-def test_planted_faults_are_found_where_they_are_and_nothing_else(bed: Ufm, planted: dict[int, str], page_rows: int) -> None:
+@given(st.dictionaries(st.integers(0, CABLES - 1), st.sampled_from(("down", "unhealthy", "narrow")),
+                       max_size=4), st.sampled_from((3, 7, 2000)))
+def test_planted_faults_are_found_where_they_are_and_nothing_else(bed: Ufm, planted: dict[int, str],
+                                                                  page_rows: int) -> None:
     cables = sorted({frozenset({name, bed.ends[name]}) for name in bed.rows}, key=sorted)
     kept = {name: dict(row) for name, row in bed.rows.items()}
     wanted = {}
     for number, fault in planted.items():
         names = cables[number]
-        wanted[names] = {"down": FabricRule.LINK, "unhealthy": FabricRule.STATE, "narrow": FabricRule.WIDTH}[fault]
+        wanted[names] = {"down": FabricRule.LINK, "unhealthy": FabricRule.STATE,
+                         "narrow": FabricRule.WIDTH}[fault]
         if fault == "down":
             bed.down |= names
         elif fault == "unhealthy":
@@ -65,11 +70,13 @@ def test_planted_faults_are_found_where_they_are_and_nothing_else(bed: Ufm, plan
         bed.down.clear()
         bed.unhealthy.clear()
         bed.rows |= kept
-    places = {frozenset(f"{end.guid}_{end.number}" for end in one.place.ends): one.rule for one in shown if one.rule in OF_LINKS}
+    places = {frozenset(f"{end.guid}_{end.number}" for end in one.place.ends): one.rule
+              for one in shown if one.rule in OF_LINKS}
     gone = {one.place.name for one in shown if one.rule in (FabricRule.HOST, FabricRule.ADAPTER)}
     # A host whose only link is down is a host that is gone, at the port where it should be.
     missing = {names: rule for names, rule in wanted.items()
-               if not (rule is FabricRule.LINK and any(bed.rows[name]["system_name"] in gone for name in names))}
+               if not (rule is FabricRule.LINK
+                       and any(bed.rows[name]["system_name"] in gone for name in names))}
     assert set(places) <= set(wanted), (places, wanted)
     assert {names: places.get(names) for names in missing} == missing, shown
     assert bool(shown) == bool(planted)
@@ -83,7 +90,8 @@ def test_ufm_shows_the_subnet_that_infiniband_diags_show(bed: Ufm, tmp_path: Pat
     assert {guid: (one.kind, one.description) for guid, one in by_ufm.devices.items()} == {
         guid: (one.kind, one.description) for guid, one in by_tools.devices.items()}
     assert {port.end: (port.state, port.physical, port.width, port.speed) for port in by_ufm.ports()} == {
-        port.end: (port.state, port.physical, port.width, port.speed) for port in by_tools.ports() if port.peer is not None}
+        port.end: (port.state, port.physical, port.width, port.speed)
+        for port in by_tools.ports() if port.peer is not None}
 
 
 def test_a_swapped_pair_is_found_at_both_switch_ports(bed: Ufm) -> None:
@@ -95,5 +103,6 @@ def test_a_swapped_pair_is_found_at_both_switch_ports(bed: Ufm) -> None:
         shown = found(bed, 2000)
     finally:
         bed.ends |= kept
-    assert [(one.rule, one.place.name) for one in shown] == [(FabricRule.CABLE, "leaf01 port 1"), (FabricRule.CABLE, "leaf01 port 2")]
+    assert [(one.rule, one.place.name) for one in shown] == [(FabricRule.CABLE, "leaf01 port 1"),
+                                                             (FabricRule.CABLE, "leaf01 port 2")]
     assert shown[0].observed.startswith("its cable leads to gpu002")

@@ -1,4 +1,5 @@
-"""Which nodes are visited, by what is known of each: all that nothing lets us leave out, a sample, and each once a day."""
+"""Which nodes are visited, by what is known of each: all that nothing lets us leave out, a sample, and each
+once a day."""
 
 from __future__ import annotations
 
@@ -41,10 +42,12 @@ class NoSample(random.Random):
         return []
 
 
-def series(name: str = "n1", at: float = NOW - 100, target: str = "", period: str = "300", **labels: str) -> list[dict[str, Any]]:
+def series(name: str = "n1", at: float = NOW - 100, target: str = "", period: str = "300",
+           **labels: str) -> list[dict[str, Any]]:
     """What Prometheus has of one node."""
     beside = {"job": "node", "instance": target or f"{name}:9100", "node": name}
-    info = {"boot_id": f"boot-{name}", "entry": "e1", "profile": "timer", "rules": "r" * 64, "sku": "hgx-h100", "version": "1.0", **labels}
+    info = {"boot_id": f"boot-{name}", "entry": "e1", "profile": "timer", "rules": "r" * 64,
+            "sku": "hgx-h100", "version": "1.0", **labels}
     return [{"metric": {"__name__": HEALTHY.name, **beside}, "value": [NOW, "1"]},
             {"metric": {"__name__": RUN_TIME.name, **beside}, "value": [NOW, repr(at)]},
             {"metric": {"__name__": PERIOD.name, **beside}, "value": [NOW, period]},
@@ -52,10 +55,12 @@ def series(name: str = "n1", at: float = NOW - 100, target: str = "", period: st
 
 
 def answer(found: Any, **more: Any) -> bytes:
-    return json.dumps({"status": "success", "data": {"resultType": "vector", "result": found}, **more}).encode()
+    return json.dumps({"status": "success", "data": {"resultType": "vector", "result": found},
+                       **more}).encode()
 
 
-def chosen(found: Any, known: KnownNode = KNOWN, head: HeadBasis = HEAD, node: WantedNode = NODE) -> Visit | None:
+def chosen(found: Any, known: KnownNode = KNOWN, head: HeadBasis = HEAD,
+           node: WantedNode = NODE) -> Visit | None:
     """Why the node is visited; None where it is left out."""
     choice = choose([node], claims(answer(found), {node.name}), {node.name: known}, head, NoSample())
     assert (node.name in choice.visits) is not (node.name in choice.left_out)
@@ -73,37 +78,49 @@ def valued(name: str, value: Any) -> list[dict[str, Any]]:
 def test_a_node_is_left_out_by_all_of_its_evidence_together() -> None:
     choice = choose([NODE], claims(answer(series()), {"n1"}), {"n1": KNOWN}, HEAD, NoSample())
     (evidence,) = choice.left_out.values()
-    assert (evidence.at, evidence.target, evidence.basis.boot_id) == (NOW - 100, "node n1:9100", "boot-n1") and choice.visits == {}
+    assert (evidence.at, evidence.target, evidence.basis.boot_id) == (NOW - 100, "node n1:9100",
+                                                                      "boot-n1") and choice.visits == {}
 
 
 @pytest.mark.parametrize(("found", "expected"), [
     ([], Visit.NO_AGENT), (series("n2"), Visit.NO_AGENT),
-    *((without(name), Visit.INCOMPLETE) for name in (HEALTHY.name, RUN_TIME.name, PERIOD.name, RUN_INFO.name)),
+    *((without(name), Visit.INCOMPLETE)
+      for name in (HEALTHY.name, RUN_TIME.name, PERIOD.name, RUN_INFO.name)),
     (series() + series(target="other:9100"), Visit.CLAIMED), (series() + series(at=NOW), Visit.CLAIMED),
-    (series() + [one for one in series(target="n2:9100") if one["metric"]["__name__"] == RUN_INFO.name], Visit.CLAIMED),
-    (without(RUN_INFO.name) + [one for one in series(target="n2:9100") if one["metric"]["__name__"] == RUN_INFO.name], Visit.CLAIMED),
+    (series() + [one for one in series(target="n2:9100") if one["metric"]["__name__"] == RUN_INFO.name],
+     Visit.CLAIMED),
+    (without(RUN_INFO.name) + [one for one in series(target="n2:9100")
+                               if one["metric"]["__name__"] == RUN_INFO.name], Visit.CLAIMED),
     *((valued(name, [NOW, value]), Visit.NO_NUMBER) for name in (HEALTHY.name, RUN_TIME.name, PERIOD.name)
       for value in ("NaN", "+Inf", "-Inf", "", "one", 1, None, "1_0", "٣", "9" * 400)),
     *((valued(RUN_TIME.name, value), Visit.NO_NUMBER) for value in (None, [], "x", [NOW], [NOW, "1", "2"])),
     *((valued(HEALTHY.name, [NOW, value]), Visit.SICK) for value in ("0", "2", "-1", "0.999")),
-    (series(at=NOW + 3), Visit.FUTURE), (series(at=NOW + 86400), Visit.FUTURE), (series(at=1e300), Visit.FUTURE),
-    (series(at=NOW - 601), Visit.STALE), (series(at=0), Visit.STALE), (series(at=NOW - 30, period="10"), Visit.STALE),
+    (series(at=NOW + 3), Visit.FUTURE), (series(at=NOW + 86400), Visit.FUTURE),
+    (series(at=1e300), Visit.FUTURE),
+    (series(at=NOW - 601), Visit.STALE), (series(at=0), Visit.STALE),
+    (series(at=NOW - 30, period="10"), Visit.STALE),
     (series(period="86400", at=NOW - 3601), Visit.STALE),
     *((series(period=period), Visit.STALE) for period in ("0", "-300", "9", "86401", "1e9")),
-    (series(boot_id="boot-n1x"), Visit.BOOTED), (series(boot_id="-"), Visit.BOOT_UNKNOWN), (series(boot_id=""), Visit.BOOT_UNKNOWN),
-    (series(version="1.1"), Visit.VERSION), (series(version="-"), Visit.VERSION), (series(rules="r" * 63), Visit.RULES),
-    (series(sku="hgx-h200"), Visit.SKU), (series(sku="-"), Visit.SKU), (series(profile="gate"), Visit.PROFILE), (series(entry="e2"), Visit.ENTRY),
+    (series(boot_id="boot-n1x"), Visit.BOOTED), (series(boot_id="-"), Visit.BOOT_UNKNOWN),
+    (series(boot_id=""), Visit.BOOT_UNKNOWN),
+    (series(version="1.1"), Visit.VERSION), (series(version="-"), Visit.VERSION),
+    (series(rules="r" * 63), Visit.RULES),
+    (series(sku="hgx-h200"), Visit.SKU), (series(sku="-"), Visit.SKU),
+    (series(profile="gate"), Visit.PROFILE), (series(entry="e2"), Visit.ENTRY),
 ])
 def test_whatever_is_wrong_with_its_metrics_the_node_is_visited(found: Any, expected: Visit) -> None:
     assert chosen(found) is expected
 
 
 @pytest.mark.parametrize(("known", "expected"), [
-    (KnownNode(), Visit.BOOT_UNKNOWN), (replace(KNOWN, boot_id="boot-0"), Visit.BOOTED), (replace(KNOWN, healthy=False), Visit.NOT_HEALTHY),
-    (replace(KNOWN, visited=None), Visit.NOT_HEALTHY), (replace(KNOWN, held=True), Visit.HELD), (replace(KNOWN, visited=NOW - VISIT_S), Visit.DUE),
+    (KnownNode(), Visit.BOOT_UNKNOWN), (replace(KNOWN, boot_id="boot-0"), Visit.BOOTED),
+    (replace(KNOWN, healthy=False), Visit.NOT_HEALTHY),
+    (replace(KNOWN, visited=None), Visit.NOT_HEALTHY), (replace(KNOWN, held=True), Visit.HELD),
+    (replace(KNOWN, visited=NOW - VISIT_S), Visit.DUE),
     (replace(KNOWN, visited=NOW + 60), Visit.DUE),
 ])
-def test_what_the_head_itself_knows_counts_before_what_the_agent_says(known: KnownNode, expected: Visit) -> None:
+def test_what_the_head_itself_knows_counts_before_what_the_agent_says(known: KnownNode,
+                                                                      expected: Visit) -> None:
     assert chosen(series(), known) is expected
 
 
@@ -134,16 +151,20 @@ def test_a_node_that_claims_another_ones_name_has_both_visited_whichever_of_them
     known = {"n1": KNOWN, "n2": KnownNode("boot-n2", NOW - 600, healthy=True)}
     liar = series("n2", target="n1:9100", boot_id="boot-n1")
     for found in (liar, liar + series("n2")):
-        assert set(choose(pair, claims(answer(found), {"n1", "n2"}), known, HEAD, NoSample()).visits) == {"n1", "n2"}
+        assert set(choose(pair, claims(answer(found), {"n1", "n2"}), known, HEAD,
+                          NoSample()).visits) == {"n1", "n2"}
 
 
-TEXT = st.text("aNn1-\x1bé\ud800", max_size=6) | st.sampled_from(["1", "NaN", "n1", "n2", HEALTHY.name, RUN_INFO.name, "-"])
+TEXT = st.text("aNn1-\x1bé\ud800",
+               max_size=6) | st.sampled_from(["1", "NaN", "n1", "n2", HEALTHY.name, RUN_INFO.name, "-"])
 VALUE = st.none() | st.booleans() | TEXT | st.lists(TEXT | st.floats(), max_size=3)
-LABELS = st.sampled_from(["__name__", "node", "exported_node", "boot_id", "exported_boot_id", "instance", "job", "sku", "x"])
+LABELS = st.sampled_from(["__name__", "node", "exported_node", "boot_id", "exported_boot_id", "instance",
+                          "job", "sku", "x"])
 
 
 @given(data=st.data())
-def test_only_the_four_series_of_a_healthy_agent_leave_its_node_out_whatever_else_is_there(data: st.DataObject) -> None:
+def test_only_the_four_series_of_a_healthy_agent_leave_its_node_out_whatever_else_is_there(
+        data: st.DataObject) -> None:
     good = series()
     found: list[Any] = [*good, *series("n2")]
     for _ in range(data.draw(st.integers(1, 3))):
@@ -154,7 +175,8 @@ def test_only_the_four_series_of_a_healthy_agent_leave_its_node_out_whatever_els
         elif change == "twice":
             found.append(found[at])
         elif change == "junk":
-            found[at] = data.draw(VALUE | st.dictionaries(st.sampled_from(["metric", "value"]), VALUE | st.dictionaries(LABELS, VALUE, max_size=3)))
+            found[at] = data.draw(VALUE | st.dictionaries(st.sampled_from(["metric", "value"]),
+                                                          VALUE | st.dictionaries(LABELS, VALUE, max_size=3)))
         elif isinstance(found[at], dict) and isinstance(found[at].get("metric"), dict):
             labels = dict(found[at]["metric"])
             if change == "label":
@@ -167,16 +189,20 @@ def test_only_the_four_series_of_a_healthy_agent_leave_its_node_out_whatever_els
     choice = choose(nodes, claims(answer(found), {"n1", "n2"}), known, HEAD, NoSample())
     assert choice.visits.keys() | choice.left_out.keys() == {"n1", "n2"}
     for name in choice.left_out:
-        kinds = Counter(one["metric"]["__name__"] for one in found if isinstance(one, dict) and isinstance(one.get("metric"), dict)
+        kinds = Counter(one["metric"]["__name__"] for one in found if isinstance(one, dict)
+                        and isinstance(one.get("metric"), dict)
                         and one["metric"].get("exported_node", one["metric"].get("node")) == name
-                        and one["metric"].get("__name__") in {HEALTHY.name, RUN_TIME.name, PERIOD.name, RUN_INFO.name})
+                        and one["metric"].get("__name__") in {HEALTHY.name, RUN_TIME.name, PERIOD.name,
+                                                              RUN_INFO.name})
         assert kinds == Counter([HEALTHY.name, RUN_TIME.name, PERIOD.name, RUN_INFO.name])
         assert choice.left_out[name].basis.boot_id == f"boot-{name}" and choice.left_out[name].at == NOW - 100
 
 
 @given(body=st.binary() | st.builds(lambda found: json.dumps(found).encode(), st.recursive(
-    VALUE, lambda inner: st.dictionaries(st.sampled_from(["status", "data", "result", "resultType", "warnings", "error"]),
-                                         inner | st.sampled_from(["success", "error", "vector"]), max_size=5))))
+    VALUE,
+    lambda inner: st.dictionaries(st.sampled_from(["status", "data", "result", "resultType",
+                                                   "warnings", "error"]),
+                                  inner | st.sampled_from(["success", "error", "vector"]), max_size=5))))
 def test_any_answer_is_read_or_is_one_line(body: bytes) -> None:
     try:
         assert claims(body, {"n1"}) == {}
@@ -243,7 +269,8 @@ def test_every_node_is_visited_each_day_and_not_all_of_them_at_once(between: flo
         before, now = now, now + between
         for claim in one.values():
             claim.values[RUN_TIME.name] = now - 10
-        known: Mapping[str, KnownNode] = {name: KnownNode(f"boot-{name}", at, healthy=True) for name, at in last.items()}
+        known: Mapping[str, KnownNode] = {name: KnownNode(f"boot-{name}", at, healthy=True) for name,
+                                          at in last.items()}
         choice = choose(nodes, one, known, replace(HEAD, now=now, swept=before), NoSample())
         assert set(choice.visits.values()) <= {Visit.DUE}
         for name in choice.visits:
@@ -256,7 +283,8 @@ def test_every_node_is_visited_each_day_and_not_all_of_them_at_once(between: flo
 
 def test_the_line_says_how_many_were_left_out_and_why_each_other_was_visited() -> None:
     assert line(merged(fleet(500))) == (
-        "--from-prometheus: 480 of 500 nodes are healthy by their agents and were not visited; 20 were visited: "
+        "--from-prometheus: 480 of 500 nodes are healthy by their agents and were not visited; 20 were "
+        "visited: "
         "20 because they are in the random sample")
     assert line(visit_all([NODE], "http://h:9090: it answered 503")) == (
         "--from-prometheus: http://h:9090: it answered 503; so all nodes are visited")

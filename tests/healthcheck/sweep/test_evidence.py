@@ -212,7 +212,8 @@ def test_the_folder_holds_the_snapshot_the_report_and_what_became_of_each(node: 
     assert manifest["probes"]["kernel.log"]["limit_bytes"] == evidence.LOG_BYTES
     assert not manifest["not_captured"]
     assert node.server.log.count("Starting session: command") == 2
-    again = muster("check", "--replay", "out/recording.json", "--only", "host-memory", "--format", "json", "--full",
+    again = muster("check", "--replay", "out/recording.json", "--only", "host-memory", "--format",
+                   "json", "--full",
                    home=tmp_path)
     results = json.loads(again.stdout)["nodes"][0]["results"]
     assert next(result["status"] for result in results

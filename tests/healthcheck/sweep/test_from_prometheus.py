@@ -1,4 +1,5 @@
-"""`muster check --from-prometheus` over real agents, a real Prometheus and real sshd: who is visited, and what is kept of who is not."""
+"""`muster check --from-prometheus` over real agents, a real Prometheus and real sshd: who is visited, and
+what is kept of who is not."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ class Bed:
         for name in names or NAMES:
             self.agents[name].run("--textfile", str(self.home / "text" / name))
         for name in names or NAMES:
-            wait_until(lambda name=name: self.newest(name) >= began, 60, f"that Prometheus has {name}")  # type: ignore[misc]
+            wait_until(lambda name=name: self.newest(name) >= began, 60,
+                       f"that Prometheus has {name}")  # type: ignore[misc]
 
     def newest(self, name: str) -> float:
         """When the agent's newest run that Prometheus has was made; 0 for none."""
@@ -58,7 +60,8 @@ class Bed:
     def check(self, *words: str, url: str = "", **more: str) -> tuple[dict[str, Any], Any]:
         """What the head's sweep says, and the process."""
         done = muster("check", "-i", str(self.fleet.inventory), "--format", "json", "--from-prometheus",
-                      url or self.prometheus.url, "--max-age", "1h", *words, home=self.home, timeout=120, **more)
+                      url or self.prometheus.url, "--max-age", "1h", *words, home=self.home,
+                      timeout=120, **more)
         assert done.stdout, done.stderr
         return json.loads(done.stdout), done
 
@@ -117,23 +120,27 @@ def test_only_what_may_be_sick_and_a_sample_is_visited_and_the_rest_is_shown_as_
     assert len(out) == 1 and SICK not in out and done.returncode == 1
     assert ("1 of 6 nodes are healthy by their agents and were not visited; 5 were visited: 1 because their "
             "agents do not judge them healthy; 4 because they are in the random sample") in done.stderr
-    assert second["summary"] == {"healthy": 4, "degraded": 0, "unhealthy": 1, "unknown": 0, "healthy_by_agent": 1}
+    assert second["summary"] == {"healthy": 4, "degraded": 0, "unhealthy": 1, "unknown": 0,
+                                 "healthy_by_agent": 1}
     for name in out:
         node = by_name(second)[name]
         assert node["results"] == [] and node["probes"] is None and "by its agent" in node["reason"]
         evidence = node["by_agent"]
         assert evidence["at"] == pytest.approx(bed.newest(name), abs=0.001)
         assert evidence["target"] == f"node {name}:9100"
-        assert evidence["boot_id"] and evidence["version"] and len(evidence["rules"]) == 64 and evidence["sku"] == "dgx-h100"
+        assert (evidence["boot_id"] and evidence["version"] and len(evidence["rules"]) == 64
+                and evidence["sku"] == "dgx-h100")
     # The sample carries the fleet rules.
     for name in set(NAMES) - out - {SICK}:
-        (rule,) = [one for one in by_name(all_results(second))[name]["results"] if one["rule"] == "fleet-driver"]
+        (rule,) = [one
+                   for one in by_name(all_results(second))[name]["results"] if one["rule"] == "fleet-driver"]
         assert rule["status"] == "pass"
     with opened(bed.home / "state") as store:
         assert set(left_out_nodes(store)) == out
     nodes = muster("nodes", "-i", str(bed.fleet.inventory), home=bed.home)
     assert "healthy, by their agents; not visited by the newest sweep" in nodes.stdout
-    told = json.loads(muster("nodes", "-i", str(bed.fleet.inventory), "--format", "json", home=bed.home).stdout)
+    told = json.loads(muster("nodes", "-i", str(bed.fleet.inventory), "--format", "json",
+                             home=bed.home).stdout)
     assert {node["node"] for node in told["nodes"] if node["by_agent"] is not None} == out
 
 
@@ -144,14 +151,17 @@ def test_a_node_that_was_booted_is_visited_once_and_then_the_head_knows_its_boot
     boot.write_text("0d5bdb6e-0000-4000-8000-000000000001\n")
     bed.run_agents(node)
     document, done = bed.check()
-    assert "1 because they were booted since the head saw them" in done.stderr and node not in left_out(document)
+    assert ("1 because they were booted since the head saw them" in done.stderr
+            and node not in left_out(document))
     document, done = bed.check()
     assert "booted since" not in done.stderr and len(left_out(document)) == 1
 
 
-def test_without_an_answer_that_counts_every_node_is_visited_and_one_line_says_why(bed: Bed, tmp_path: Path) -> None:
+def test_without_an_answer_that_counts_every_node_is_visited_and_one_line_says_why(bed: Bed,
+                                                                                   tmp_path: Path) -> None:
     document, done = bed.check(url=f"http://127.0.0.1:{free_port()}")
-    assert left_out(document) == set() and all(node["results"] for node in document["nodes"]) and done.returncode == 1
+    assert left_out(document) == set() and all(node["results"]
+                                               for node in document["nodes"]) and done.returncode == 1
     (line,) = [line for line in done.stderr.splitlines() if "--from-prometheus" in line]
     assert line.endswith("no answer: Connection refused; so all nodes are visited")
     # Prometheus' own page instead of its API; of fewer nodes, but of more than a sample has.

@@ -1,4 +1,5 @@
-"""Asking Prometheus: whatever it does, there is an answer within its bounds or one clear line; and what it knows is read as it scraped it."""
+"""Asking Prometheus: whatever it does, there is an answer within its bounds or one clear line; and what it
+knows is read as it scraped it."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ EMPTY = b'{"status":"success","data":{"resultType":"vector","result":[]}}'
 
 
 @contextmanager
-def server(answer: Callable[[socket.socket], None], tls: ssl.SSLContext | None = None) -> Iterator[tuple[int, list[bytes]]]:
+def server(answer: Callable[[socket.socket], None],
+           tls: ssl.SSLContext | None = None) -> Iterator[tuple[int, list[bytes]]]:
     """A server that reads a request and then does what `answer` does; gives its port and the requests."""
     listener = socket.create_server(("127.0.0.1", 0))
     asked: list[bytes] = []
@@ -62,7 +64,8 @@ def server(answer: Callable[[socket.socket], None], tls: ssl.SSLContext | None =
 
 def http(body: bytes, status: str = "200 OK", head: str = "") -> Callable[[socket.socket], None]:
     return lambda connection: connection.sendall(
-        f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{head}Connection: close\r\n\r\n".encode() + body)
+        f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{head}Connection: close\r\n\r\n".encode()
+        + body)
 
 
 def why(answer: Callable[[socket.socket], None], seconds: float = 10.0, most: int = 1 << 20) -> str:
@@ -75,12 +78,17 @@ def why(answer: Callable[[socket.socket], None], seconds: float = 10.0, most: in
 
 
 @pytest.mark.parametrize(("body", "expected"), [
-    (b"<!DOCTYPE html><html>\x1b[2J", "not JSON; it begins: '<!DOCTYPE html>"), (b"", "not JSON"), (b"\xff\xfe", "not JSON"),
-    (b"[" * 100_000, "not JSON"), (b"7" * 5000, "not JSON"), (b"[]", "not Prometheus'"), (b'{"status":"ok"}', "not Prometheus'"),
-    (b'{"status":"error","errorType":"timeout","error":"query timed out"}', "reports an error: query timed out"),
+    (b"<!DOCTYPE html><html>\x1b[2J", "not JSON; it begins: '<!DOCTYPE html>"), (b"", "not JSON"),
+    (b"\xff\xfe", "not JSON"),
+    (b"[" * 100_000, "not JSON"), (b"7" * 5000, "not JSON"), (b"[]", "not Prometheus'"),
+    (b'{"status":"ok"}', "not Prometheus'"),
+    (b'{"status":"error","errorType":"timeout","error":"query timed out"}',
+     "reports an error: query timed out"),
     (b'{"status":"success","data":{"resultType":"matrix","result":[]}}', "no vector"),
-    (b'{"status":"success","data":{"resultType":"vector","result":{}}}', "no vector"), (b'{"status":"success"}', "no vector"),
-    (EMPTY[:-1] + b',"warnings":["no StoreAPIs matched for this query"]}', "may be partial; it warns: no StoreAPIs"),
+    (b'{"status":"success","data":{"resultType":"vector","result":{}}}', "no vector"),
+    (b'{"status":"success"}', "no vector"),
+    (EMPTY[:-1] + b',"warnings":["no StoreAPIs matched for this query"]}',
+     "may be partial; it warns: no StoreAPIs"),
     (EMPTY[:-1] + b',"isPartial":true}', "is partial"), (EMPTY[:-9], "not JSON"),
 ])
 def test_what_is_no_whole_answer_is_one_line(body: bytes, expected: str) -> None:
@@ -88,12 +96,16 @@ def test_what_is_no_whole_answer_is_one_line(body: bytes, expected: str) -> None
 
 
 @pytest.mark.parametrize(("status", "body", "expected"), [
-    ("401 Unauthorized", b"<html>", "refuses the login (401)"), ("403 Forbidden", b"", "refuses the login (403)"),
-    ("302 Found", b"", "a redirect (302), which is not followed"), ("503 Unavailable", b"\x1b]0;x\x07", "it answered 503"),
-    ("422 X", b'{"status":"error","error":"query processing would load too many samples"}', "422: query processing would load too many"),
+    ("401 Unauthorized", b"<html>", "refuses the login (401)"),
+    ("403 Forbidden", b"", "refuses the login (403)"),
+    ("302 Found", b"", "a redirect (302), which is not followed"),
+    ("503 Unavailable", b"\x1b]0;x\x07", "it answered 503"),
+    ("422 X", b'{"status":"error","error":"query processing would load too many samples"}',
+     "422: query processing would load too many"),
     ("500 X", b"[" * 70000, "it answered 500"),
 ])
-def test_another_status_is_one_line_and_no_redirect_is_followed(status: str, body: bytes, expected: str) -> None:
+def test_another_status_is_one_line_and_no_redirect_is_followed(status: str, body: bytes,
+                                                                expected: str) -> None:
     assert expected in why(http(body, status, "Location: http://127.0.0.1:1/\r\n"))
 
 
@@ -104,7 +116,8 @@ def test_an_answer_that_is_too_large_is_not_read_to_its_end() -> None:
             connection.sendall(b" " * 65536)
 
     assert "over 1 MiB" in why(endless)
-    assert "over 1 MiB" in why(lambda one: one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"))
+    assert "over 1 MiB" in why(
+        lambda one: one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"))
 
 
 def test_one_that_is_silent_or_drips_is_given_up_in_time() -> None:
@@ -126,9 +139,12 @@ def test_one_that_is_silent_or_drips_is_given_up_in_time() -> None:
         ask(url_of("http://prometheus.invalid:9090"), QUERY, None, 5.0)
 
 
-def test_a_certificate_that_no_authority_signed_gets_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-addext",
-                    "subjectAltName=DNS:localhost", "-keyout", tmp_path / "key", "-out", tmp_path / "cert"], check=True, capture_output=True)
+def test_a_certificate_that_no_authority_signed_gets_no_password(tmp_path: Path,
+                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj",
+                    "/CN=localhost", "-addext",
+                    "subjectAltName=DNS:localhost", "-keyout", tmp_path / "key", "-out", tmp_path / "cert"],
+                   check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "cert", tmp_path / "key")
     monkeypatch.setenv(AUTH, "head:secret")
@@ -140,10 +156,12 @@ def test_a_certificate_that_no_authority_signed_gets_no_password(tmp_path: Path,
         assert asked == []
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert"))
         assert ask(url, QUERY, login, 10.0) == EMPTY
-    assert asked[0].startswith(b"GET /prom/api/v1/query?query=") and b"Authorization: Basic aGVhZDpzZWNyZXQ=\r\n" in asked[0]
+    assert (asked[0].startswith(b"GET /prom/api/v1/query?query=")
+            and b"Authorization: Basic aGVhZDpzZWNyZXQ=\r\n" in asked[0])
 
 
-def test_a_login_is_read_from_a_file_of_the_users_own_or_from_the_environment_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_is_read_from_a_file_of_the_users_own_or_from_the_environment_once(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "auth"
     file.write_text("head:from file\n")
     here = url_of("http://127.0.0.1:9090")
@@ -168,14 +186,17 @@ def test_a_login_is_read_from_a_file_of_the_users_own_or_from_the_environment_on
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    ("http://u:secret@h:9090", "list of processes"), ("ftp://h", "expected http"), ("h:9090", "expected http"), ("http://", "expected http"),
-    ("http://h:99999", "out of range"), ("http://h:x", "--from-prometheus"), ("http://h/?q=1", "no query"), ("http://h/\n", "--from-prometheus"),
+    ("http://u:secret@h:9090", "list of processes"), ("ftp://h", "expected http"),
+    ("h:9090", "expected http"), ("http://", "expected http"),
+    ("http://h:99999", "out of range"), ("http://h:x", "--from-prometheus"), ("http://h/?q=1", "no query"),
+    ("http://h/\n", "--from-prometheus"),
     ("http://[::1", "--from-prometheus"), ("", "expected http"),
 ])
 def test_a_url_that_is_none_is_one_line_without_the_password(text: str, expected: str) -> None:
     with pytest.raises(UsageError) as found:
         url_of(text)
-    assert expected in str(found.value) and "secret" not in str(found.value) and str(found.value).isprintable()
+    assert (expected in str(found.value) and "secret" not in str(found.value)
+            and str(found.value).isprintable())
 
 
 def test_urls_are_taken_apart() -> None:
@@ -184,7 +205,8 @@ def test_urls_are_taken_apart() -> None:
 
 
 @pytest.mark.parametrize("words", [
-    ("--local",), ("--from-agent",), ("--disruptive",), ("--only", "gpu-*"), ("--skip", "gpu-*"), ("--save", "kept"), ("--profile", "gate", "--profile", "timer"),
+    ("--local",), ("--from-agent",), ("--disruptive",), ("--only", "gpu-*"), ("--skip", "gpu-*"),
+    ("--save", "kept"), ("--profile", "gate", "--profile", "timer"),
 ])
 def test_what_does_not_go_with_it_is_a_mistake_of_usage(words: tuple[str, ...], tmp_path: Path) -> None:
     done = muster("check", "n1", "--from-prometheus", "http://127.0.0.1:1", *words, home=tmp_path)
@@ -195,10 +217,12 @@ NAMES = [f"n{number}" for number in range(1, 13)]
 NOW_BASIS = AgentBasis("", "e", "timer", "r" * 64, "hgx-h100", "1.0")
 
 
-def text(name: str, claimed: str | None = None, healthy: float = 1, ago: float = 1.0, period: str = "300.0", **changes: str) -> str:
+def text(name: str, claimed: str | None = None, healthy: float = 1, ago: float = 1.0, period: str = "300.0",
+         **changes: str) -> str:
     node, basis = claimed or name, replace(NOW_BASIS, boot_id=f"boot-{name}", **changes)
     made = samples(node, bool(healthy), time.time() - ago, basis)
-    return text_of([(PERIOD, [PERIOD.sample(float(period), node)]), *((family, [row]) for family, row in made)])
+    return text_of([(PERIOD, [PERIOD.sample(float(period), node)]),
+                    *((family, [row]) for family, row in made)])
 
 
 def test_a_real_prometheus_shows_who_may_be_left_out(tmp_path: Path) -> None:
@@ -208,7 +232,8 @@ def test_a_real_prometheus_shows_who_may_be_left_out(tmp_path: Path) -> None:
     texts["n3"] = text("n3", ago=700)
     texts["n4"] = text("n4", ago=-60)
     texts["n5"] = text("n5", claimed="n1")          # its agent is another node's
-    texts["n6"] = texts["n6"].replace('muster_agent_healthy{node="n6"} 1.0', 'muster_agent_healthy{node="n6"} NaN')
+    texts["n6"] = texts["n6"].replace('muster_agent_healthy{node="n6"} 1.0',
+                                      'muster_agent_healthy{node="n6"} NaN')
     texts["n7"] = text("n7", version="0.9")
     texts["n8"] = text("n8", period="NaN")
     texts["n9"] = texts["n9"].replace("muster_agent_run_timestamp", "other")
@@ -218,21 +243,27 @@ def test_a_real_prometheus_shows_who_may_be_left_out(tmp_path: Path) -> None:
     with serving(tmp_path / "text") as address:
         # Two Prometheus jobs scrape n10; n11's target is named as another node, n12's as itself.
         scrape = [scrape_config(address, NAMES[:10]), scrape_config(address, ["n10"], "again"),
-                  scrape_config(address, ["n11"], "sd1", node="n99", sku="cpu-only"), scrape_config(address, ["n12"], "sd2", node="n12", sku="cpu-only")]
+                  scrape_config(address, ["n11"], "sd1", node="n99", sku="cpu-only"),
+                  scrape_config(address, ["n12"], "sd2", node="n12", sku="cpu-only")]
         with monitoring(tmp_path, scrape, []) as bed:
             def found() -> SweepChoice:
                 body = ask(url_of(bed.url), QUERY, None, 10.0)
                 nodes = [WantedNode(name, "hgx-h100", "e") for name in NAMES]
                 now = time.time()
                 known = {name: KnownNode(f"boot-{name}", now - 600, healthy=True) for name in NAMES}
-                return choose(nodes, claims(body, set(NAMES)), known, HeadBasis("1.0", "r" * 64, "timer", now), NoSample())
+                return choose(nodes, claims(body, set(NAMES)), known,
+                              HeadBasis("1.0", "r" * 64, "timer", now), NoSample())
 
-            wait_until(lambda: len({one["metric"].get("instance") for one in bed.query(QUERY)}) == 12 and len(bed.query(QUERY)) == 51, 60, "all series")
+            wait_until(lambda: len({one["metric"].get("instance") for one in bed.query(QUERY)}) == 12
+                       and len(bed.query(QUERY)) == 51, 60, "all series")
             choice = found()
             assert choice.visits == {
-                "n1": Visit.CLAIMED, "n2": Visit.SICK, "n3": Visit.STALE, "n4": Visit.FUTURE, "n5": Visit.NO_AGENT, "n6": Visit.NO_NUMBER,
-                "n7": Visit.VERSION, "n8": Visit.NO_NUMBER, "n9": Visit.INCOMPLETE, "n10": Visit.CLAIMED, "n11": Visit.MISPLACED}
-            assert {name: (one.target, one.basis.sku) for name, one in choice.left_out.items()} == {"n12": ("sd2 n12:9100", "hgx-h100")}
+                "n1": Visit.CLAIMED, "n2": Visit.SICK, "n3": Visit.STALE, "n4": Visit.FUTURE,
+                "n5": Visit.NO_AGENT, "n6": Visit.NO_NUMBER,
+                "n7": Visit.VERSION, "n8": Visit.NO_NUMBER, "n9": Visit.INCOMPLETE, "n10": Visit.CLAIMED,
+                "n11": Visit.MISPLACED}
+            assert {name: (one.target, one.basis.sku) for name,
+                    one in choice.left_out.items()} == {"n12": ("sd2 n12:9100", "hgx-h100")}
             # An agent that is gone, or a target that no longer answers, is no evidence.
             (tmp_path / "text/n12/muster.prom").unlink()
             wait_until(lambda: "n12" not in found().left_out, 30, "that n12 is visited")
@@ -242,5 +273,6 @@ def test_a_real_prometheus_shows_who_may_be_left_out(tmp_path: Path) -> None:
 class NoSample(random.Random):
     """Draws no one."""
 
-    def sample(self, population: object, k: int, *, counts: object = None) -> list[object]:  # type: ignore[override]
+    def sample(self, population: object, k: int, *,
+               counts: object = None) -> list[object]:  # type: ignore[override]
         return []

@@ -138,10 +138,12 @@ def _kept(state: Path, name: str, **received: float) -> None:
 
 
 def _times(state: Path) -> dict[str, float | None]:
-    return {node: None if (kept := KeptSnapshots(state).read(node)) is None else kept.received for node in ("a", "b", "c", "d")}
+    return {node: None if (kept := KeptSnapshots(state).read(node)) is None else kept.received
+            for node in ("a", "b", "c", "d")}
 
 
-def test_snapshots_in_the_folder_of_earlier_versions_are_read_and_then_kept_in_the_new_one(tmp_path: Path) -> None:
+def test_snapshots_in_the_folder_of_earlier_versions_are_read_and_then_kept_in_the_new_one(
+        tmp_path: Path) -> None:
     _kept(tmp_path, "looks", a=1.0, b=2.0)
     assert _times(tmp_path) == {"a": 1, "b": 2, "c": None, "d": None}
     assert (tmp_path / "looks").exists()            # who only reads moves nothing
@@ -182,7 +184,8 @@ def test_two_commands_that_move_the_snapshots_at_once_lose_none(tmp_path: Path) 
         assert [path.name for path in state.iterdir()] == ["snapshots"]
 
 
-def test_a_state_folder_that_cannot_be_written_is_read_in_its_old_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_folder_that_cannot_be_written_is_read_in_its_old_form(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _kept(tmp_path, "looks", a=1.0)
 
     def refused(path: Path, *_: object, **__: object) -> None:

@@ -22,10 +22,13 @@ NODES = [Node(name=f"gpu{number:03d}", sku="hgx-h100") for number in range(1, 9)
 
 
 def reports() -> tuple[NodeReport, ...]:
-    odd = {"gpu002": machine.recording("gpu002", gpu_nvml=machine.nvml(gpu3={"vbios": {"ok": "x"}, "ecc_corrected": {"error": [999, "x"]}})),
+    odd = {"gpu002": machine.recording("gpu002",
+                                       gpu_nvml=machine.nvml(gpu3={"vbios": {"ok": "x"},
+                                                                   "ecc_corrected": {"error": [999, "x"]}})),
            "gpu003": machine.recording("gpu003", gpu_nvml=machine.nvml(7), gpu_pci=machine.pci(7))}
     seen = [odd.get(node.name) or machine.recording(node.name) for node in NODES]
-    return assessed(*seen, nodes=NODES, before={node.name: after(machine.recording(node.name), -60) for node in NODES}).reports
+    return assessed(*seen, nodes=NODES,
+                    before={node.name: after(machine.recording(node.name), -60) for node in NODES}).reports
 
 
 def test_reports_are_the_same_as_without_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +47,8 @@ def test_equal_nodes_have_one_tuple_of_results() -> None:
 
 
 def links(*replays: Any) -> Mapping[str, Any]:
-    return {"nvlink_errors": tuple(NvLinkErrors(f"link {number}", 0, number, replay, 0, 0, 0, 0) for number, replay in enumerate(replays))}
+    return {"nvlink_errors": tuple(NvLinkErrors(f"link {number}", 0, number, replay, 0, 0, 0, 0) for number,
+                                   replay in enumerate(replays))}
 
 
 VALUES = st.one_of(st.integers(0, 2), st.booleans(), st.sampled_from([0.0, 1.0]), st.just(UNSUPPORTED),
@@ -80,7 +84,8 @@ def test_a_fact_that_cannot_be_pickled_is_its_nodes_own() -> None:
 
 
 STATUSES = st.sampled_from(Status)
-RESULTS = st.lists(st.tuples(STATUSES, st.sampled_from(["", "why", "other"]), st.sampled_from([None, *Origin])), max_size=5)
+RESULTS = st.lists(st.tuples(STATUSES, st.sampled_from(["", "why", "other"]),
+                             st.sampled_from([None, *Origin])), max_size=5)
 
 
 @given(st.lists(RESULTS, max_size=6))
@@ -88,7 +93,8 @@ def test_results_stay_what_they_are(nodes: list[list[tuple[Status, str, Origin |
     parts = SharedParts()
     for found in nodes:
         results = {f"r{number}": Result(f"r{number}", "c", status, Severity.INFO,
-                                        (Finding(1, 2, "s"),) if status is Status.FAIL else (), reason, origin)
+                                        (Finding(1, 2, "s"),) if status is Status.FAIL else (),
+                                        reason, origin)
                    for number, (status, reason, origin) in enumerate(found)}
         kept = parts.results(results)
         assert dict(kept) == results and list(kept) == list(results)

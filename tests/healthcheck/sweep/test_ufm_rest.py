@@ -1,4 +1,5 @@
-"""Asking UFM: whatever it does, there is an answer within its bounds or one clear line, and its secret goes nowhere else."""
+"""Asking UFM: whatever it does, there is an answer within its bounds or one clear line, and its secret goes
+nowhere else."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ def test_a_password_goes_to_one_path_and_a_token_to_the_other(bed: Ufm) -> None:
     (by_token,) = ufmoutput.ask([rest(bed, TOKEN)])
     assert by_password.outputs == by_token.outputs and not by_password.missing
     subnet = by_password.subnet()
-    assert len(subnet.links) == len(PLAN.cables) and len(subnet.devices) == len(PLAN.devices) and not subnet.partial and subnet.unhealthy == {}
+    assert (len(subnet.links) == len(PLAN.cables) and len(subnet.devices) == len(PLAN.devices)
+            and not subnet.partial and subnet.unhealthy == {})
 
 
 def test_pages_give_the_rows_that_a_list_gives(bed: Ufm) -> None:
@@ -78,7 +80,8 @@ def test_pages_that_change_meanwhile_are_read_again_and_at_last_refused(bed: Ufm
     bed.events = [{"id": 0}, {"id": 1}, {"id": 2}]
     bed.faults = grows
     assert len(json.loads(rest(bed, page_rows=2).rows("/app/events", rest(bed).deadline()))) == 4
-    first = json.dumps({"data": [{"id": 1}], "num_of_pages": 2, "first_index": 1, "filtered_resources": 2}).encode()
+    first = json.dumps({"data": [{"id": 1}], "num_of_pages": 2, "first_index": 1,
+                        "filtered_resources": 2}).encode()
     bed.faults = lambda method, path: first         # the first page, whichever was asked for
     with pytest.raises(UfmError, match="changed 3 times while its pages were read"):
         rest(bed, page_rows=1).rows("/app/events", rest(bed).deadline())
@@ -97,7 +100,8 @@ def drips(handler: BaseHTTPRequestHandler) -> None:
 
 
 def moved(handler: BaseHTTPRequestHandler) -> None:
-    handler.wfile.write(b"HTTP/1.1 302 Found\r\nLocation: https://elsewhere.example/\r\nContent-Length: 0\r\n\r\n")
+    handler.wfile.write(
+        b"HTTP/1.1 302 Found\r\nLocation: https://elsewhere.example/\r\nContent-Length: 0\r\n\r\n")
 
 
 @pytest.mark.parametrize(("fault", "words"), [
@@ -105,12 +109,16 @@ def moved(handler: BaseHTTPRequestHandler) -> None:
     (403, "this login may not use /ufmRest/resources/ports (403)"),
     (404, "it has no /ufmRest/resources/ports (404): an older UFM, or one in another mode"),
     (500, "/ufmRest/resources/ports: status 500"),
-    (b"<html><body>\x1b[2J", "/ufmRest/resources/ports is a web page and no JSON: is this the address of a UFM?"),
-    (b'[{"name": "a', "/ufmRest/resources/ports is no JSON, or ends early"), (b"", "/ufmRest/resources/ports is no JSON, or ends early"),
-    (b"[" * 100_000, "/ufmRest/resources/ports is no JSON"), (b"7", "/ufmRest/resources/ports is no list of objects"),
+    (b"<html><body>\x1b[2J",
+     "/ufmRest/resources/ports is a web page and no JSON: is this the address of a UFM?"),
+    (b'[{"name": "a', "/ufmRest/resources/ports is no JSON, or ends early"),
+    (b"", "/ufmRest/resources/ports is no JSON, or ends early"),
+    (b"[" * 100_000, "/ufmRest/resources/ports is no JSON"),
+    (b"7", "/ufmRest/resources/ports is no list of objects"),
     (b'{"data": 7}', "/ufmRest/resources/ports is no list of objects"),
     (b'{"data": [], "num_of_pages": 100000}', "is over the limit of 1000 pages"),
-    ("drop", "it closed the connection before it had answered"), (cut, "it closed the connection before it had answered"),
+    ("drop", "it closed the connection before it had answered"),
+    (cut, "it closed the connection before it had answered"),
     (moved, "is redirected (302), which is not followed"),
     (lambda handler: handler.wfile.write(b"SSH-2.0-x\r\n"), "its answer is not HTTP"),
 ])
@@ -125,14 +133,16 @@ def test_a_wrong_password_is_refused_once_and_shown_nowhere(bed: Ufm) -> None:
 
 
 def test_a_server_that_repeats_the_secret_in_its_error_does_not_have_it_printed(bed: Ufm) -> None:
-    repeated = f'{{"error": "{USER}:{PASSWORD} {UfmLogin(f"{USER}:{PASSWORD}").header()}\\u001b[2J"}}'.encode()
+    repeated = (f'{{"error": "{USER}:{PASSWORD} '
+                f'{UfmLogin(f"{USER}:{PASSWORD}").header()}\\u001b[2J"}}').encode()
 
     def echo(handler: Any) -> None:
         handler.say(422, repeated)
 
     bed.faults = lambda method, path: echo
     line = message_of(bed)
-    assert "status 422" in line and UfmLogin(f"{USER}:{PASSWORD}").header()[6:] not in line and line.count("(not shown)") == 2
+    assert ("status 422" in line and UfmLogin(f"{USER}:{PASSWORD}").header()[6:] not in line
+            and line.count("(not shown)") == 2)
 
 
 def test_who_drips_bytes_is_left_when_the_time_is_over(bed: Ufm) -> None:
@@ -148,7 +158,8 @@ def test_an_answer_beyond_the_limit_is_refused(bed: Ufm, monkeypatch: pytest.Mon
 def test_what_else_it_does_not_give_is_missing_and_the_rest_is_read(bed: Ufm) -> None:
     bed.faults = lambda method, path: 404 if path in ("/resources/links", "/app/unhealthy_ports") else None
     (output,) = ufmoutput.ask([rest(bed)])
-    assert set(output.outputs) == {"ufm-ports.json", "ufm-systems.json"} and len(output.missing) == 2 and all("(404)" in line for line in output.missing)
+    assert (set(output.outputs) == {"ufm-ports.json", "ufm-systems.json"} and len(output.missing) == 2
+            and all("(404)" in line for line in output.missing))
     assert output.subnet().unhealthy is None and set(output.missing) <= set(output.subnet().unread)
 
 
@@ -172,7 +183,8 @@ def test_where_no_one_listens_or_no_tls_is_spoken_is_said(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("trust", "words"), [
-    (HttpTrust(), "its certificate is not trusted: "), (HttpTrust(pins=("0" * 64,)), "shows another certificate than the one that is pinned: sha256:"),
+    (HttpTrust(), "its certificate is not trusted: "),
+    (HttpTrust(pins=("0" * 64,)), "shows another certificate than the one that is pinned: sha256:"),
     (HttpTrust("/nonexistent"), "/nonexistent cannot be read as a file of authorities: No such file")])
 def test_a_certificate_that_is_not_believed_gets_no_password(bed: Ufm, trust: HttpTrust, words: str) -> None:
     assert words in message_of(bed, trust=trust) and bed.seen == []
@@ -187,7 +199,8 @@ def test_a_fingerprint_is_believed_as_openssl_prints_it(bed: Ufm) -> None:
         trust_of("sha256:12")
 
 
-def test_a_login_comes_from_a_file_of_the_users_own_or_once_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_comes_from_a_file_of_the_users_own_or_once_from_the_environment(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "auth"
     file.write_text(f"{TOKEN}\n")
     with pytest.raises(UsageError, match=r"--ufm-auth .* others may read it"):
@@ -209,23 +222,28 @@ def test_a_login_comes_from_a_file_of_the_users_own_or_once_from_the_environment
 
 
 @pytest.mark.parametrize(("url", "words"), [
-    ("ufm.example", "expected https://HOST"), ("https://ufm.example/ufmRest", "expected https://HOST"), ("https://ufm.example:x", "expected https://HOST"),
-    ("http://ufm.example", "in clear text; use https://"), ("https://a:secret@ufm.example", "can be read in the list of processes"),
+    ("ufm.example", "expected https://HOST"), ("https://ufm.example/ufmRest", "expected https://HOST"),
+    ("https://ufm.example:x", "expected https://HOST"),
+    ("http://ufm.example", "in clear text; use https://"),
+    ("https://a:secret@ufm.example", "can be read in the list of processes"),
     ("https://ufm.exa mple", "expected https://HOST")])
 def test_what_is_no_address_is_one_line_without_its_password(url: str, words: str) -> None:
     with pytest.raises(UsageError) as error:
         place_of(url)
     assert words in str(error.value) and "secret@" not in str(error.value)
-    assert str(place_of("https://ufm.example:443")) == "https://ufm.example" and str(place_of("http://[::1]:8000")) == "http://[::1]:8000"
+    assert (str(place_of("https://ufm.example:443")) == "https://ufm.example"
+            and str(place_of("http://[::1]:8000")) == "http://[::1]:8000")
 
 
 _JSON = st.recursive(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=10)),
                      lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-                         st.sampled_from(("data", "num_of_pages", "filtered_resources", "first_index", "name", "Condition", "UnhealthyGUID")), inner, max_size=4),
+                         st.sampled_from(("data", "num_of_pages", "filtered_resources", "first_index", "name",
+                                          "Condition", "UnhealthyGUID")), inner, max_size=4),
                      max_leaves=12)
 
 
-@given(st.lists(st.one_of(_JSON.map(lambda found: json.dumps(found).encode()), st.binary(max_size=40)), min_size=1, max_size=4))
+@given(st.lists(st.one_of(_JSON.map(lambda found: json.dumps(found).encode()), st.binary(max_size=40)),
+                min_size=1, max_size=4))
 def test_any_answers_give_a_list_that_readers_take_or_one_clean_line(answers: list[bytes]) -> None:
     left = iter(answers)
 
@@ -247,12 +265,14 @@ def test_any_answers_give_a_list_that_readers_take_or_one_clean_line(answers: li
 
 def test_the_secret_is_in_no_file_message_or_process_of_a_check(bed: Ufm, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
-    done = muster("fabric", "check", "--ufm", bed.url, "--ufm-tls", str(bed.authority), "--save", "kept", home=tmp_path / "home",
+    done = muster("fabric", "check", "--ufm", bed.url, "--ufm-tls", str(bed.authority), "--save", "kept",
+                  home=tmp_path / "home",
                   **{AUTH: f"{USER}:{PASSWORD}"})
     assert done.returncode in (0, 1, 3), done.stderr
     kept = [path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file()]
     hidden = (PASSWORD, UfmLogin(f"{USER}:{PASSWORD}").header()[6:])
-    assert len(kept) >= 5 and not any(secret in text for secret in hidden for text in (done.stdout, done.stderr))
+    assert len(kept) >= 5 and not any(secret in text for secret in hidden
+                                      for text in (done.stdout, done.stderr))
     assert not any(secret.encode() in data for secret in hidden for data in kept)
 
 

@@ -2,7 +2,8 @@
 more, and whoever stays sick is isolated.
 
 The store is imagined: what a plan says is done at once, or a part of it, where a run is killed. The bound is
-counted here from the isolations alone, by the text of healthcheck/help/triage.md, and asks nothing of the breaker.
+counted here from the isolations alone, by the text of healthcheck/help/triage.md, and asks nothing of the
+breaker.
 """
 
 from __future__ import annotations

@@ -281,7 +281,8 @@ def test_the_one_domain_goes_beside_though_the_reserve_is_used_up() -> None:
     assert full.take(node(100), reserve=False, place=LEAF) == "" and full.take(node(101), reserve=False) != ""
 
 
-def test_within_a_failure_domain_those_of_the_one_place_beside_do_not_count_whatever_else_was_isolated() -> None:
+def test_within_a_failure_domain_those_of_the_one_place_beside_do_not_count_whatever_else_was_isolated(
+) -> None:
     there = tuple(NodeHistory(f"n{number:03}", domains={"rack": (f"r{number // 3}",)})
                   for number in range(40))
     before = (*done(-0.5, LEAF, range(5)), *done(-0.5, RACK, range(10, 11)),

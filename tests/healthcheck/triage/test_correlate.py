@@ -140,7 +140,8 @@ def test_chance_puts_each_node_of_which_a_port_is_known_on_a_rail_of_its_own() -
     assert found(sick, ports=off) == [one]      # one that is on no rail is none to be tried
 
 
-def test_of_a_rail_the_share_is_of_nodes_of_which_a_port_is_known_and_of_a_version_of_all_that_have_it() -> None:
+def test_of_a_rail_the_share_is_of_nodes_of_which_a_port_is_known_and_of_a_version_of_all_that_have_it(
+) -> None:
     unknown = {number: failing(number, "port-state", "") for number in range(10, 240, 40)}
     by = replace(only("rail", rules="port-*"), likelihood=1)
     (one,) = found({**{number: port(number, 5) for number in range(0, 240, 60)}, **unknown}, by)
@@ -321,7 +322,8 @@ def test_of_several_problems_of_a_node_the_first_says_when_it_began() -> None:
     assert [one.place for one in found(sick, replace(only("moment"), likelihood=1))] == ["2027-01-15T03:00Z"]
 
 
-def test_as_few_nodes_as_the_policy_says_are_a_moment_and_a_window_as_long_as_all_that_is_remembered_is_none() -> None:
+def test_as_few_nodes_as_the_policy_says_are_a_moment_and_a_window_as_long_as_all_that_is_remembered_is_none(
+) -> None:
     policy = replace(only("moment"), likelihood=1)
     assert (len(found(together(-5, -5, -5), policy)) == 1
             and found(together(-5, -5, -5), replace(policy, at_least=4)) == [])

@@ -76,8 +76,10 @@ def test_a_node_of_which_nothing_is_wrong_any_more_is_watched_by_no_one_whether_
 
 
 @pytest.mark.parametrize("shown", [looks(-2, -1), ()])
-def test_a_held_node_that_an_open_incident_keeps_from_proving_itself_waits_for_who_repairs_that(shown: Any) -> None:
-    node = NodeHistory("n1", over=(problem("gpu-count", began=-9, ended=-3),), cordons=(held(-8),), snapshots=shown,
+def test_a_held_node_that_an_open_incident_keeps_from_proving_itself_waits_for_who_repairs_that(
+        shown: Any) -> None:
+    node = NodeHistory("n1", over=(problem("gpu-count", began=-9, ended=-3),), cordons=(held(-8),),
+                       snapshots=shown,
                        verdict=OpenVerdict(1, "lost", Isolation.EVICT, at(-8)),
                        shared=(IncidentMembership(1, PORT, at(-1)),))
     found = verdict(node, incident(isolates=False))
@@ -149,7 +151,8 @@ def test_what_held_before_holds_on_in_an_incidents_name_and_none_holds_a_node_wi
     assert verdict(replace(node, verdict=None), incident()).isolation is Isolation.NONE
 
 
-def test_proof_is_spoken_of_where_a_node_is_held_for_nothing_that_is_wrong_with_it_now_and_nowhere_else() -> None:
+def test_proof_is_spoken_of_where_a_node_is_held_for_nothing_that_is_wrong_with_it_now_and_nowhere_else(
+) -> None:
     well = verdict(NodeHistory("n1", cordons=(held(-8),), snapshots=looks(-2, -1)))
     not_yet = verdict(NodeHistory("n1", cordons=(held(-8),), snapshots=looks(-2)))
     assert (well.why == well.proven != "" == well.unproven
@@ -189,7 +192,8 @@ def test_the_repair_is_that_of_the_fault_that_is_named_or_the_restart_that_cover
     assert (found.repair, found.fault) == (repair, fault)
 
 
-def test_a_node_that_is_well_but_for_a_warning_is_still_of_the_incident_that_held_it_and_a_sick_one_is_not() -> None:
+def test_a_node_that_is_well_but_for_a_warning_is_still_of_the_incident_that_held_it_and_a_sick_one_is_not(
+) -> None:
     was = OpenVerdict(1, "incident", Isolation.NO_NEW_JOBS, at(-3), 1)
     assert verdict(past("n1", problem("fan", severity="warning"), cordons=(held(-3),),
                         verdict=was)).incident == 1

@@ -93,7 +93,8 @@ def test_jobs_that_should_end_are_left_to_a_person_with_the_command_for_it() -> 
             "scancel --nodelist=n[001,007]") in said
     whole = json.loads(json.dumps(document(plan, SlurmBackend().end_jobs)))
     jsonschema.validate(whole, schema("triage-1"))
-    assert whole["by_hand"] == [{"nodes": ["n001", "n007"], "what": "end-jobs", "how": "scancel --nodelist=n[001,007]"}]
+    assert whole["by_hand"] == [{"nodes": ["n001", "n007"], "what": "end-jobs",
+                                 "how": "scancel --nodelist=n[001,007]"}]
     assert any(line.endswith("muster ends none: by the scheduler's own command") for line in lines(plan))
 
 

@@ -74,7 +74,8 @@ def test_the_time_that_is_there_now_counts_among_those_that_it_came() -> None:
     assert away.startswith("it came 3 times in 24 h, and is away since 2027-01-15T05:30Z; ")
 
 
-def test_it_holds_for_all_its_calm_hours_though_what_made_it_flap_leaves_the_hours_that_count_before() -> None:
+def test_it_holds_for_all_its_calm_hours_though_what_made_it_flap_leaves_the_hours_that_count_before(
+) -> None:
     over = [problem(began=hour, ended=hour + 0.1) for hour in (-30, -29, -11)]
     assert "it came 3 times" in flapping(over, FLAP, NOW)
     often, seldom = [problem(began=-40 + n / 10, ended=-39.95 + n / 10) for n in range(5)], Flap(5, 2, 12)
@@ -121,7 +122,8 @@ def test_it_flaps_as_someone_who_watches_the_place_hour_by_hour_would_say(
     down = False
     for quarter in range(-201 * 4, 1):
         hour = quarter / 4
-        now_down = any(one.began <= at(hour) and (one.ended is None or at(hour) < one.ended) for one in problems)
+        now_down = any(one.began <= at(hour) and (one.ended is None or at(hour) < one.ended)
+                       for one in problems)
         if now_down and not down:
             if hour - down_at >= calm:
                 held = 0

@@ -1,4 +1,5 @@
-"""Links that fail far more often where their cables are of one lot are one finding of the vendor beside those of the links."""
+"""Links that fail far more often where their cables are of one lot are one finding of the vendor beside those
+of the links."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ OLD, NEW = PartLot("NVIDIA", "MFP7E10", "2306"), PartLot("NVIDIA", "MFP7E10", "2
 
 
 def subnet(folder: Path, one_piece: bool = True) -> Subnet:
-    """64 hosts, of which every fourth cable is of the new lot; each end states its serial number, one for both of a cable in one piece."""
+    """64 hosts, of which every fourth cable is of the new lot; each end states its serial number, one for
+    both of a cable in one piece."""
     fabricoutputs.write(two_tiers(64, 16, 2, 8), folder)
     (plain,) = (output.subnet() for output in saved(folder))
     rows = []
@@ -29,13 +31,17 @@ def subnet(folder: Path, one_piece: bool = True) -> Subnet:
         for end, side in ((link.a, ""), (link.b, "" if one_piece else "B")):
             lot = NEW if at % 4 == 0 else OLD
             rows.append(f"0x{end.guid},{end.number},{lot.vendor},{lot.part},MT{at:04d}{side},{lot.date}")
-    (folder / "ibdiagnet2.db_csv").write_text("START_CABLE_INFO\nNodeGuid,PortNum,Vendor,PN,SN,ManufacturingDate\n" + "\n".join(rows) + "\nEND_CABLE_INFO\n")
+    (folder / "ibdiagnet2.db_csv").write_text(
+        "START_CABLE_INFO\nNodeGuid,PortNum,Vendor,PN,SN,ManufacturingDate\n" + "\n".join(rows)
+        + "\nEND_CABLE_INFO\n")
     (whole,) = (output.subnet() for output in saved(folder))
     return whole
 
 
-def failing(links: list[tuple[FabricEnd, FabricEnd]], rule: FabricRule = FabricRule.ERRORS, unknown: bool = False) -> FabricReport:
-    return FabricReport(tuple(FabricFinding(rule, FabricPlace(PlaceKind.LINK, f"{a.guid[-4:]}/{a.number}", (a, b)), "", unknown=unknown)
+def failing(links: list[tuple[FabricEnd, FabricEnd]], rule: FabricRule = FabricRule.ERRORS,
+            unknown: bool = False) -> FabricReport:
+    return FabricReport(tuple(FabricFinding(rule, FabricPlace(PlaceKind.LINK, f"{a.guid[-4:]}/{a.number}",
+                                                              (a, b)), "", unknown=unknown)
                               for a, b in links), ())
 
 
@@ -49,7 +55,8 @@ def test_the_links_of_one_lot_are_one_finding_of_the_vendor_beside_them(tmp_path
     report = failing([*of_lot(seen, NEW, 8), *of_lot(seen, OLD, 2)])
     found = with_lots(report, [seen], {})
     (one,) = (one for one in found.findings if one.rule is FabricRule.LOT)
-    assert (one.owner, one.severity, one.unknown, one.place.name) == (Owner.VENDOR, Severity.WARNING, False, f"cable {NEW}")
+    assert (one.owner, one.severity, one.unknown, one.place.name) == (Owner.VENDOR, Severity.WARNING, False,
+                                                                      f"cable {NEW}")
     assert one.observed.startswith("link-errors at 8 of its 32, of 10 with it among 128 whose lot is known")
     assert len(found.findings) == len(report.findings) + 1 and len(one.place.ends) == 16
 
@@ -57,7 +64,8 @@ def test_the_links_of_one_lot_are_one_finding_of_the_vendor_beside_them(tmp_path
 def test_what_was_delivered_goes_before_what_a_cable_states(tmp_path: Path) -> None:
     seen = subnet(tmp_path / "a")
     links = [link for link in sorted(seen.links) if seen.modules[link.a].date == NEW.date]
-    rows = "".join(f"{seen.modules[link.a].serial},PN9,{'A' if at < 8 else 'B'}\n" for at, link in enumerate(links))
+    rows = "".join(f"{seen.modules[link.a].serial},PN9,{'A' if at < 8 else 'B'}\n" for at,
+                   link in enumerate(links))
     found = with_lots(failing(of_lot(seen, NEW, 6)), [seen], parse("serial,part,lot\n" + rows, "parts.csv"))
     assert [one.place.name for one in found.findings if one.rule is FabricRule.LOT] == ["cable PN9 of A"]
 
@@ -66,17 +74,25 @@ def test_two_modules_of_a_lot_at_one_link_count_once(tmp_path: Path) -> None:
     seen = subnet(tmp_path / "a", one_piece=False)
     found = with_lots(failing(of_lot(seen, NEW, 2)), [seen], {})
     assert not any(one.rule is FabricRule.LOT for one in found.findings)
-    (one,) = (one for one in with_lots(failing(of_lot(seen, NEW, 8)), [seen], {}).findings if one.rule is FabricRule.LOT)
+    (one,) = (one for one in with_lots(failing(of_lot(seen, NEW, 8)), [seen], {}).findings
+              if one.rule is FabricRule.LOT)
     assert one.observed.startswith("link-errors at 8 of its 64")
 
 
 def test_switches_are_known_by_the_delivery_list(tmp_path: Path) -> None:
     seen = subnet(tmp_path / "a")
     many = [f"{at:016x}" for at in range(1, 61)]
-    delivered = {guid_key(guid): PartLot("", "MQM9700", "2316" if at < 15 else "2320") for at, guid in enumerate(many)}
-    there = Subnet("", {guid: next(iter(seen.devices.values())).__class__(guid, next(one.kind for one in seen.devices.values() if "leaf" in one.description))
-                        for guid in many})
-    bad = FabricReport(tuple(FabricFinding(FabricRule.FAN, FabricPlace(PlaceKind.SWITCH, guid, (FabricEnd(guid, 0),)), "fan 1 stands") for guid in many[:6]), ())
+    delivered = {guid_key(guid): PartLot("", "MQM9700", "2316" if at < 15 else "2320") for at,
+                 guid in enumerate(many)}
+    there = Subnet("",
+                   {guid: next(iter(seen.devices.values())).__class__(guid,
+                                                                      next(one.kind
+                                                                           for one in seen.devices.values()
+                                                                           if "leaf" in one.description))
+                    for guid in many})
+    bad = FabricReport(tuple(FabricFinding(FabricRule.FAN,
+                                           FabricPlace(PlaceKind.SWITCH, guid, (FabricEnd(guid, 0),)),
+                                           "fan 1 stands") for guid in many[:6]), ())
     (one,) = (one for one in with_lots(bad, [there], delivered).findings if one.rule is FabricRule.LOT)
     assert one.place.name == "switch MQM9700 of 2316"
 

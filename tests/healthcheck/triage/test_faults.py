@@ -24,7 +24,8 @@ def only(node, **changes):  # type: ignore[no-untyped-def]
 
 def thrice(rule: str = "port-state", subject: str = "mlx5_0 port 1", **more: Any) -> tuple[Problem, ...]:
     """It came three times within a few hours and is away."""
-    return tuple(problem(rule, subject, began=-1.5 - number, ended=-1.2 - number, **more) for number in range(3))
+    return tuple(problem(rule, subject, began=-1.5 - number, ended=-1.2 - number, **more)
+                 for number in range(3))
 
 
 def an_hour_each(*hours: float, **of: Any) -> tuple[Problem, ...]:
@@ -71,7 +72,8 @@ def test_what_was_confirmed_within_the_flap_window_needs_no_second_confirmation(
 
 def test_an_unknown_is_a_fault_of_the_node_after_so_many_sweeps_and_never_one_that_is_ours() -> None:
     def found(rule: str, sweeps: int, excused: frozenset[str] = frozenset(), **more: Any) -> int:
-        return len(faults(past("n1", problem(rule, "", status="unknown", sweeps=sweeps, **more)), policy(), NOW, excused=excused))
+        return len(faults(past("n1", problem(rule, "", status="unknown", sweeps=sweeps, **more)), policy(),
+                          NOW, excused=excused))
 
     assert [found(rule, sweeps) for rule in ("gpu-ecc", "") for sweeps in (2, 3)] == [0, 1] * 2
     assert found("gpu-ecc", 99, origin="muster") == found("gpu-ecc", 99, frozenset({"gpu-ecc"})) == 0
@@ -158,14 +160,16 @@ def test_a_new_chassis_starts_clean() -> None:
 
 @pytest.mark.parametrize(("times", "away", "holds"), [(3, 1, True), (2, 1, False), (3, 13, False)])
 def test_a_fault_that_flaps_holds_until_it_was_away_for_long(times: int, away: float, holds: bool) -> None:
-    over = tuple(problem("port-state", "mlx5_0 port 1", began=-away - 0.5 - 2 * number, ended=-away - 2 * number) for number in range(times))
+    over = tuple(problem("port-state", "mlx5_0 port 1", began=-away - 0.5 - 2 * number,
+                         ended=-away - 2 * number) for number in range(times))
     found = faults(past("n1", over=over), policy(), NOW)
     assert [fault.isolation for fault in found] == [Isolation.NO_NEW_JOBS] * holds
     if holds:
         assert "3 times in 24 h" in found[0].because[-1]
 
 
-def comes_and_goes(rule: str = "port-state", subject: str = "mlx5_0 port 1", **more: Any) -> tuple[Problem, ...]:
+def comes_and_goes(rule: str = "port-state", subject: str = "mlx5_0 port 1",
+                   **more: Any) -> tuple[Problem, ...]:
     """It came twice, for one sweep each."""
     return tuple(problem(rule, subject, began=-hour, ended=0.2 - hour, sweeps=1, **more) for hour in (4, 2))
 
@@ -174,7 +178,8 @@ def test_what_flaps_isolates_while_it_is_there_though_too_few_sweeps_see_it_each
     here = problem("port-state", "mlx5_0 port 1", sweeps=1)
     fault = only(past("n1", here, over=comes_and_goes()))
     assert (fault.isolation, fault.problems, fault.began) == (Isolation.NO_NEW_JOBS, (here,), at(-1))
-    assert fault.because == ("it came 3 times in 24 h, this one included; it holds until it was away for 12 h",)
+    assert (fault.because
+            == ("it came 3 times in 24 h, this one included; it holds until it was away for 12 h",))
     assert only(past("n1", here, over=comes_and_goes()[:1])).isolation is Isolation.NONE
     elsewhere = problem("port-state", "mlx5_1 port 1", sweeps=1)
     assert only(past("n1", elsewhere, over=comes_and_goes())).isolation is Isolation.NONE
@@ -186,7 +191,8 @@ def test_a_node_that_comes_and_goes_is_held_while_it_is_not_reached_before_that_
     assert (fault.kind.id, fault.isolation, fault.problems) == ("gone", Isolation.NO_NEW_JOBS, (here,))
     assert faults(past("n1", here, over=comes_and_goes("", "", status="unknown")[:1]), policy(), NOW) == []
     # one that many share is not its own
-    assert faults(past("n1", here, over=comes_and_goes("", "", status="unknown")), policy(), NOW, excused={""}) == []
+    assert faults(past("n1", here, over=comes_and_goes("", "", status="unknown")), policy(), NOW,
+                  excused={""}) == []
 
 
 def test_what_a_person_has_repaired_flaps_no_more_but_for_what_comes_after_it() -> None:
@@ -209,7 +215,8 @@ def test_what_is_not_measured_now_and_then_does_not_flap() -> None:
     assert only(past("n1", lasting, over=comes_and_goes("gpu-ecc", "", status="unknown"))).because == ()
 
 
-def test_the_time_that_is_there_does_not_count_where_an_incident_answers_for_it_or_it_convicts_no_one() -> None:
+def test_the_time_that_is_there_does_not_count_where_an_incident_answers_for_it_or_it_convicts_no_one(
+) -> None:
     here = problem("port-state", "mlx5_0 port 1", sweeps=1)
     incident = IncidentMembership(1, frozenset({"port-state of port"}), at(-1.5))
     assert only(past("n1", here, over=comes_and_goes(), shared=(incident,))).isolation is Isolation.NONE
@@ -290,7 +297,8 @@ def test_what_an_incident_answers_for_neither_flaps_nor_climbs_on_its_nodes() ->
     assert only(past("n1", here, boots=(at(-30), at(-4)), shared=(lasting,))).repair is Repair.RESTART_SERVICE
 
 
-def test_what_could_not_be_measured_holds_nothing_once_it_is_measured_and_a_node_that_comes_and_goes_is_held() -> None:
+def test_what_could_not_be_measured_holds_nothing_once_it_is_measured_and_a_node_that_comes_and_goes_is_held(
+) -> None:
     assert faults(past("n1", over=thrice("gpu-ecc", "", status="unknown")), policy(), NOW) == []
     assert only(past("n1", over=thrice("", "", status="unknown"))).kind.id == "gone"
 
@@ -306,7 +314,8 @@ def test_a_fault_that_flaps_is_told_by_the_last_time_that_it_came() -> None:
     assert (len(fault.problems), fault.began) == (1, at(-1.5))
 
 
-def test_of_several_problems_the_oldest_says_since_when_the_worst_the_repair_the_one_seen_most_how_sure() -> None:
+def test_of_several_problems_the_oldest_says_since_when_the_worst_the_repair_the_one_seen_most_how_sure(
+) -> None:
     xids = (problem("kernel-xid", "GPU 3", began=-1, repair="replace"),
             problem("kernel-xid", "GPU 3", began=-2, repair="reset-gpu"))
     fault = only(past("n1", *xids))
@@ -315,7 +324,8 @@ def test_of_several_problems_the_oldest_says_since_when_the_worst_the_repair_the
     assert only(past("n1", *ports)).isolation is Isolation.NO_NEW_JOBS
 
 
-def test_a_line_of_an_unknown_emitter_asks_for_no_repair_where_the_driver_speaks_and_confirms_nothing() -> None:
+def test_a_line_of_an_unknown_emitter_asks_for_no_repair_where_the_driver_speaks_and_confirms_nothing(
+) -> None:
     forged = problem("kernel-xid", "GPU 3", emitter="", repair="replace")
     assert only(past("n1", forged, problem("kernel-xid", "GPU 3", emitter="nvrm",
                                            repair="reset-gpu"))).repair is Repair.RESET_GPU
@@ -424,10 +434,12 @@ def test_two_components_that_fail_by_turns_in_the_same_chassis_accuse_it(
 
 
 def test_what_the_node_itself_failed_at_accuses_nothing_that_its_components_share() -> None:
-    gpus = tuple(problem("kernel-xid", f"GPU {number}", serial=str(number), began=-24, ended=-23) for number in range(2))
+    gpus = tuple(problem("kernel-xid", f"GPU {number}", serial=str(number), began=-24, ended=-23)
+                 for number in range(2))
     disk = an_hour_each(-20, -40, -60, -80, rule="disk-state", subject="sda")
     one = an_hour_each(-20, -40, -60, -80, rule="kernel-xid", subject="GPU 0", serial="0")
-    assert suspect_node(past("n1", over=(*gpus, *disk)), policy(), NOW) == suspect_node(past("n1", over=(*one, *disk)), policy(), NOW) == ""
+    assert suspect_node(past("n1", over=(*gpus, *disk)), policy(),
+                        NOW) == suspect_node(past("n1", over=(*one, *disk)), policy(), NOW) == ""
 
 
 @pytest.mark.parametrize(("began", "ended", "inside"),
@@ -443,8 +455,10 @@ def test_a_problem_is_an_incidents_from_its_beginning_to_its_end(
     assert not lasting.in_incident(problem("port-state", began=began, ended=ended))
 
 
-def test_a_line_that_is_only_to_be_watched_outvotes_no_repair_that_another_problem_of_the_fault_asks_for() -> None:
-    """Xid 63 says that a row remapping was recorded; what it waits for is a reset, which the rule about that asks for."""
+def test_a_line_that_is_only_to_be_watched_outvotes_no_repair_that_another_problem_of_the_fault_asks_for(
+) -> None:
+    """Xid 63 says that a row remapping was recorded; what it waits for is a reset, which the rule about that
+    asks for."""
     watched = problem("kernel-xid", "GPU 3", began=-2, repair="watch")
     alone = only(past("n1", problem("kernel-xid", "GPU 3"))).repair
     assert alone not in (Repair.WATCH, only(past("n1", watched)).repair)

@@ -1,4 +1,5 @@
-"""Ports of many nodes whose cables are of one delivery lot are one incident of the vendor, which isolates no node."""
+"""Ports of many nodes whose cables are of one delivery lot are one incident of the vendor, which isolates no
+node."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from tests.healthcheck.triage.made import NOW, at, policy, problem
 
 NODES = 64
 OLD, NEW = PartLot("NVIDIA", "MFP7E10", "2306"), PartLot("NVIDIA", "MFP7E10", "2311")
-POLICY = policy(incidents=IncidentPolicy(kinds={"leaf": IncidentKind(Owner.NETWORK, True), "rack": IncidentKind(Owner.NETWORK, True)}))
+POLICY = policy(incidents=IncidentPolicy(kinds={"leaf": IncidentKind(Owner.NETWORK, True),
+                                                "rack": IncidentKind(Owner.NETWORK, True)}))
 BAD = "port-errors-rate"
 
 
@@ -38,27 +40,36 @@ def name(at: int) -> str:
 def hardware(at: int, **more: str) -> Now:
     """Two adapters; the cable of the second is of the new lot in every fourth node."""
     new = at % 4 == 0
-    return Now({"nic 0000:18:00.0": {"device": "mlx5_0"}, "nic 0000:2a:00.0": {"device": "mlx5_1"}}, frozenset({"nic"}), "b", {}, {
-        "mlx5_0": {"vendor": "NVIDIA", "part": "MFP7E10", "serial": f"A{at}", "date": "2306", "adapter": "MT_0000000838", "guid": f"a088c20300{at:06x}"},
-        "mlx5_1": {"vendor": "NVIDIA", "part": "MFP7E10", "serial": f"B{at}", "date": "2311" if new else "2306", **more}})
+    return Now({"nic 0000:18:00.0": {"device": "mlx5_0"}, "nic 0000:2a:00.0": {"device": "mlx5_1"}},
+               frozenset({"nic"}), "b", {}, {
+                   "mlx5_0": {"vendor": "NVIDIA", "part": "MFP7E10", "serial": f"A{at}", "date": "2306",
+                              "adapter": "MT_0000000838", "guid": f"a088c20300{at:06x}"},
+                   "mlx5_1": {"vendor": "NVIDIA", "part": "MFP7E10", "serial": f"B{at}",
+                              "date": "2311" if new else "2306", **more}})
 
 
-def sick(numbers: Iterable[int], subject: str = "mlx5_1/1", rule: str = BAD) -> dict[int, tuple[Problem, ...]]:
+def sick(numbers: Iterable[int], subject: str = "mlx5_1/1",
+         rule: str = BAD) -> dict[int, tuple[Problem, ...]]:
     # Each at a time of its own, so that no moment explains them.
-    return {number: (problem(rule, subject, node=name(number), began=-100 - 7 * number, severity="warning"),) for number in numbers}
+    return {number: (problem(rule, subject, node=name(number), began=-100 - 7 * number, severity="warning"),)
+            for number in numbers}
 
 
-def fleet(problems: Mapping[int, tuple[Problem, ...]], *known: StoredIncident, delivered: Mapping[str, PartLot] | None = None,
+def fleet(problems: Mapping[int, tuple[Problem, ...]], *known: StoredIncident,
+          delivered: Mapping[str, PartLot] | None = None,
           leaf: Mapping[int, str] | None = None) -> FleetHistory:
     nodes = tuple(NodeHistory(name(number), problems=problems.get(number, ()),
-                              domains={"leaf": ((leaf or {}).get(number, f"l{number % 16}"),), "rack": (f"r{number // 8}",)})
+                              domains={"leaf": ((leaf or {}).get(number, f"l{number % 16}"),),
+                                       "rack": (f"r{number // 8}",)})
                   for number in range(NODES))
     return FleetHistory(NOW, nodes, since=at(-2000), incidents=known, next_incident=7,
-                        parts=parts_of({name(number): hardware(number) for number in range(NODES)}, delivered or {}))
+                        parts=parts_of({name(number): hardware(number) for number in range(NODES)},
+                                       delivered or {}))
 
 
 def lots(seen: FleetHistory) -> list[tuple[str, str, int]]:
-    return [(one.cause, one.owner.value, len(one.nodes)) for one in live(seen, POLICY).incidents if one.kind == LOT]
+    return [(one.cause, one.owner.value, len(one.nodes))
+            for one in live(seen, POLICY).incidents if one.kind == LOT]
 
 
 NEWER = range(0, NODES, 4)      # the nodes with a cable of the new lot
@@ -70,7 +81,8 @@ def test_ports_whose_cables_are_of_one_lot_are_one_incident_of_the_vendor() -> N
     seen = fleet(sick([*list(NEWER)[:9], 1]), leaf=spread)
     assert lots(seen) == [("cable NVIDIA MFP7E10 of 2311", "vendor", 9)]
     (one,) = (one for one in live(seen, POLICY).incidents if one.kind == LOT)
-    assert not one.isolates and one.likelihood > 1000 and "of 9 of its 16 (B0, B4, B8, B12 ...), of 10 parts with it among 128" in one.why
+    assert (not one.isolates and one.likelihood > 1000
+            and "of 9 of its 16 (B0, B4, B8, B12 ...), of 10 parts with it among 128" in one.why)
     assert one.id == 7 and [member.node for member in one.members] == list(one.nodes)
 
 
@@ -78,7 +90,8 @@ def test_it_changes_nothing_of_what_is_done_with_nodes() -> None:
     seen = fleet(sick(list(NEWER)[:9]), leaf={number: f"l{number // 4 % 16}" for number in range(NODES)})
     without = replace(seen, parts={})
     ours, plain = make(seen, POLICY), make(without, POLICY)
-    assert (ours.verdicts, ours.steps, ours.withheld, ours.unfit) == (plain.verdicts, plain.steps, plain.withheld, plain.unfit)
+    assert (ours.verdicts, ours.steps, ours.withheld, ours.unfit) == (plain.verdicts, plain.steps,
+                                                                      plain.withheld, plain.unfit)
     assert {one.kind for one in ours.incidents} - {one.kind for one in plain.incidents} == {LOT}
 
 
@@ -94,7 +107,8 @@ def test_what_a_leaf_explains_is_no_lots() -> None:
     (sick(list(NEWER)[:9], rule="port-lid"), "no cable gives a port its LID"),
     (sick(list(NEWER)[:9], subject="port 9"), "no adapter is named"),
     (sick(list(NEWER)[:9], subject="mlx5_0/1"), "the other cables are of the old lot"),
-    ({0: tuple(problem(BAD, f"mlx5_1/{number}", node="n000", severity="warning") for number in range(9))}, "one node's")])
+    ({0: tuple(problem(BAD, f"mlx5_1/{number}", node="n000", severity="warning") for number in range(9))},
+     "one node's")])
 def test_no_lot_is_named_without_evidence(problems: Mapping[int, tuple[Problem, ...]], why: str) -> None:
     assert lots(fleet(problems, leaf={number: f"l{number // 4 % 16}" for number in range(NODES)})) == [], why
 
@@ -105,14 +119,16 @@ def test_ports_at_random_name_no_lot(seed: int) -> None:
 
 
 def test_adapters_are_of_the_lot_that_the_delivery_list_says() -> None:
-    delivered = {guid_key(f"a088c20300{number:06x}"): PartLot("NVIDIA", "MCX75310", "W12" if number < 16 else "W20") for number in range(NODES)}
+    delivered = {guid_key(f"a088c20300{number:06x}"): PartLot("NVIDIA", "MCX75310", "W12" if number < 16
+                                                              else "W20") for number in range(NODES)}
     problems = sick(range(0, 16, 2), subject="mlx5_0 (0000:18:00.0)", rule="hca-pcie-width")
     assert lots(fleet(problems, delivered=delivered)) == [("adapter NVIDIA MCX75310 of W12", "vendor", 8)]
     assert lots(fleet(problems)) == []      # the board alone is the same in all
 
 
 def known(**more: float) -> StoredIncident:
-    return StoredIncident(3, LOT, "cable NVIDIA MFP7E10 of 2311", (BAD + " of mlx5_1",), "vendor", "as it was found", 5e6, at(-50), at(-1),
+    return StoredIncident(3, LOT, "cable NVIDIA MFP7E10 of 2311", (BAD + " of mlx5_1",), "vendor",
+                          "as it was found", 5e6, at(-50), at(-1),
                           tuple(IncidentMember(name(number), at(-50), at(-1)) for number in NEWER), **more)
 
 
@@ -131,7 +147,9 @@ def test_the_store_keeps_what_a_module_states_until_another_one_is_read(store: S
         db.execute("INSERT INTO node (name) VALUES ('n000')")
         write_hardware(db, 1, at(-2), hardware(0))
         write_hardware(db, 1, at(-1), Now({}, frozenset(), "b", {}, {"mlx5_1": {"adapter": "X"}}))
-    assert newest_hardware(store)["n000"][1].parts["mlx5_1"] == {"vendor": "NVIDIA", "part": "MFP7E10", "serial": "B0", "date": "2311", "adapter": "X"}
+    assert newest_hardware(store)["n000"][1].parts["mlx5_1"] == {"vendor": "NVIDIA", "part": "MFP7E10",
+                                                                 "serial": "B0", "date": "2311",
+                                                                 "adapter": "X"}
     with store.writing() as db:
         write_hardware(db, 1, at(-1), hardware(1))
     assert newest_hardware(store)["n000"][1].parts["mlx5_1"]["serial"] == "B1"

@@ -82,7 +82,9 @@ def ends(found: IncidentUpdate) -> dict[int, str]:
 
 # ---- what is found
 
-def test_a_new_incident_takes_the_next_number_and_begins_with_its_first_node_and_takes_in_no_other_place() -> None:
+
+def test_a_new_incident_takes_the_next_number_and_begins_with_its_first_node_and_takes_in_no_other_place(
+) -> None:
     found = life({**failing(R2), **failing(range(64, 72)), **failing([100])})
     assert sorted(at_(found)) == [(5, "r8", 8), (6, "r2", 8)]
     first = found.incidents[1]
@@ -100,7 +102,8 @@ def test_what_no_sweep_has_seen_for_a_day_is_no_news(seen: float, count: int) ->
     assert len(life(failing(R2, began=-30, seen=seen)).incidents) == count
 
 
-def test_what_many_nodes_cannot_measure_is_no_incident_of_a_place_and_what_the_same_rule_finds_elsewhere_is() -> None:
+def test_what_many_nodes_cannot_measure_is_no_incident_of_a_place_and_what_the_same_rule_finds_elsewhere_is(
+) -> None:
     dark = life(failing(R2, "", status="unknown"))
     assert ([(one.kind, one.id) for one in dark.incidents] == [("unreached", 5)]
             and "not reached: all 8 nodes of rack r2: look there first" in dark.incidents[0].why)
@@ -207,7 +210,8 @@ def test_it_goes_by_the_name_of_the_place_that_it_has_grown_to(sick: list[int], 
     assert at_(found) == [(1, place, len(sick))] and found.ends == ()
 
 
-def test_it_keeps_its_name_where_it_only_shrinks_and_where_what_is_left_of_it_elsewhere_is_in_no_other() -> None:
+def test_it_keeps_its_name_where_it_only_shrinks_and_where_what_is_left_of_it_elsewhere_is_in_no_other(
+) -> None:
     assert at_(life(failing(R2), opened("leaf", "l1", [*R2, *R3]))) == [(1, "l1", 8)]
     assert at_(life(failing([*R2, 25, 120]), opened("power", "p1", [*R2, 25]))) == [(1, "p1", 8)]
     another = {number: (wrong(number, "gpu-count"),) for number in R3}
@@ -215,7 +219,8 @@ def test_it_keeps_its_name_where_it_only_shrinks_and_where_what_is_left_of_it_el
     assert at_(found) == [(1, "l1", 8), (5, "r3", 8)]
 
 
-def test_of_one_that_falls_apart_one_part_keeps_the_number_and_takes_the_name_and_the_others_are_not_in_it() -> None:
+def test_of_one_that_falls_apart_one_part_keeps_the_number_and_takes_the_name_and_the_others_are_not_in_it(
+) -> None:
     whole = opened("nvlink_domain", "d0", range(32))
     found = life(failing([*R2, *range(8)]), whole, by=RACKS)
     assert [(one.id, one.kind, len(one.nodes)) for one in found.incidents] == [(1, "rack", 8), (5, "rack", 8)]

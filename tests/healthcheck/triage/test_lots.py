@@ -9,30 +9,36 @@ import pytest
 from healthcheck.model.outcome import Owner
 from healthcheck.triage.lots import PartLot, faulty_lots
 
-OLD, NEW, OTHER = PartLot("NVIDIA", "MFP7E10", "2306"), PartLot("NVIDIA", "MFP7E10", "2311"), PartLot("Acme", "AOC-3", "2306")
-LOTS = {**{f"leaf01 port {at}": OLD for at in range(1, 41)}, **{f"leaf02 port {at}": NEW for at in range(1, 21)},
+OLD, NEW, OTHER = PartLot("NVIDIA", "MFP7E10", "2306"), PartLot("NVIDIA", "MFP7E10",
+                                                                "2311"), PartLot("Acme", "AOC-3", "2306")
+LOTS = {**{f"leaf01 port {at}": OLD for at in range(1, 41)},
+        **{f"leaf02 port {at}": NEW for at in range(1, 21)},
         **{f"leaf03 port {at}": OTHER for at in range(1, 61)}}
 
 
 def test_faults_of_one_date_code_are_one_incident_of_the_vendor() -> None:
     found = faulty_lots(LOTS, {*(f"leaf02 port {at}" for at in range(1, 9)), "leaf03 port 4"})
-    assert [(one.lot, one.owner, len(one.subjects), one.inside, one.had) for one in found] == [(NEW, Owner.VENDOR, 8, 20, 9)]
+    assert [(one.lot, one.owner, len(one.subjects), one.inside, one.had)
+            for one in found] == [(NEW, Owner.VENDOR, 8, 20, 9)]
     assert str(found[0].lot) == "NVIDIA MFP7E10 of 2311" and found[0].likelihood > 1000
 
 
 def test_faults_of_all_date_codes_of_a_part_are_the_parts() -> None:
-    found = faulty_lots(LOTS, {*(f"leaf01 port {at}" for at in range(1, 21)), *(f"leaf02 port {at}" for at in range(1, 11))})
+    found = faulty_lots(LOTS, {*(f"leaf01 port {at}" for at in range(1, 21)),
+                               *(f"leaf02 port {at}" for at in range(1, 11))})
     assert [one.lot for one in found] == [PartLot("NVIDIA", "MFP7E10")]
 
 
 def test_two_lots_are_two_incidents() -> None:
     wide = {**LOTS, **{f"leaf04 port {at}": PartLot("Beta", "B1", "2401") for at in range(1, 11)}}
-    found = faulty_lots(wide, {*(f"leaf02 port {at}" for at in range(1, 13)), *(f"leaf04 port {at}" for at in range(1, 9))})
+    found = faulty_lots(wide, {*(f"leaf02 port {at}" for at in range(1, 13)),
+                               *(f"leaf04 port {at}" for at in range(1, 9))})
     assert [one.lot for one in found] == [NEW, PartLot("Beta", "B1", "2401")]
 
 
 def test_parts_that_state_no_lot_speak_neither_way_and_are_counted() -> None:
-    found = faulty_lots(LOTS, {*(f"leaf02 port {at}" for at in range(1, 9)), "leaf09 port 1", "leaf09 port 2"})
+    found = faulty_lots(LOTS,
+                        {*(f"leaf02 port {at}" for at in range(1, 9)), "leaf09 port 1", "leaf09 port 2"})
     assert [one.unknown for one in found] == [2] and not faulty_lots({}, {"leaf09 port 1"})
 
 

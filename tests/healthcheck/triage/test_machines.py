@@ -1,5 +1,5 @@
-"""Another machine under a node's name, and two nodes that changed places: triage says so by name until they are
-brought up again."""
+"""Another machine under a node's name, and two nodes that changed places: triage says so by name until they
+are brought up again."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def machine(name: str, **others: str) -> list[Component]:
 
 
 def sweep(
-    store: Store, at: float, profile: str = "", state: NodeState = NodeState.HEALTHY, **nodes: list[Component],
+    store: Store, at: float, profile: str = "", state: NodeState = NodeState.HEALTHY,
+    **nodes: list[Component],
 ) -> None:
     """One stored look at these nodes, all well if nothing is said."""
     good = Result("gpu-ecc", "gpu.ecc", Status.PASS, Severity.CRITICAL, (), "", None, "", None)
@@ -78,7 +79,8 @@ def test_two_nodes_that_changed_places_are_one_line_with_both_names(store: Store
     sweep(store, 3600, n1=machine("b"), n2=machine("a"), n3=machine("c"))
     assert said(store, 3700) == [
         "swapped   n[1-2]: n1 and n2 changed places at 1970-01-01T01:00Z (9 of 9 parts with a number are "
-        "others): swap them back or correct the inventory, or bring both up again: muster check n[1-2] --profile "
+        "others): swap them back or correct the inventory, or bring both up again: muster check n[1-2] "
+        "--profile "
         "bringup --store"]
 
 
@@ -88,7 +90,8 @@ def test_of_two_that_are_looked_at_one_after_the_other_the_first_names_where_its
     sweep(store, 0, n1=machine("a"), n2=machine("b"))
     sweep(store, 60, n1=machine("b"))
     assert said(store, 70) == [
-        "replaced  n1: another machine since 1970-01-01T00:01Z, 9 of 9 parts with a number are others, which sat "
+        "replaced  n1: another machine since 1970-01-01T00:01Z, 9 of 9 parts with a number are others, "
+        "which sat "
         "in n2 before: bring it up again: muster check n1 --profile bringup --store"]
     sweep(store, 7200, n2=machine("a"))
     assert said(store, 7300)[0].startswith("swapped   n[1-2]: n1 and n2 changed places at ")
@@ -189,7 +192,8 @@ def test_triage_keeps_jobs_away_from_both_until_each_is_brought_up(store: Store)
     nodes = [Node(f"n{number}") for number in range(1, 101)]
     made = make(gather(store, nodes, POLICY, 3700), POLICY)
     assert [(step.act, step.node, step.why) for step in made.steps] == [
-        (Act.ISOLATE, node, f"another-machine: another machine has its name since 1970-01-01T01:00Z, which sat in "
+        (Act.ISOLATE, node,
+         f"another-machine: another machine has its name since 1970-01-01T01:00Z, which sat in "
          f"{origin} before: bring it up again: muster check {node} --profile bringup --store, 2 times clean")
         for node, origin in (("n1", "n2"), ("n2", "n1"))]
     assert made.unfit == ("n1", "n2")
@@ -209,7 +213,8 @@ def test_a_machine_that_was_brought_up_stays_so_while_it_only_warns_and_whicheve
     now = 4000 + 6 * every
     assert plan(store, now).verdicts == ()
     for at in range(12):
-        sweep(store, now + at * every, "bringup", NodeState.DEGRADED, n1=machine("x", nvme="spare" if at > 5 else "x"))
+        sweep(store, now + at * every, "bringup", NodeState.DEGRADED,
+              n1=machine("x", nvme="spare" if at > 5 else "x"))
     assert plan(store, now + 12 * every).verdicts == ()
 
 
@@ -280,7 +285,8 @@ def test_a_chassis_that_sat_in_another_node_is_another_machine_though_no_gpu_can
 
 def test_a_machine_whose_slots_have_other_names_is_another_one(store: Store) -> None:
     def other_model(name: str) -> list[Component]:
-        return [part if part.kind == "chassis" else Component(part.kind, f"x{part.slot}", part.serial, part.name)
+        return [part if part.kind == "chassis" else Component(part.kind, f"x{part.slot}",
+                                                              part.serial, part.name)
                 for part in machine(name)]
     sweep(store, 0, n1=machine("a"))
     sweep(store, 60, n1=other_model("x"))
@@ -328,7 +334,8 @@ def test_whatever_changes_places_no_part_sits_twice_and_the_last_change_is_said(
                 if last[shown[name]] == name}
 
 
-def test_parts_that_were_exchanged_one_after_another_are_no_other_machine_where_the_clock_went_back(store: Store) -> None:
+def test_parts_that_were_exchanged_one_after_another_are_no_other_machine_where_the_clock_went_back(
+        store: Store) -> None:
     parts = machine("a")
     sweep(store, NOW, n1=list(parts))
     for hours, at in ((1, 0), (2, 1), (-24, 2)):
@@ -340,7 +347,8 @@ def test_parts_that_were_exchanged_one_after_another_are_no_other_machine_where_
     assert set(another_machines(store)) == {"n1"}
 
 
-def test_one_part_of_a_node_that_is_new_to_the_store_is_exchanged_and_it_is_the_same_machine(store: Store) -> None:
+def test_one_part_of_a_node_that_is_new_to_the_store_is_exchanged_and_it_is_the_same_machine(
+        store: Store) -> None:
     sweep(store, NOW - 3600, n2=machine("c"))
     parts = machine("a")
     sweep(store, NOW, n1=list(parts))

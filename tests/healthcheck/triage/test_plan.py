@@ -93,7 +93,8 @@ def test_a_cordon_by_hand_is_neither_doubled_nor_ended() -> None:
 
 
 def test_of_two_cordons_on_a_node_that_proved_itself_ours_ends_and_a_persons_stays() -> None:
-    made = plan(NodeHistory("n1", over=(OVER,), cordons=(held(-8), held(-8, None, 2)), snapshots=looks(-2, -1)))
+    made = plan(NodeHistory("n1", over=(OVER,), cordons=(held(-8), held(-8, None, 2)),
+                            snapshots=looks(-2, -1)))
     assert [(step.act, step.cordon) for step in made.steps] == [(Act.RELEASE, 1)]
 
 
@@ -104,7 +105,8 @@ def test_of_a_node_that_is_still_sick_no_return_is_spoken() -> None:
 def test_a_node_out_of_service_is_neither_isolated_nor_returned() -> None:
     away = {"in_service": False, "lifecycle": "maintenance"}
     made = plan(sick("n1", **away),
-                NodeHistory("n2", over=(OVER,), cordons=(held(-8),), snapshots=looks(-3, -1), **away))     # type: ignore[arg-type]
+                NodeHistory("n2", over=(OVER,), cordons=(held(-8),), snapshots=looks(-3, -1),
+                            **away))  # type: ignore[arg-type]
     assert acts(made) == [] and [one.node for one in made.withheld] == ["n2"]
 
 
@@ -272,7 +274,8 @@ def test_a_held_node_with_only_silenced_problems_is_withheld_and_no_step_is_take
 def test_a_node_that_came_anew_while_it_was_held_is_held_again_though_what_is_left_is_silenced() -> None:
     anew = Anew(at(-5), "lost", Isolation.EVICT)
     hidden = SilencedHistory((problem("gpu-count", node="n1"),))
-    was = {"anew": anew, "snapshots": looks(-3, -1), "verdict": OpenVerdict(1, "lost", Isolation.NONE, at(-6))}
+    was = {"anew": anew, "snapshots": looks(-3, -1),
+           "verdict": OpenVerdict(1, "lost", Isolation.NONE, at(-6))}
     made = plan(past("n1", hidden=hidden, **was))
     assert acts(made) == [("isolate", "n1")] and "only silenced problems are left" in made.steps[0].why
     assert acts(plan(past("n1", **was))) == []

@@ -48,7 +48,8 @@ def refused(folder: Path, text: str) -> str:
 def test_every_glob_of_the_packaged_policy_matches_a_packaged_rule() -> None:
     for kind in PLAIN.kinds:
         for glob in kind.rules:
-            assert any(fnmatchcase(rule, glob) for rule in (*RULES, *accused.RULES, *watched.RULES, *fabricfindings.RULES)), (kind.id, glob)
+            assert any(fnmatchcase(rule, glob) for rule in (*RULES, *accused.RULES, *watched.RULES,
+                                                            *fabricfindings.RULES)), (kind.id, glob)
 
 
 def test_wrong_arithmetic_is_one_fault_whoever_finds_it_and_a_warning_of_it_isolates_no_one() -> None:
@@ -90,7 +91,7 @@ faults:
 - {id: ours-first, why: x, rules: [gpu-count], isolation: evict, repair: replace, owner: vendor, reserve: true, lasting: true}
 - {id: storage, confirm: 5}
 - {id: ours-next, why: x, rules: ["gpu-*"], severities: [warning], confirm: 3}
-""")
+""")  # noqa: E501
     assert [kind.id for kind in policy.kinds] == ["ours-first", "ours-next",
                                                   *(kind.id for kind in PLAIN.kinds)]
     first, after = policy.kinds[:2]
@@ -153,7 +154,9 @@ def test_every_packaged_rule_and_all_that_burn_ins_find_is_decided_for_every_kin
     for rule in (*RULES, *accused.RULES):
         for of in (Of.FAIL, Of.UNKNOWN):
             assert (PLAIN.incidents.cause(of,
-                                          rule) is not None), f"{rule}: say in `places` of policy.yaml which places can cause that it {of.value}s"
+                                          rule) is not None), (
+                                              f"{rule}: say in `places` of policy.yaml which "
+                                              f"places can cause that it {of.value}s")
     for rule in accused.RULES:
         assert PLAIN.incidents.may_cause(Of.FAIL, rule) == {"driver", "kernel", "firmware", "batch",
                                                             "moment"}, rule
@@ -161,7 +164,8 @@ def test_every_packaged_rule_and_all_that_burn_ins_find_is_decided_for_every_kin
     for new in ("gpu-frobnicates", "kernel-frobnicates", "host-frobnicates", "fleet-frobnicates",
                 "bmc-frobnicates", "frobnicates"):
         assert (PLAIN.incidents.cause(Of.FAIL,
-                                      new) is None), f"a new rule {new} would be taken for {PLAIN.incidents.cause(Of.FAIL, new)}"
+                                      new) is None), (f"a new rule {new} would be taken for "
+                                                      f"{PLAIN.incidents.cause(Of.FAIL, new)}")
 
 
 def test_every_glob_of_the_packaged_places_decides_on_some_rule() -> None:
@@ -194,7 +198,8 @@ def test_a_place_is_asked_for_what_it_can_cause(of: Of, rule: str, kinds: set[st
     assert kinds <= found and not others & found
 
 
-def test_nodes_are_isolated_in_the_name_of_a_place_that_the_policy_says_so_of_and_never_of_what_only_explains() -> None:
+def test_nodes_are_isolated_in_the_name_of_a_place_that_the_policy_says_so_of_and_never_of_what_only_explains(
+) -> None:
     kinds = {"rack": IncidentKind(Owner.OPERATOR, True), "leaf": IncidentKind(Owner.NETWORK, False),
              "driver": IncidentKind(Owner.VENDOR, True)}
     assert [kind for kind in (*KINDS, "room") if IncidentPolicy(kinds=kinds).isolates(kind)] == ["rack"]

@@ -89,7 +89,8 @@ def test_two_clean_looks_since_the_fault_was_over_return_a_node() -> None:
     {"over": (problem("gpu-count", began=-7, ended=-6),), "cordons": (held(-8), held(-4, number=2)),
      "snapshots": UNMEASURED},
 ])
-def test_a_node_that_has_not_shown_that_it_is_well_stays_held_and_is_reported_why(more: dict[str, Any]) -> None:
+def test_a_node_that_has_not_shown_that_it_is_well_stays_held_and_is_reported_why(more: dict[str,
+                                                                                             Any]) -> None:
     well, said = asked(**more)
     assert not well and said
 
@@ -143,7 +144,8 @@ def test_clean_looks_are_some_time_apart(minutes: tuple[float, ...], well: bool)
 def test_how_far_apart_is_the_policys_to_say() -> None:
     asked = policy(requalify=Requalify("bringup", 2, 0))
     assert requalified(node(snapshots=looked(1.1, 1)), asked, NOW)[0]
-    well, said = requalified(node(snapshots=looked(12, 1)), policy(requalify=Requalify("bringup", 2, 30)), NOW)
+    well, said = requalified(node(snapshots=looked(12, 1)),
+                             policy(requalify=Requalify("bringup", 2, 30)), NOW)
     assert not well and "1 of 2 clean looks, 30 min apart," in said
 
 
@@ -245,7 +247,8 @@ SILENCED = "only silenced problems are left: "
     (SilencedHistory((problem("gpu-ecc", "", status="unknown"),)), {}, "gpu-ecc is not measured since"),
     (SilencedHistory((problem("", "", status="unknown"),)), {}, "it is not reached since"),
     # what went away and does not heal
-    (SilencedHistory(over=(problem("gpu-worn", serial="A", began=-9, ended=-3),)), {}, "the same board is there"),
+    (SilencedHistory(over=(problem("gpu-worn", serial="A", began=-9, ended=-3),)), {},
+     "the same board is there"),
     (SilencedHistory(over=tuple(problem("port-state", "mlx5_0", began=-hour, ended=-hour + 0.5)
                                 for hour in (7, 6, 5))), {}, "port of mlx5_0: it came 3 times in 24 h"),
     # a warning, under which no look is clean
@@ -255,7 +258,8 @@ def test_no_node_is_given_back_because_what_is_left_is_silenced(
     hidden: SilencedHistory, more: dict[str, Any], said: str,
 ) -> None:
     well, why = asked(hidden=hidden, **more)
-    assert not well and why.startswith(f"{SILENCED}{said.partition(' since')[0]}" if "same" not in said else SILENCED)
+    assert (not well and why.startswith(f"{SILENCED}{said.partition(' since')[0]}" if "same" not in said
+                                        else SILENCED))
     assert said in why and why.endswith("; to give it to jobs all the same: muster uncordon n1")
     verdict = decide(node(hidden=hidden, **more), policy(), NOW)
     assert verdict is not None and (verdict.isolation, verdict.unproven) == (Isolation.NONE, why)
@@ -286,7 +290,8 @@ def test_what_is_not_silenced_is_said_first_and_without_a_cordon_the_silence_is_
 def test_what_silences_hide_is_in_the_history_that_hears_all() -> None:
     hidden = SilencedHistory((FAN,), (OVER,), (problem(node="n7", ended=-1),), at(-2))
     whole = node(problems=(problem("kernel-xid"),), left=at(-4), hidden=hidden).unsilenced
-    assert ([len(each) for each in (whole.problems, whole.over, whole.moved)], whole.left, whole.silenced) == (
-        [2, 2, 1], at(-2), 0)
+    assert ([len(each) for each in (whole.problems, whole.over, whole.moved)], whole.left,
+            whole.silenced) == (
+                [2, 2, 1], at(-2), 0)
     assert node(left=at(-1), hidden=hidden).unsilenced.left == at(-1)
     assert node().unsilenced == node() and node(hidden=hidden).silenced == 1

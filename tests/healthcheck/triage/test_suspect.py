@@ -51,7 +51,8 @@ def isolated(made: TriagePlan) -> int:
     return sum(step.act is Act.ISOLATE for step in made.steps)
 
 
-def test_a_rule_that_newly_fails_on_many_since_its_text_changed_is_musters_own_and_says_what_changed() -> None:
+def test_a_rule_that_newly_fails_on_many_since_its_text_changed_is_musters_own_and_says_what_changed(
+) -> None:
     made = plan(*sick(41))
     (one,) = made.incidents
     assert (one.kind, one.cause, one.owner.value, len(one.nodes)) == (
@@ -148,7 +149,8 @@ def driver(number: int, began: float = -2, digest: str = "580.2", **more: Any) -
     return node(number, "gpu-answers", began, changed=(change,), versions={"driver": digest}, **more)
 
 
-def test_a_rule_that_newly_fails_under_a_new_driver_is_an_incident_of_that_version_and_isolates_no_node() -> None:
+def test_a_rule_that_newly_fails_under_a_new_driver_is_an_incident_of_that_version_and_isolates_no_node(
+) -> None:
     made = plan(*(driver(number, began=-2 - number / 10) for number in range(41)), changes=())
     (one,) = made.incidents
     assert (one.kind, one.isolates, len(one.nodes)) == ("driver", False, 41) and made.steps == ()

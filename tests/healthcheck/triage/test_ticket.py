@@ -104,7 +104,8 @@ def test_a_ticket_says_all_that_its_reader_needs(name: str) -> None:
     golden(f"ticket-{name}.md", markdown(ticket(judged, past, seats, lines, NODE, bundle=bundle)))
 
 
-def test_what_was_done_before_the_fault_began_is_left_out_and_what_no_one_knows_the_end_of_is_reported() -> None:
+def test_what_was_done_before_the_fault_began_is_left_out_and_what_no_one_knows_the_end_of_is_reported(
+) -> None:
     judged, past, seats, lines, _ = CASES["worn-gpu"]
     text = markdown(ticket(judged, past, seats, lines, NODE))
     assert "long ago" not in text and "reboot by muster (to see): outcome not known" in text
@@ -165,16 +166,21 @@ def test_the_document_holds_the_same() -> None:
 def faulty(*repairs: Repair, owner: Owner = Owner.VENDOR, began: float = T0) -> tuple[Fault, ...]:
     """Faults of one owner, each with the repair it asks for, an hour after the other."""
     (fault,) = CASES["worn-gpu"][0].faults
-    return tuple(replace(fault, repair=repair, owner=owner, began=began + at * HOUR) for at, repair in enumerate(repairs))
+    return tuple(replace(fault, repair=repair, owner=owner, began=began + at * HOUR) for at,
+                 repair in enumerate(repairs))
 
 
 def test_without_an_owner_it_is_the_operators_who_are_asked_to_find_the_cause() -> None:
-    said = ticket(replace(CASES["worn-gpu"][0], owner=None, repair=Repair.INSPECT, faults=()), NodeHistory("gpu017"), (), (), NODE)
-    assert said.owner is Owner.OPERATOR and said.asked == "Please look at it, find the cause, and say what was done."
+    said = ticket(replace(CASES["worn-gpu"][0], owner=None, repair=Repair.INSPECT, faults=()),
+                  NodeHistory("gpu017"), (), (), NODE)
+    assert (said.owner is Owner.OPERATOR
+            and said.asked == "Please look at it, find the cause, and say what was done.")
 
 
-def test_of_several_repairs_of_an_owner_the_greatest_is_asked_for_but_where_an_incident_or_an_rma_says_which() -> None:
-    base = replace(CASES["worn-gpu"][0], repair=Repair.REPLACE, faults=faulty(Repair.RESET_GPU, Repair.REBOOT, Repair.WATCH))
+def test_of_several_repairs_of_an_owner_the_greatest_is_asked_for_but_where_an_incident_or_an_rma_says_which(
+) -> None:
+    base = replace(CASES["worn-gpu"][0], repair=Repair.REPLACE,
+                   faults=faulty(Repair.RESET_GPU, Repair.REBOOT, Repair.WATCH))
     past = NodeHistory("gpu017")
 
     def repair(**more: object) -> Repair:
@@ -188,25 +194,32 @@ def test_what_was_tried_is_reported_since_the_first_of_the_faults_began_and_the_
     judged = replace(CASES["worn-gpu"][0], faults=faulty(Repair.REPLACE, Repair.REPLACE))
 
     def lines(*times: float) -> list[LedgerEntry]:
-        return [LedgerEntry(at, time, "ops", f"try {at}", "gpu017", "x", "", "done", time) for at, time in enumerate(times)]
+        return [LedgerEntry(at, time, "ops", f"try {at}", "gpu017", "x", "", "done", time) for at,
+                time in enumerate(times)]
 
-    past = NodeHistory("gpu017", boots=(T0 - 9, T0 - 1, T0, T0 + 5), repaired=(Repaired(T0 - 1, "early"), Repaired(T0, "reset")))
+    past = NodeHistory("gpu017", boots=(T0 - 9, T0 - 1, T0, T0 + 5),
+                       repaired=(Repaired(T0 - 1, "early"), Repaired(T0, "reset")))
     said = ticket(judged, past, (), lines(T0 - 1, T0, T0 + 60), NODE).tried
     assert [text.partition("Z ")[2].partition(" by")[0] for text in said] == [
-        "done: reset", "the node had been restarted, and was looked at again", "try 1", "the node had been restarted, and was looked at again", "try 2"]
+        "done: reset", "the node had been restarted, and was looked at again", "try 1",
+        "the node had been restarted, and was looked at again", "try 2"]
     text = markdown(ticket(judged, NodeHistory("gpu017"), (), lines(*(T0 + at for at in range(9))), NODE))
     shown = text[text.index("What was tried:"):].splitlines()[1:10]
     assert shown[0] == "- and 1 before" and "try 1" in shown[1] and "try 8" in shown[8]
-    assert "before" not in markdown(ticket(judged, NodeHistory("gpu017"), (), lines(*(T0 + at for at in range(8))), NODE)).partition("What was tried:")[2]
+    assert "before" not in markdown(ticket(judged, NodeHistory("gpu017"), (),
+                                           lines(*(T0 + at for at in range(8))),
+                                           NODE)).partition("What was tried:")[2]
 
 
 def test_of_many_remedies_the_first_are_reported_and_the_others_counted() -> None:
     def helps(number: int) -> list[str]:
         found = tuple(problem("a-rule", f"GPU {at}", remedy=f"do {at}") for at in range(number))
-        text = markdown(ticket(verdict("k", found, Repair.REPLACE, Owner.VENDOR), NodeHistory("gpu017"), (), (), NODE))
+        text = markdown(ticket(verdict("k", found, Repair.REPLACE, Owner.VENDOR), NodeHistory("gpu017"),
+                               (), (), NODE))
         return [line for line in text.partition("What helps:")[2].splitlines() if line.startswith("- ")]
 
-    assert helps(3) == ["- do 0", "- do 1", "- do 2"] and helps(4) == ["- do 0", "- do 1", "- do 2", "- and 1 more"]
+    assert helps(3) == ["- do 0", "- do 1", "- do 2"] and helps(4) == ["- do 0", "- do 1", "- do 2",
+                                                                       "- and 1 more"]
 
 
 def test_long_words_are_cut_where_the_reader_has_enough() -> None:
@@ -214,9 +227,11 @@ def test_long_words_are_cut_where_the_reader_has_enough() -> None:
     judged = verdict("k", (long,), Repair.REPLACE, Owner.VENDOR)
     text = markdown(ticket(judged, NodeHistory("gpu017"), (), (), NODE, bundle="/" + "b" * 400))
     spans = re.findall("`([^`]+)`", text)
-    assert max(len(one) for one in spans if "rrr" in one) == 400 and max(len(one) for one in spans if "bbb" in one) == 300
+    assert (max(len(one) for one in spans if "rrr" in one) == 400
+            and max(len(one) for one in spans if "bbb" in one) == 300)
     assert len(ticket(judged, NodeHistory("gpu017"), (), (), NODE).title) == len("gpu017: k, ") + 80
-    numbered = verdict("k", (problem("a-rule", "s" * 200, kind="gpu", serial="9"),), Repair.REPLACE, Owner.VENDOR)
+    numbered = verdict("k", (problem("a-rule", "s" * 200, kind="gpu", serial="9"),),
+                       Repair.REPLACE, Owner.VENDOR)
     seat = ComponentLocation("gpu", "9", "gpu017", "slot", T0, T0, None)
     assert len(ticket(numbered, NodeHistory("gpu017"), (seat,), (), NODE).title) == len("gpu017: k, ") + 120
 
@@ -239,14 +254,17 @@ def test_the_chassis_is_that_of_this_node_which_is_there_now() -> None:
     def serial(*seats: ComponentLocation) -> str:
         return dict(ticket(judged, NodeHistory("gpu017"), seats, (), NODE).where)["Chassis serial"]
 
-    assert serial(replace(CHASSIS, node="gpu018", serial="X"), replace(CHASSIS, ended=T0, serial="Y"), replace(CHASSIS, kind="board", serial="Z"), CHASSIS) == "C0017"
+    assert serial(replace(CHASSIS, node="gpu018", serial="X"), replace(CHASSIS, ended=T0, serial="Y"),
+                  replace(CHASSIS, kind="board", serial="Z"), CHASSIS) == "C0017"
     assert serial(replace(CHASSIS, ended=T0)) == "not known"
 
 
-@pytest.mark.parametrize(("number", "told"), [(3, "GPU 0, GPU 1, GPU 2 (no serial number known)"), (4, "GPU 0, GPU 1, GPU 2 and 1 more (no serial number known)")])
+@pytest.mark.parametrize(("number", "told"), [(3, "GPU 0, GPU 1, GPU 2 (no serial number known)"),
+                                              (4, "GPU 0, GPU 1, GPU 2 and 1 more (no serial number known)")])
 def test_parts_without_a_number_are_told_by_name_and_counted(number: int, told: str) -> None:
     found = tuple(problem("a-rule", f"GPU {at}") for at in range(number))
-    assert dict(ticket(verdict("k", found, Repair.REPLACE, Owner.VENDOR), NodeHistory("gpu017"), (), (), NODE).where)["Part"] == told
+    assert dict(ticket(verdict("k", found, Repair.REPLACE, Owner.VENDOR), NodeHistory("gpu017"), (), (),
+                       NODE).where)["Part"] == told
 
 
 @pytest.mark.parametrize(("number", "more"), [(3, None), (4, "and 1 more like these")])
@@ -258,7 +276,8 @@ def test_of_many_faults_so_many_parts_are_reported(number: int, more: str | None
 @pytest.mark.parametrize(("number", "label"), [(3, "r0, r1, r2"), (4, "r0, r1, r2 and 1 more rules")])
 def test_rules_that_say_the_same_are_one_line(number: int, label: str) -> None:
     found = tuple(problem(f"r{at}", status="unknown", reason="the tool hangs") for at in range(number))
-    assert [rules for rules, _ in ticket(verdict("k", found, Repair.REBOOT, Owner.OPERATOR), NodeHistory("gpu017"), (), (), NODE).evidence] == [label]
+    assert [rules for rules, _ in ticket(verdict("k", found, Repair.REBOOT, Owner.OPERATOR),
+                                         NodeHistory("gpu017"), (), (), NODE).evidence] == [label]
 
 
 def test_of_a_part_without_a_number_nothing_is_reported_from_elsewhere() -> None:

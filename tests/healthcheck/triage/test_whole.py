@@ -94,8 +94,9 @@ def test_one_in_maintenance_that_answers_is_one_that_is_missing_and_one_that_was
 def test_those_in_maintenance_that_were_dark_long_before_are_said_beside_and_prove_nothing() -> None:
     sick = {4: dark(4), 5: dark(5), 6: dark(6, began=-40), 7: dark(7, began=-40)}
     found = one(site(sick, of=away((6, 7))))
-    assert ("all 2 nodes of rack r1 and power domain pdu-r1 (beside 2 not in service that had it before): look"
-            in found.why)
+    assert (
+        "all 2 nodes of rack r1 and power domain pdu-r1 (beside 2 not in service that had it before): look"
+        in found.why)
     sick = {0: dark(0), 4: dark(4), **{number: dark(number, began=-40) for number in (5, 6, 7)}}
     assert one(site(sick, of=away((5, 6, 7)))).cause == "network, power or access"
 
@@ -141,7 +142,8 @@ def stored(cause: str, nodes: Iterable[int], ended: float | None = None) -> Stor
                           members, until, "triage" if ended is not None else "")
 
 
-def test_it_stays_one_incident_while_more_places_go_and_comes_back_as_itself_but_not_as_another_place() -> None:
+def test_it_stays_one_incident_while_more_places_go_and_comes_back_as_itself_but_not_as_another_place(
+) -> None:
     rack = {number: dark(number) for number in range(4, 8)}
     more = site({**rack, **{number: dark(number) for number in range(8, 12)}},
                 stored("rack r1, power domain pdu-r1", range(4, 8)))
@@ -183,7 +185,8 @@ def test_what_was_sure_once_stays_so_while_it_lasts_and_what_is_not_sure_isolate
     sick = {number: down(number) for number in range(4, 8)}
     members = tuple(IncidentMember(name(number), at(-9), at(-0.1)) for number in range(4, 12))
     for likelihood, isolates in ((2000.0, True), (300.0, False)):
-        known = StoredIncident(2, "rack", "r1", ("port-state",), "datacentre", "", likelihood, at(-9), at(-0.1),
+        known = StoredIncident(2, "rack", "r1", ("port-state",), "datacentre", "", likelihood,
+                               at(-9), at(-0.1),
                                members)
         found = one(site(sick, known))
         assert (found.id, found.likelihood, found.isolates) == (2, likelihood, isolates)
@@ -222,7 +225,8 @@ def test_one_in_maintenance_that_is_well_and_was_looked_at_lately_speaks_against
     sick = {number: down(number) for number in (4, 5, 6)}
     more = {number: down(number) for number in (4, 5)}
     assert site({**more, 6: down(6)}, of=away((7,))).incidents[0].cause == "r1"
-    wide = {number: {"domains": {"rack": ("r1",) if 4 <= number < 12 else ("r9",)}} for number in range(SMALL)}
+    wide = {number: {"domains": {"rack": ("r1",) if 4 <= number < 12 else ("r9",)}}
+            for number in range(SMALL)}
     out = {number: {**wide[number], **AWAY} for number in range(7, 12)}
     assert site(sick, of={**wide, **out}).incidents == ()
     stale = {number: {**out[number], "seen": at(-30)} for number in out}
@@ -245,8 +249,10 @@ def test_a_power_domain_of_two_racks_names_them_and_two_racks_at_once_are_two() 
     assert sorted(each.cause for each in two.incidents) == ["r1", "r5"]
 
 
-def test_behind_eight_leaves_of_a_rail_optimised_fabric_rack_and_pdu_are_named_before_the_other_leaves() -> None:
-    rails = {number: {"domains": {**racks(number), "leaf": tuple(f"l{number // 4}-{rail}" for rail in range(8))}}
+def test_behind_eight_leaves_of_a_rail_optimised_fabric_rack_and_pdu_are_named_before_the_other_leaves(
+) -> None:
+    rails = {number: {"domains": {**racks(number),
+                                  "leaf": tuple(f"l{number // 4}-{rail}" for rail in range(8))}}
              for number in range(SMALL)}
     found = one(site({number: down(number) for number in range(4, 8)}, of=rails))
     assert found.why.startswith("leaf l1-0, the same nodes as rack r1, power domain pdu-r1, leaf l1-1: port-")
@@ -296,7 +302,8 @@ def test_whatever_is_wrong_with_whom_incidents_are_of_nodes_in_service_that_show
     kinds = [kind for rack in by_rack for kind in rack]
     sick = {number: dark(number) if "dark" in kind else down(number, -30 if "early" in kind else -1)
             for number, kind in enumerate(kinds) if "d" in kind}
-    of = {number: {**(AWAY if "away" in kind else {}), **({"state": "", "seen": 0.0} if kind == "new" else {})}
+    of = {number: {**(AWAY if "away" in kind else {}),
+                   **({"state": "", "seen": 0.0} if kind == "new" else {})}
           for number, kind in enumerate(kinds)}
     for each in site(sick, size=20, of=of).incidents:
         what = "dark" if each.symptoms == ("not reached",) else "down"
@@ -313,14 +320,18 @@ def test_whatever_is_wrong_with_whom_incidents_are_of_nodes_in_service_that_show
 
 # ---- how many are nearly all, and how places are told
 
-@pytest.mark.parametrize(("hits", "size", "is_so"), [(1, 1, False), (2, 2, True), (2, 3, False), (3, 4, True), (3, 5, False), (14, 16, True), (13, 16, False)])
-def test_one_may_be_missing_of_three_and_more_and_one_in_eight_of_many(hits: int, size: int, is_so: bool) -> None:
+@pytest.mark.parametrize(("hits", "size", "is_so"), [(1, 1, False), (2, 2, True), (2, 3, False), (3, 4, True),
+                                                     (3, 5, False), (14, 16, True), (13, 16, False)])
+def test_one_may_be_missing_of_three_and_more_and_one_in_eight_of_many(hits: int, size: int,
+                                                                       is_so: bool) -> None:
     assert nearly_all(hits, size) is is_so
 
 
-def found_in(concerned: Mapping[str, float], kinds: Iterable[str] = ("rack",), window: float = 60.0, out: Iterable[str] = ()) -> list[WholePlace]:
+def found_in(concerned: Mapping[str, float], kinds: Iterable[str] = ("rack",), window: float = 60.0,
+             out: Iterable[str] = ()) -> list[WholePlace]:
     """Of four racks of four, in a batch."""
-    nodes = tuple(NodeHistory(name(number), state="healthy", in_service=name(number) not in out, domains={**racks(number), "batch": (f"b{number // 4}",)})
+    nodes = tuple(NodeHistory(name(number), state="healthy", in_service=name(number) not in out,
+                              domains={**racks(number), "batch": (f"b{number // 4}",)})
                   for number in range(16))
     return wholly(FleetHistory(NOW, nodes), concerned, tuple(kinds), window)
 
@@ -328,12 +339,14 @@ def found_in(concerned: Mapping[str, float], kinds: Iterable[str] = ("rack",), w
 def test_only_places_of_the_kinds_that_are_asked_for_and_that_can_fail_as_one_are_found() -> None:
     dark_rack = dict.fromkeys(map(name, range(4)), 100.0)
     assert [(one.kind, one.place) for one in found_in(dark_rack)] == [("rack", "r0")]
-    assert {one.kind for one in found_in(dark_rack, ("rack", "power"))} == {"rack", "power"} and found_in(dark_rack, ("batch",)) == []
+    assert ({one.kind for one in found_in(dark_rack, ("rack", "power"))} == {"rack", "power"}
+            and found_in(dark_rack, ("batch",)) == [])
 
 
 def test_one_out_of_service_counts_where_it_began_within_the_window_before_the_first_that_serves() -> None:
     def before(seconds: float) -> int:
-        (place,) = found_in({name(0): 100.0 - seconds, name(1): 100.0, name(2): 500.0, name(3): 100.0}, out=(name(0),))
+        (place,) = found_in({name(0): 100.0 - seconds, name(1): 100.0, name(2): 500.0, name(3): 100.0},
+                            out=(name(0),))
         return place.before
 
     assert before(60) == 0 and before(60.5) == 1

@@ -66,7 +66,8 @@ def test_of_several_windows_each_must_let_a_fault_through_and_the_last_to_end_is
     assert made.steps == () and made.withheld[0].why.endswith("until 2027-01-15T11:00Z: longer")
 
 
-def test_a_window_lets_through_the_isolation_for_a_fault_it_names_and_none_for_one_that_does_not_isolate() -> None:
+def test_a_window_lets_through_the_isolation_for_a_fault_it_names_and_none_for_one_that_does_not_isolate(
+) -> None:
     named = window(but=frozenset({"port"}))
     waiting = past("n1", problem("kernel-xid", node="n1"), problem("port-state", node="n1", sweeps=1))
     assert (plan(waiting, windows=(named,)).steps == ()

@@ -1,7 +1,9 @@
-"""A real job of four processes that train over gloo, with timed sleeps as computation, and faults that are planted in it while it runs.
+"""A real job of four processes that train over gloo, with timed sleeps as computation, and faults that are
+planted in it while it runs.
 
-The callback is the one of the topic `watch`, taken from its page. Each process calls itself another host, as if it had a machine of its own;
-so that it has one as far as the CPU goes, ranks come before all else that runs here (root alone may do that).
+The callback is the one of the topic `watch`, taken from its page. Each process calls itself another host, as
+if it had a machine of its own; so that it has one as far as the CPU goes, ranks come before all else that
+runs here (root alone may do that).
 """
 
 from __future__ import annotations
@@ -28,14 +30,18 @@ from tests.testbed.require import require
 PAGE = Path(__file__).parents[3] / "healthcheck/help/watch.md"
 RANKS = 4
 CGROUP = Path("/sys/fs/cgroup")     # of version 1
-MAPPED, LIMIT = 8 << 20, 6 << 20    # bytes of the file that each rank maps, and what its memory is then limited to
+# bytes of the file that each rank maps, and what its memory is then limited to
+MAPPED, LIMIT = 8 << 20, 6 << 20
 FIRST = -20                         # the niceness of ranks
-RATE = 1 << 20                      # bytes a second that a throttled disk reads; a step reads a quarter of a MiB
+# bytes a second that a throttled disk reads; a step reads a quarter of a MiB
+RATE = 1 << 20
 
-RATE_MBIT = 2                       # Mbit/s: each rank sends 24 KiB in a step (1.5 times 16 KiB), for which a step of 77 ms then is too short
+# Mbit/s: each rank sends 24 KiB in a step (1.5 times 16 KiB), for which a step of 77 ms then is too short
+RATE_MBIT = 2
 
-# Most of a step is sleep and a part is work of the CPU: a quota stretches only the latter. A rank reads its next samples from the
-# disk, past the page cache, and goes through a mapped file, which stays in memory as long as there is enough.
+# Most of a step is sleep and a part is work of the CPU: a quota stretches only the latter. A rank reads its
+# next samples from the disk, past the page cache, and goes through a mapped file, which stays in memory as
+# long as there is enough.
 PROGRAM = '''
 import datetime, mmap, sys, torch, torch.distributed as dist
 dist.init_process_group("gloo", init_method=f"tcp://{sys.argv[2]}", rank=int(os.environ["RANK"]), world_size=4, timeout=datetime.timedelta(seconds=60))
@@ -82,7 +88,7 @@ for step in range(1, 1_000_000):
     steps.end(step)
     if grads[0] > 0:
         break
-'''
+'''  # noqa: E501
 
 
 def callback() -> str:
@@ -111,7 +117,8 @@ class GlooJob:
         """Until it has done so many steps more."""
         target, until = self.step() + steps, time.monotonic() + 120
         while self.step() < target:
-            assert time.monotonic() < until and all(one.poll() is None for one in self.processes), self.errors()
+            assert time.monotonic() < until and all(one.poll() is None
+                                                    for one in self.processes), self.errors()
             time.sleep(0.05)
 
     def cut(self, first: int, last: int, folder: Path) -> Path:
@@ -134,7 +141,8 @@ class GlooJob:
 
 
 def written(path: Path, size: int) -> None:
-    """A file of so many bytes, which is on the disk and no longer in memory; in place of what was there, in one go."""
+    """A file of so many bytes, which is on the disk and no longer in memory; in place of what was there, in
+    one go."""
     new = path.with_name(f".{path.name}")
     with new.open("wb") as file:
         file.write(os.urandom(size))
@@ -145,17 +153,19 @@ def written(path: Path, size: int) -> None:
 
 
 def before_all_others(process: int) -> None:
-    """The process gets the CPU before what else runs here: a rank that other work starves is slow in truth, and no innocent. Where the kernel
-    shares the CPU among sessions (sched(7), autogroup), the niceness of a process alone counts within its own only."""
-    with contextlib.suppress(OSError):      # neither root, nor such a kernel: the faults are planted all the same
+    """The process gets the CPU before what else runs here: a rank that other work starves is slow in truth,
+    and no innocent. Where the kernel shares the CPU among sessions (sched(7), autogroup), the niceness of a
+    process alone counts within its own only."""
+    # neither root, nor such a kernel: the faults are planted all the same
+    with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, process, FIRST)
         Path(f"/proc/{process}/autogroup").write_text(str(FIRST))
 
 
 @contextlib.contextmanager
 def running(folder: Path, net: Net | None = None, *, first: bool = True) -> Iterator[GlooJob]:
-    """The job, which is killed at the end if it has not ended; in `net` each rank has a namespace of its own. `first`: its ranks come before
-    all else that runs here."""
+    """The job, which is killed at the end if it has not ended; in `net` each rank has a namespace of its own.
+    `first`: its ranks come before all else that runs here."""
     python, port = torches.python(), free_port()
     (folder / "steps").mkdir(parents=True)
     program = folder / "train.py"
@@ -170,7 +180,8 @@ def running(folder: Path, net: Net | None = None, *, first: bool = True) -> Iter
             inside = ["ip", "netns", "exec", net.spaces[f"n{rank}"]] if net is not None else []
             with (folder / f"{rank}.err").open("wb") as err:
                 started.append(subprocess.Popen(
-                    [*inside, python, str(program), str(folder), address], stdin=subprocess.DEVNULL, stdout=err, stderr=err, start_new_session=True,
+                    [*inside, python, str(program), str(folder), address], stdin=subprocess.DEVNULL,
+                    stdout=err, stderr=err, start_new_session=True,
                     env={**os.environ, "RANK": str(rank), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore",
                          **({"GLOO_SOCKET_IFNAME": "eth0"} if net is not None else {})}))
             if first:
@@ -210,9 +221,11 @@ def stopped_now_and_then(job: GlooJob, rank: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def grouped(job: GlooJob, rank: int, controller: str, **values: str) -> Iterator[None]:
-    """The rank is in a control group of its own (version 1), with these files of the controller; a double underscore stands for a point."""
+    """The rank is in a control group of its own (version 1), with these files of the controller; a double
+    underscore stands for a point."""
     top = CGROUP / controller
-    require(os.geteuid() == 0 and (top / "tasks").exists(), f"needs root and the {controller} controller of cgroup v1")
+    require(os.geteuid() == 0 and (top / "tasks").exists(),
+            f"needs root and the {controller} controller of cgroup v1")
     group = top / f"muster-{secrets.token_hex(4)}"
     try:
         group.mkdir()
@@ -237,7 +250,8 @@ def grouped(job: GlooJob, rank: int, controller: str, **values: str) -> Iterator
 
 
 def crowded() -> bool:
-    """Whether so much else runs here, and ranks do not come before it, that a fault may drown: 'cannot tell' is the right answer then."""
+    """Whether so much else runs here, and ranks do not come before it, that a fault may drown: 'cannot tell'
+    is the right answer then."""
     return os.geteuid() != 0 and os.getloadavg()[0] > 4 * (os.cpu_count() or 1)
 
 
@@ -284,7 +298,8 @@ def flagged(job: GlooJob, name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def impaired(net: Net, rank: int, *words: str) -> Iterator[None]:
-    """What the rank sends goes through netem, such as ("delay", "15ms"); ("rate",) makes its NIC carry RATE_MBIT, each way."""
+    """What the rank sends goes through netem, such as ("delay", "15ms"); ("rate",) makes its NIC carry
+    RATE_MBIT, each way."""
     name = f"n{rank}"
     inside = ("ip", "netns", "exec", net.spaces[name], "tc", "qdisc", "replace", "dev", "eth0", "root")
     if words == ("rate",):
@@ -301,14 +316,17 @@ def impaired(net: Net, rank: int, *words: str) -> Iterator[None]:
 @contextlib.contextmanager
 def lossy(net: Net, rank: int, share: float) -> Iterator[None]:
     """Of what the rank sends this share is lost on the way: the others drop it as it comes, by chance."""
-    rule = ("INPUT", "-s", net.address(f"n{rank}"), "-m", "statistic", "--mode", "random", "--probability", str(share), "-j", "DROP")
+    rule = ("INPUT", "-s", net.address(f"n{rank}"), "-m", "statistic", "--mode", "random", "--probability",
+            str(share), "-j", "DROP")
     require(shutil.which("iptables"), "no iptables on this machine: apt-get install -y iptables")
     others = [net.spaces[f"n{other}"] for other in range(RANKS) if other != rank]
     made = []
     try:
         for space in others:
-            done = subprocess.run(["ip", "netns", "exec", space, "iptables", "-A", *rule], capture_output=True, text=True, check=False)
-            require(done.returncode == 0, f"iptables has no match by chance on this machine: {done.stderr.strip()}")
+            done = subprocess.run(["ip", "netns", "exec", space, "iptables", "-A", *rule],
+                                  capture_output=True, text=True, check=False)
+            require(done.returncode == 0,
+                    f"iptables has no match by chance on this machine: {done.stderr.strip()}")
             made.append(space)
         yield
     finally:
@@ -325,7 +343,8 @@ PLANTS = {"stopped": stopped_now_and_then, "quota": quota, "memory": short_of_me
 
 
 def planted(kind: str, job: GlooJob, rank: int) -> contextlib.AbstractContextManager[None]:
-    """The fault of this kind on this rank, for as long as the context lasts; none where the kind is "none"."""
+    """The fault of this kind on this rank, for as long as the context lasts; none where the kind is
+    "none"."""
     if kind == "none":
         return contextlib.nullcontext()
     if kind in PLANTS:

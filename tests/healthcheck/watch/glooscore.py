@@ -1,5 +1,6 @@
-"""What is found of a job with a planted fault, scored: whether the right rank is named, how late, whether an innocent is, and whether
-the cause is right. 'Cannot tell' is never wrong; a cause that is claimed, even as a possible one, must be the planted one's."""
+"""What is found of a job with a planted fault, scored: whether the right rank is named, how late, whether an
+innocent is, and whether the cause is right. 'Cannot tell' is never wrong; a cause that is claimed, even as a
+possible one, must be the planted one's."""
 
 from __future__ import annotations
 
@@ -10,16 +11,19 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-# The causes that are right for each kind. A stopped process is none of them; a SIGSTOP is what a hypervisor or a neighbour does to it.
+# The causes that are right for each kind. A stopped process is none of them; a SIGSTOP is what a hypervisor
+# or a neighbour does to it.
 RIGHT: Mapping[str, frozenset[str]] = {
-    "stopped": frozenset({"cpu"}), "quota": frozenset({"cpu"}), "data": frozenset({"data_loading"}), "leak": frozenset({"garbage_collection"}),
+    "stopped": frozenset({"cpu"}), "quota": frozenset({"cpu"}), "data": frozenset({"data_loading"}),
+    "leak": frozenset({"garbage_collection"}),
     "memory": frozenset({"host_memory"}), "disk": frozenset({"storage", "data_loading"}), "none": frozenset()}
 
 
 @dataclass(frozen=True)
 class Scored:
-    """One planting. `delay` is in steps from the fault to the first accusation, None where the rank is not named. `causes` are those claimed
-    of the rank and of the job as a whole, with their certainty; `wrong` are those of them that are not the planted one's."""
+    """One planting. `delay` is in steps from the fault to the first accusation, None where the rank is not
+    named. `causes` are those claimed of the rank and of the job as a whole, with their certainty; `wrong` are
+    those of them that are not the planted one's."""
 
     kind: str
     rank: int | None
@@ -37,7 +41,8 @@ class Scored:
 
 
 def score(kind: str, rank: int | None, began: int, lines: Sequence[Mapping[str, Any]]) -> Scored:
-    """Scores the lines of `muster watch --format json`; `rank` is None, and `kind` "none", where no fault was planted."""
+    """Scores the lines of `muster watch --format json`; `rank` is None, and `kind` "none", where no fault was
+    planted."""
     found = [line for line in lines if line["kind"] == "finding"]
     accused = {number for one in found for number in one["ranks"]}
     delay, step = None, 0
@@ -47,8 +52,10 @@ def score(kind: str, rank: int | None, began: int, lines: Sequence[Mapping[str, 
         elif line["kind"] == "finding" and rank in line["ranks"]:
             delay = step - began
             break
-    claimed = [(one["cause"]["name"], one["cause"]["certainty"]) for one in found if one["cause"]["certainty"] != "cannot tell"]
-    assert all((one["cause"]["name"] == "unknown") == (one["cause"]["certainty"] == "cannot tell") for one in found)
+    claimed = [(one["cause"]["name"], one["cause"]["certainty"])
+               for one in found if one["cause"]["certainty"] != "cannot tell"]
+    assert all((one["cause"]["name"] == "unknown") == (one["cause"]["certainty"] == "cannot tell")
+               for one in found)
     wrong = tuple(sorted({f"{name} ({certainty})" for name, certainty in claimed if name not in RIGHT[kind]}))
     return Scored(kind, rank, rank in accused, tuple(sorted(accused - {rank})), delay,
                   tuple(sorted({f"{name} ({certainty})" for name, certainty in claimed})), wrong,
@@ -71,13 +78,17 @@ def read(text: str) -> list[dict[str, Any]]:
 
 def table(scores: Sequence[Scored]) -> list[str]:
     """A row for each kind."""
-    rows = [f"{'fault':8} {'recall':>6} {'innocents':>9} {'delay: median, most':>20} {'wrong causes':>12}  {'job-wide':>8}  causes claimed"]
+    rows = [
+        f"{'fault':8} {'recall':>6} {'innocents':>9} {'delay: median, most':>20} {'wrong causes':>12}  "
+        f"{'job-wide':>8}  causes claimed"]
     for kind in dict.fromkeys(one.kind for one in scores):
         ones = [one for one in scores if one.kind == kind]
         delays = [one.delay for one in ones if one.delay is not None]
         claimed = Counter(cause for one in ones for cause in one.causes)
         late = f"{median(delays):.0f}, {max(delays)}" if delays else "-"
         words = ", ".join(f"{cause} {count}" for cause, count in claimed.most_common()) or "none"
-        rows.append(f"{kind:8} {sum(one.named for one in ones):>3}/{len(ones):<2} {sum(len(one.innocents) for one in ones):>9} {late:>20} "
-                    f"{sum(bool(one.wrong) for one in ones):>12}  {sum(one.job_wide for one in ones):>8}  {words}")
+        rows.append(
+            f"{kind:8} {sum(one.named for one in ones):>3}/{len(ones):<2} "
+            f"{sum(len(one.innocents) for one in ones):>9} {late:>20} "
+            f"{sum(bool(one.wrong) for one in ones):>12}  {sum(one.job_wide for one in ones):>8}  {words}")
     return rows

@@ -1,4 +1,5 @@
-"""Plants logs as people find them: of restarted jobs, rotated, copied, of ranks without names, with epochs and evaluation."""
+"""Plants logs as people find them: of restarted jobs, rotated, copied, of ranks without names, with epochs
+and evaluation."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ BEGAN = 1_800_000_000.0
 
 
 def stamp(time: float) -> str:
-    return dt.datetime.fromtimestamp(time, dt.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return dt.datetime.fromtimestamp(time,
+                                     dt.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00",
+                                                                                                 "Z")
 
 
 def stepping(first: int, last: int, began: float, seconds: float = 0.25) -> Iterator[tuple[float, str]]:
@@ -29,7 +32,8 @@ def bare(lines: Iterable[tuple[float, str]], before: str = "") -> str:
 
 
 def twice(folder: Path) -> None:
-    (folder / "job.log").write_text(timed((time + late, text) for time, text in stepping(1, 200, BEGAN) for late in (0, 0.004)))
+    (folder / "job.log").write_text(timed((time + late, text) for time, text in stepping(1, 200, BEGAN)
+                                          for late in (0, 0.004)))
 
 
 def twice_bare(folder: Path) -> None:
@@ -54,12 +58,14 @@ def a_file_a_node(folder: Path) -> None:
 
 
 def torchruns_tee(folder: Path) -> None:
-    (folder / "job.log").write_text("".join(f"[default{rank}]:{text}\n" for _, text in stepping(1, 200, BEGAN) for rank in range(4)))
+    (folder / "job.log").write_text("".join(f"[default{rank}]:{text}\n" for _, text in stepping(1, 200, BEGAN)
+                                            for rank in range(4)))
 
 
 def epochs(folder: Path) -> None:
-    (folder / "job.log").write_text(timed((time, f"Epoch [{epoch}/4], {text.replace('step ', 'Step [').replace(' loss', '/50], loss')}")
-                                          for epoch in range(1, 5) for time, text in stepping(1, 50, BEGAN + 12.5 * epoch)))
+    (folder / "job.log").write_text(
+        timed((time, f"Epoch [{epoch}/4], {text.replace('step ', 'Step [').replace(' loss', '/50], loss')}")
+              for epoch in range(1, 5) for time, text in stepping(1, 50, BEGAN + 12.5 * epoch)))
 
 
 def checkpoints_and_evaluation(folder: Path) -> None:
@@ -76,7 +82,8 @@ def checkpoints_and_evaluation(folder: Path) -> None:
 
 
 def a_bar(folder: Path) -> None:
-    (folder / "job.log").write_text("".join(f"\r\x1b[1mstep\x1b[0m {text.removeprefix('step ')}" for _, text in stepping(1, 200, BEGAN)))
+    (folder / "job.log").write_text("".join(f"\r\x1b[1mstep\x1b[0m {text.removeprefix('step ')}" for _,
+                                            text in stepping(1, 200, BEGAN)))
 
 
 def rotated(folder: Path) -> None:
@@ -85,11 +92,13 @@ def rotated(folder: Path) -> None:
         os.utime(folder / name, (BEGAN + 20 * at, BEGAN + 20 * at))
 
 
-ONE_START = (twice, twice_bare, ranks_without_names, a_copy, a_file_a_node, torchruns_tee, epochs, checkpoints_and_evaluation, a_bar, rotated)
+ONE_START = (twice, twice_bare, ranks_without_names, a_copy, a_file_a_node, torchruns_tee, epochs,
+             checkpoints_and_evaluation, a_bar, rotated)
 
 
 def one_file(folder: Path) -> None:
-    (folder / "job.log").write_text(timed([*stepping(1, 120, BEGAN), (BEGAN + 150, "resuming from checkpoint at step 100"),
+    (folder / "job.log").write_text(timed([*stepping(1, 120, BEGAN),
+                                           (BEGAN + 150, "resuming from checkpoint at step 100"),
                                            *stepping(101, 200, BEGAN + 150)]))
 
 
@@ -117,5 +126,6 @@ TWO_STARTS = (one_file, one_bare_file, a_bare_file_each, torchruns_folders)
 
 def labelled(folder: Path, ranks: int = 8) -> None:
     """All ranks in one file without times; the last one joins at step 100."""
-    (folder / "slurm.out").write_text("".join(f"{rank}: {text}\n" for step, (_, text) in enumerate(stepping(1, 200, 0))
+    (folder / "slurm.out").write_text("".join(f"{rank}: {text}\n" for step,
+                                              (_, text) in enumerate(stepping(1, 200, 0))
                                               for rank in range(ranks) if rank < ranks - 1 or step >= 100))

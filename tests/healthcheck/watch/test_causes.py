@@ -11,7 +11,8 @@ from healthcheck.watch.model import CauseVerdict, Certainty, SlowPattern, StepPh
 from healthcheck.watch.signals import NodeSignal, SignalKind, gpu_name
 from healthcheck.watch.signalstore import SignalStore
 
-SLOW = Slowness(WatchLevel.RANK, ("gpu0",), 1000.0, 1600.0, SlowPattern.STEP_DOWN, StepPhase.FORWARD, waits_known=True, excess_s=0.1)
+SLOW = Slowness(WatchLevel.RANK, ("gpu0",), 1000.0, 1600.0, SlowPattern.STEP_DOWN, StepPhase.FORWARD,
+                waits_known=True, excess_s=0.1)
 
 
 def why(slow: Slowness, *signals: NodeSignal) -> CauseVerdict:
@@ -31,12 +32,15 @@ def test_what_most_of_the_lost_time_is_spent_in_is_the_likely_cause() -> None:
 
 
 def test_who_collects_garbage_waits_for_a_cpu_as_well() -> None:
-    assert told(why(replace(SLOW, of_gc=0.9, of_delay=0.8))) == (WatchCause.GARBAGE_COLLECTION, Certainty.LIKELY)
+    assert told(why(replace(SLOW, of_gc=0.9, of_delay=0.8))) == (WatchCause.GARBAGE_COLLECTION,
+                                                                 Certainty.LIKELY)
 
 
-@pytest.mark.parametrize(("of_gc", "of_delay", "faults"), [(0.3, 0.9, 0.0), (0.3, 0.0, 0.0), (0.0, 0.3, 0.0), (0.3, 0.0, 5000.0),
-                                                           (0.0, 0.3, 5000.0)])
-def test_where_another_explains_a_part_or_none_explains_most_it_cannot_tell(of_gc: float, of_delay: float, faults: float) -> None:
+@pytest.mark.parametrize(("of_gc", "of_delay", "faults"),
+                         [(0.3, 0.9, 0.0), (0.3, 0.0, 0.0), (0.0, 0.3, 0.0), (0.3, 0.0, 5000.0),
+                          (0.0, 0.3, 5000.0)])
+def test_where_another_explains_a_part_or_none_explains_most_it_cannot_tell(of_gc: float, of_delay: float,
+                                                                            faults: float) -> None:
     found = why(replace(SLOW, of_gc=of_gc, of_delay=of_delay, faults=faults))
     if (of_delay, faults) == (0.3, 5000.0):     # swapping stops tasks, which then wait for a CPU
         assert told(found) == (WatchCause.HOST_MEMORY, Certainty.LIKELY)
@@ -46,7 +50,8 @@ def test_where_another_explains_a_part_or_none_explains_most_it_cannot_tell(of_g
 
 def test_who_runs_more_than_its_peers_has_more_work_and_starves_no_more() -> None:
     found = why(replace(SLOW, of_delay=0.8, of_cpu=0.2))
-    assert told(found) == (WatchCause.UNKNOWN, Certainty.NONE) and any("more work to do" in words for words in found.evidence)
+    assert told(found) == (WatchCause.UNKNOWN, Certainty.NONE) and any("more work to do" in words
+                                                                       for words in found.evidence)
 
 
 def test_a_few_page_faults_explain_no_long_pause() -> None:
@@ -57,7 +62,8 @@ def test_a_few_page_faults_explain_no_long_pause() -> None:
 def thermal(value: float, number: int, host: str = "gpu0", since: float = 1000.0) -> NodeSignal:
     """Of one GPU, which has three names."""
     names = {str(number), f"0000:{number:02x}:00.0", f"8a2f-{number}"}
-    return NodeSignal(host, SignalKind.THERMAL, value, since, 1600.0, f"GPU {number}", frozenset(map(gpu_name, names)))
+    return NodeSignal(host, SignalKind.THERMAL, value, since, 1600.0, f"GPU {number}",
+                      frozenset(map(gpu_name, names)))
 
 
 @pytest.mark.parametrize("name", ["3", "0000:03:00.0", "00000000:03:00.0", "GPU-8A2F-3", "8a2f-3"])
@@ -77,9 +83,11 @@ def test_without_a_name_the_hottest_of_the_node_counts_and_that_is_said() -> Non
 
 
 def test_what_all_gpus_of_the_host_measure_explains_no_rank_that_is_slower_than_theirs() -> None:
-    assert told(why(replace(SLOW, gpu="3"), *[thermal(0.5, number) for number in range(8)])) == (WatchCause.UNKNOWN, Certainty.NONE)
+    assert told(why(replace(SLOW, gpu="3"),
+                    *[thermal(0.5, number) for number in range(8)])) == (WatchCause.UNKNOWN, Certainty.NONE)
 
 
 def test_what_another_gpu_measured_before_is_no_reason_against_its_own() -> None:
     before = NodeSignal("gpu0", SignalKind.THERMAL, 0.6, 100.0, 900.0, "GPU 4", frozenset({"4"}))
-    assert told(why(replace(SLOW, gpu="3"), before, thermal(0.5, 3), thermal(0.0, 4))) == (WatchCause.THERMAL, Certainty.LIKELY)
+    assert told(why(replace(SLOW, gpu="3"), before, thermal(0.5, 3), thermal(0.0, 4))) == (WatchCause.THERMAL,
+                                                                                           Certainty.LIKELY)

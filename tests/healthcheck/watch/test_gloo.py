@@ -1,5 +1,6 @@
-"""A real job over gloo: whom a fault is planted on is named, within so many steps, with its cause or 'cannot tell'; no innocent is, and
-no cause is claimed that is not the planted one's, neither of the rank nor of the job.
+"""A real job over gloo: whom a fault is planted on is named, within so many steps, with its cause or 'cannot
+tell'; no innocent is, and no cause is claimed that is not the planted one's, neither of the rank nor of the
+job.
 
 MUSTER_TEST_SEED repeats a run, MUSTER_TEST_PLANTINGS says how many of each kind the slow tier plants (20).
 """
@@ -26,14 +27,16 @@ FAULTS = sorted(set(RIGHT) - {"none"})
 
 
 def one_planting(kind: str, rank: int, job: GlooJob, folder: Path) -> Scored:
-    """Plants, ends the fault, and judges the steps since the job was last at rest, as the logs of a job of their own."""
+    """Plants, ends the fault, and judges the steps since the job was last at rest, as the logs of a job of
+    their own."""
     job.wait(BEFORE)
     began = job.step()
     with planted(kind, job, rank):
         job.wait(DURING)
         ended = job.step()
     logs = job.cut(began - BEFORE + 1, ended, folder)
-    done = muster("watch", "--replay", "--log", str(logs), "--format", "json", "--window", "0.5s", home=folder)
+    done = muster("watch", "--replay", "--log", str(logs), "--format", "json", "--window",
+                  "0.5s", home=folder)
     assert done.returncode in (0, 1), done.stderr
     return score(kind, None if kind == "none" else rank, began, read(done.stdout))
 

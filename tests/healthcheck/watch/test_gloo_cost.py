@@ -1,4 +1,5 @@
-"""What watching costs a real job: its steps take as long while its logs are followed and its node is asked as they do without."""
+"""What watching costs a real job: its steps take as long while its logs are followed and its node is asked as
+they do without."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from tests.healthcheck.watch.gloojob import RANKS, GlooJob, running
 STEPS, TURNS = 150, 4
 # Sixty times as often as by default, so that hundreds of steps meet many samples.
 SAMPLE_S = 1.0
-# Of the 99th percentile, of which a turn has 1.5 steps of each rank: no more than turns without watching differ.
+# Of the 99th percentile, of which a turn has 1.5 steps of each rank: no more than turns without watching
+# differ.
 APART, APART_S = 0.10, 0.010
 
 
@@ -46,7 +48,8 @@ def watching(job: GlooJob, over: threading.Event) -> JobWatch:
 
 def p99(job: GlooJob, first: int, last: int) -> float:
     """The 99th percentile of all ranks' steps between these, in seconds."""
-    found = sorted(line["seconds"] for rank in range(RANKS) for text in (job.steps / f"rank_{rank}.jsonl").read_text().splitlines(keepends=True)
+    found = sorted(line["seconds"] for rank in range(RANKS)
+                   for text in (job.steps / f"rank_{rank}.jsonl").read_text().splitlines(keepends=True)
                    if text.endswith("\n") and first < (line := json.loads(text))["step"] <= last)
     return float(found[int(0.99 * (len(found) - 1))])
 
@@ -70,7 +73,9 @@ def test_the_99th_percentile_of_steps_is_unchanged_while_the_job_is_watched(tmp_
             over.set()
             seen.append(saw.result(60))
         job.end()
-    print(f"\np99 without {[round(one, 4) for one in without]} s, watched {[round(one, 4) for one in watched]} s")
+    print(
+        f"\np99 without {[round(one, 4) for one in without]} s, watched "
+        f"{[round(one, 4) for one in watched]} s")
     assert len(seen) == TURNS and all(one.windows for one in seen)
     usual = sorted(without)[TURNS // 2]
     assert sorted(watched)[TURNS // 2] <= max(*without, usual * (1 + APART) + APART_S)

@@ -1,4 +1,5 @@
-"""A real job over gloo with a bad network at one host: in an all-reduce all ranks wait, so step times accuse no one; its node's counters may."""
+"""A real job over gloo with a bad network at one host: in an all-reduce all ranks wait, so step times accuse
+no one; its node's counters may."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from tests.testbed.namespaces import Net, namespaces
 SNMP = "/proc/net/snmp"
 FAULTS: Mapping[str, tuple[str, ...]] = {"loss": (), "delay": ("delay", "15ms"), "rate": ("rate",)}
 LOST = 0.05
-# What a delay or a rate does is in no counter of the host: only a link may be claimed, and only of the host that has the fault.
+# What a delay or a rate does is in no counter of the host: only a link may be claimed, and only of the host
+# that has the fault.
 RIGHT = {"loss": {WatchCause.LINK}, "delay": {WatchCause.LINK}, "rate": {WatchCause.LINK}}
 BEFORE, DURING, REST = 70, 70, 20
 # Lost segments may miss all but a few steps, and other work may hide the rest.
@@ -37,7 +39,8 @@ def signals(before: list[str], after: list[str], since: float, until: float) -> 
         def made(kind: SignalKind, value: float, part: str = "", host: str = f"gpu{rank}") -> NodeSignal:
             return NodeSignal(host, kind, value, since, until, part)
 
-        found += load_signals(load_of([SNMP], {SNMP: one}.get), load_of([SNMP], {SNMP: other}.get), until - since, made)
+        found += load_signals(load_of([SNMP], {SNMP: one}.get), load_of([SNMP], {SNMP: other}.get),
+                              until - since, made)
     return found
 
 
@@ -53,7 +56,8 @@ def one_planting(kind: str, rank: int, job: GlooJob, net: Net, folder: Path) -> 
     with lossy(net, rank, LOST) if kind == "loss" else impaired(net, rank, *FAULTS[kind]):
         job.wait(DURING)
         now, ended, last = counters(job), time.time(), job.step()
-    logs, watch = JobLogs([str(job.cut(step + 1, last, folder))], "", ended), JobWatch(WatchSettings(window_s=0.5))
+    logs, watch = JobLogs([str(job.cut(step + 1, last, folder))], "",
+                          ended), JobWatch(WatchSettings(window_s=0.5))
     watch.add_signals(signals(first, then, began, planted))
     watch.add_signals(signals(then, now, planted, ended))
     logs.scan()
@@ -86,8 +90,12 @@ def test_twenty_plantings_in_the_network_accuse_no_innocent(kind: str, tmp_path:
             bad += wrong(kind, rank, found)
             seen += any(one.level is WatchLevel.JOB or rank in one.ranks for one in found)
             host += any(one.verdict.hosts == (f"gpu{rank}",) for one in found)
-            said = [f"{one.level.value} {one.verdict.cause.value} ({one.verdict.certainty.value}) {' '.join(one.verdict.hosts)}" for one in found]
-            print(f"{kind}: planted on {rank}, {', '.join(said) or 'nothing said'}; load {os.getloadavg()[0]:.1f}", flush=True)
+            said = [
+                f"{one.level.value} {one.verdict.cause.value} ({one.verdict.certainty.value}) "
+                f"{' '.join(one.verdict.hosts)}" for one in found]
+            print(
+                f"{kind}: planted on {rank}, {', '.join(said) or 'nothing said'}; load "
+                f"{os.getloadavg()[0]:.1f}", flush=True)
             job.wait(REST)
         job.end()
     print(f"{kind:8} found {seen}/{count}, its host named {host}/{count}, wrong {len(bad)}")

@@ -40,9 +40,11 @@ def window(first: int, seconds: float = 1.0, attempt: int = 0, **phases: float) 
                       {StepPhase(name): value for name, value in phases.items()})
 
 
-def found(level: WatchLevel, lost: float, since: int, last: float, pattern: SlowPattern = SlowPattern.STEP_DOWN,
+def found(level: WatchLevel, lost: float, since: int, last: float,
+          pattern: SlowPattern = SlowPattern.STEP_DOWN,
           phase: StepPhase | None = None) -> WatchFinding:
-    return WatchFinding("x", level, "rank 1", (1,), ("gpu1",), pattern, phase, 0, since, float(since), last, 3,
+    return WatchFinding("x", level, "rank 1", (1,), ("gpu1",), pattern, phase, 0, since,
+                        float(since), last, 3,
                         lost, lost, True)
 
 
@@ -63,7 +65,8 @@ def test_a_restart_costs_the_time_without_steps_and_the_steps_done_again() -> No
                    [*before, *after], [])
     assert made is not None
     (one,) = made.restarts
-    assert (one.idle_s, one.lost_steps, one.again_s, one.cost_s) == (60, 20, pytest.approx(20), pytest.approx(80))
+    assert (one.idle_s, one.lost_steps, one.again_s, one.cost_s) == (60, 20, pytest.approx(20),
+                                                                     pytest.approx(80))
     assert (made.wall_s, made.useful_s) == (pytest.approx(280), pytest.approx(200))
 
 
@@ -106,7 +109,8 @@ def test_steps_that_no_line_speaks_of_are_not_useful() -> None:
     assert made is not None and made.unknown_s == pytest.approx(90) and made.goodput == pytest.approx(0.1)
 
 
-@given(st.lists(st.tuples(st.floats(0.001, 100), st.floats(0, 100), st.floats(0, 100)), min_size=1, max_size=20),
+@given(st.lists(st.tuples(st.floats(0.001, 100), st.floats(0, 100), st.floats(0, 100)),
+                min_size=1, max_size=20),
        st.lists(st.tuples(st.sampled_from(WatchLevel), st.floats(0, 200), st.integers(1, 200),
                           st.sampled_from(SlowPattern), st.sampled_from([None, *StepPhase])), max_size=5),
        st.floats(0, 1e6))
@@ -166,7 +170,8 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_the_page_says_goodput_restarts_and_mfu(home: Path) -> None:
-    words = ("watch", "report", "--log", "steps", "--parameters", "1e9", "--tokens", "2e4", "--sku", "hgx-h100")
+    words = ("watch", "report", "--log", "steps", "--parameters", "1e9", "--tokens", "2e4",
+             "--sku", "hgx-h100")
     done = muster(*words, home=home)
     assert done.returncode == 0, done.stderr
     assert "goodput: 71.4% of" in done.stdout and "20 steps done again" in done.stdout
@@ -189,7 +194,8 @@ def test_with_a_store_it_says_what_to_expect(home: Path) -> None:
     told = json.loads(muster("watch", "report", "--log", "steps", "--checkpoint-seconds", "30", "--format",
                              "json", home=home).stdout)
     validate(told, "watch.report-1")
-    assert told["forecast"]["job_nodes"] == 2 and told["forecast"]["interruptions_per_day"]["expected"] is None
+    assert (told["forecast"]["job_nodes"] == 2
+            and told["forecast"]["interruptions_per_day"]["expected"] is None)
     assert told["mfu"] is None and "--parameters" in told["mfu_missing"]
 
 

@@ -1,5 +1,5 @@
-"""Whom a job that hangs waits for: by NCCL's RAS, in files and asked on nodes, and by stacks; each with stand-ins for NVIDIA's client
-and for py-spy, which print what the real ones do."""
+"""Whom a job that hangs waits for: by NCCL's RAS, in files and asked on nodes, and by stacks; each with
+stand-ins for NVIDIA's client and for py-spy, which print what the real ones do."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ PROGRESS = dict.fromkeys(range(32), 300)
 
 
 def test_ras_names_who_did_not_come_where_no_flight_recorder_does() -> None:
-    found = who(PROGRESS, {21: "gpu3"}, HangSources(ras=rasread.parse((SAMPLES / "stopped.txt").read_bytes())))
-    assert (found.ranks, found.hosts, found.sure) == ((21,), ("gpu3",), False) and "does not answer" in found.evidence[0]
+    found = who(PROGRESS, {21: "gpu3"},
+                HangSources(ras=rasread.parse((SAMPLES / "stopped.txt").read_bytes())))
+    assert (found.ranks, found.hosts, found.sure) == ((21,), ("gpu3",),
+                                                      False) and "does not answer" in found.evidence[0]
 
 
 def test_an_answer_of_ras_in_the_log_folder_counts_if_it_is_of_the_hang(tmp_path: Path) -> None:
@@ -102,8 +104,10 @@ def test_stacks_are_read_only_where_they_are_asked_for(tools: Path, monkeypatch:
     tool(tools, "py-spy", f"cat <<'E'\n{DUMP}E")
     assert asker().stacks(["here"]) == ()
     (line,) = asker(stacks=True).stacks(["here"])
-    assert line == (f"py-spy: process {os.getpid()} on here: all_reduce (distributed_c10d.py:2501) < step (train.py:88) < "
-                    "<module> (train.py:99)")
+    assert (line
+            == (f"py-spy: process {os.getpid()} on here: all_reduce (distributed_c10d.py:2501) < step "
+                f"(train.py:88) < "
+                "<module> (train.py:99)"))
 
 
 def test_the_processes_of_a_job_are_those_on_its_gpus_or_those_of_its_control_group() -> None:
@@ -112,11 +116,14 @@ def test_the_processes_of_a_job_are_those_on_its_gpus_or_those_of_its_control_gr
     rest[1]["processes"] = {"ok": [[4720, "R", "python3"]]}
     capture = replace(machine.nvml(), text="".join(json.dumps(line) + "\n" for line in (first, *rest)))
     assert _processes(machine.recording(gpu_nvml=capture), "12") == [4711, 4720]
-    users = {"names": ["python3", "bash"], "cgroups": ["/system.slice/slurmstepd.scope/job_12/step_0", ""], "more": 0, "uptime": "100.0 0",
+    users = {"names": ["python3", "bash"], "cgroups": ["/system.slice/slurmstepd.scope/job_12/step_0", ""],
+             "more": 0, "uptime": "100.0 0",
              "own": [], "hidden": False, "strange": False,
-             "processes": [[4730, 1, 1000, 10, 0, 0, 0], [4731, 1, 1000, 10, 0, 1, 0], [4732, 1, 1000, 10, 0, 0, 1]]}
+             "processes": [[4730, 1, 1000, 10, 0, 0, 0], [4731, 1, 1000, 10, 0, 1, 0],
+                           [4732, 1, 1000, 10, 0, 0, 1]]}
     whole = machine.recording()
-    owners = replace(whole, captures={**whole.captures, "process.owners": Capture(Outcome.DONE, text=json.dumps(users))})
+    owners = replace(whole, captures={**whole.captures,
+                                      "process.owners": Capture(Outcome.DONE, text=json.dumps(users))})
     assert _processes(owners, "12") == [4730] and _processes(owners, "13") == [4732]
 
 
@@ -131,12 +138,14 @@ def test_the_real_py_spys_dump_reads(tmp_path: Path) -> None:
     spy = Path(sys.executable).parent / "py-spy"
     if not spy.exists():
         pytest.skip("no py-spy: pip install py-spy")
-    with subprocess.Popen([sys.executable, "-c", "import time\ndef waits(): time.sleep(60)\nprint(flush=True); waits()"],
+    with subprocess.Popen([sys.executable, "-c",
+                           "import time\ndef waits(): time.sleep(60)\nprint(flush=True); waits()"],
                           stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             process.stdout.readline()
-            done = subprocess.run([spy, "dump", "--nonblocking", "--pid", str(process.pid)], capture_output=True, text=True, check=False)
+            done = subprocess.run([spy, "dump", "--nonblocking", "--pid", str(process.pid)],
+                                  capture_output=True, text=True, check=False)
         finally:
             process.kill()
     one = parse(done.stdout, "here", process.pid)
@@ -146,7 +155,8 @@ def test_the_real_py_spys_dump_reads(tmp_path: Path) -> None:
 def test_who_stands_elsewhere_than_the_others_comes_first() -> None:
     same = [ProcessStack("gpu1", pid, ("all_reduce (a.py:1)",)) for pid in range(7)]
     first, second = words([*same, ProcessStack("gpu2", 9, ("save (b.py:2)",))])
-    assert first == "py-spy: process 9 on gpu2: save (b.py:2)" and "process 0 on gpu1, process 1 on gpu1 and 5 others" in second
+    assert (first == "py-spy: process 9 on gpu2: save (b.py:2)"
+            and "process 0 on gpu1, process 1 on gpu1 and 5 others" in second)
 
 
 @given(st.lists(st.sampled_from(DUMP.splitlines()) | st.text(max_size=40), max_size=40))
@@ -155,8 +165,9 @@ def test_no_text_breaks_the_reader_of_stacks(lines: list[str]) -> None:
     assert one is None or (1 <= len(one.calls) <= 4 and all(call.isprintable() for call in one.calls))
 
 
-@pytest.mark.parametrize(("words_", "said"), [(("--replay", "--log", "."), "--stacks does not go with --replay"),
-                                              (("--log", "."), "--stacks needs the job's nodes")])
+@pytest.mark.parametrize(("words_", "said"),
+                         [(("--replay", "--log", "."), "--stacks does not go with --replay"),
+                          (("--log", "."), "--stacks needs the job's nodes")])
 def test_stacks_without_nodes_are_refused(words_: tuple[str, ...], said: str, tmp_path: Path) -> None:
     done = muster("watch", *words_, "--stacks", home=tmp_path)
     assert done.returncode == 2 and said in done.stderr

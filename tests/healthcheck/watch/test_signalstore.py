@@ -54,7 +54,8 @@ def test_no_value_breaks_it(value: float) -> None:
 def test_devices_of_a_host_and_their_signals_are_bounded() -> None:
     store = SignalStore()
     for number in range(4 * KEPT):
-        store.add([NodeSignal("gpu001", KIND, 0.5 * (number % 2), number, number + 1.0, f"GPU {part}") for part in range(2 * MOST_PARTS)])
+        store.add([NodeSignal("gpu001", KIND, 0.5 * (number % 2), number, number + 1.0, f"GPU {part}")
+                   for part in range(2 * MOST_PARTS)])
     assert len(everything(store)) == KEPT * MOST_PARTS
 
 
@@ -62,7 +63,8 @@ def test_memory_does_not_grow_with_the_samples_of_a_healthy_node() -> None:
     store, sizes = SignalStore(), []
     tracemalloc.start()
     for minute in range(400):
-        store.add([NodeSignal("gpu001", kind, 0.02 * kind.least, 60.0 * minute, 60.0 * minute + 60, f"device {part}")
+        store.add([NodeSignal("gpu001", kind, 0.02 * kind.least, 60.0 * minute, 60.0 * minute + 60,
+                              f"device {part}")
                    for kind in SignalKind for part in range(8)])
         if minute in (10, 399):
             sizes.append(tracemalloc.get_traced_memory()[0])

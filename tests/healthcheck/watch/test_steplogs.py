@@ -40,7 +40,8 @@ def test_what_is_only_written_again_is_no_restart(planted: Callable[[Path], None
 @pytest.mark.parametrize("planted", steplogs.TWO_STARTS, ids=lambda planted: planted.__name__)
 def test_what_is_done_again_is_a_restart(planted: Callable[[Path], None], tmp_path: Path) -> None:
     planted(tmp_path)
-    assert [(one.first, one.last, one.lost_steps) for one in seen(tmp_path).attempts] == [(1, 120, 0), (101, 200, 20)]
+    assert [(one.first, one.last, one.lost_steps)
+            for one in seen(tmp_path).attempts] == [(1, 120, 0), (101, 200, 20)]
 
 
 def test_torchruns_folders_of_one_node_tell_the_ranks_and_those_of_several_do_not(tmp_path: Path) -> None:
@@ -59,8 +60,9 @@ def test_lines_without_times_are_dated_by_when_their_log_was_written(tmp_path: P
 
 
 def test_steps_faster_than_the_times_of_a_log_are_not_taken_for_slow(tmp_path: Path) -> None:
-    (tmp_path / "log").write_text("".join(f"{steplogs.stamp(steplogs.BEGAN + step // 4)[:19]}Z INFO step {step} loss 3\n"
-                                          for step in range(1, 400)))
+    (tmp_path / "log").write_text(
+        "".join(f"{steplogs.stamp(steplogs.BEGAN + step // 4)[:19]}Z INFO step {step} loss 3\n"
+                for step in range(1, 400)))
     assert seen(tmp_path).windows[-1].seconds == pytest.approx(0.25, rel=0.02)
 
 
@@ -80,15 +82,19 @@ def test_a_start_that_lingers_beside_the_next_one_makes_no_third(tmp_path: Path)
     with (tmp_path / "rank_0.jsonl").open("w") as old, (tmp_path / "rank_0_again.jsonl").open("w") as new:
         for file, attempt, first, began in ((old, 0, 1, 0.0), (new, 1, 50, 80.3)):
             for at in range(100):
-                file.write(json.dumps({"schema": steplines.SCHEMA, "job": "j", "rank": 0, "host": "a", "attempt": attempt,
-                                       "step": first + at, "time": steplogs.BEGAN + began + at + 1, "seconds": 1.0}) + "\n")
-    assert [(one.first, one.lost_steps) for one in seen(tmp_path).attempts] == [(1, 0), (50, pytest.approx(36, abs=5))]
+                file.write(json.dumps({"schema": steplines.SCHEMA, "job": "j", "rank": 0, "host": "a",
+                                       "attempt": attempt,
+                                       "step": first + at, "time": steplogs.BEGAN + began + at + 1,
+                                       "seconds": 1.0}) + "\n")
+    assert [(one.first, one.lost_steps)
+            for one in seen(tmp_path).attempts] == [(1, 0), (50, pytest.approx(36, abs=5))]
 
 
 def test_the_wrong_clock_of_one_rank_makes_no_time_between_steps(tmp_path: Path) -> None:
     watch = JobWatch()
     for now, lines in SimulatedJob(8, 100, 1).passes():
-        watch.add_all([line._replace(time=line.time + 3600 * (line.rank == 3 and line.step > 50)) for line in lines])
+        watch.add_all([line._replace(time=line.time + 3600 * (line.rank == 3 and line.step > 50))
+                       for line in lines])
         watch.settle(now)
     watch.finish()
     (attempt,) = watch.attempts
@@ -96,7 +102,8 @@ def test_the_wrong_clock_of_one_rank_makes_no_time_between_steps(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("line", "seconds"), [
-    ("Epoch [1/5], Step [100/600], Loss: 0.31, 250.1ms", 0.2501), ("step: 7/1000 - 250ms/step - loss: 0.3", 0.25),
+    ("Epoch [1/5], Step [100/600], Loss: 0.31, 250.1ms", 0.2501),
+    ("step: 7/1000 - 250ms/step - loss: 0.3", 0.25),
     ('{"step": 7, "loss": 2.1, "step_time_ms": 250.5}', 0.2505), ("step 7 (avg 310.0 ms) 250.5 ms", 0.2505),
     ("step 7 elapsed 3600.1 s step time 250.5 ms", 0.2505), ("step 7 data 5 ms fwd 80 ms bwd 160 ms", None),
     ("step 7 load time 12.0 ms time 250.5 ms", 0.2505), ("step 7 | 1.2 s/it", None),
@@ -107,7 +114,8 @@ def test_the_duration_of_a_step_is_its_own(line: str, seconds: float | None) -> 
     assert found is not None and found[2] == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("line", ["validation step 7 took 900 ms", "saving checkpoint at step 7 took 31 s", "eval step: 7 45 s",
+@pytest.mark.parametrize("line", ["validation step 7 took 900 ms", "saving checkpoint at step 7 took 31 s",
+                                  "eval step: 7 45 s",
                                   "Resuming from step 7 after 3 s"])
 def test_what_is_no_step_of_training_is_none(line: str) -> None:
     assert step_of(line) is None
@@ -117,7 +125,8 @@ def test_what_cannot_be_read_and_what_holds_no_steps_is_said(tmp_path: Path) -> 
     (tmp_path / "old.log.gz").write_bytes(gzip.compress(b"step 1: 5 ms\n"))
     (tmp_path / "log").write_text("hello\n")
     done = muster("watch", "--replay", "--log", str(tmp_path), home=tmp_path)
-    assert done.returncode == 3 and "old.log.gz: it is compressed" in done.stderr and "no line of 2 files is of step times" in done.stderr
+    assert (done.returncode == 3 and "old.log.gz: it is compressed" in done.stderr
+            and "no line of 2 files is of step times" in done.stderr)
     done = muster("watch", "--replay", "--log", "", home=tmp_path)
     assert done.returncode == 2 and "no such file or folder" in done.stderr
 

@@ -1,4 +1,5 @@
-"""`muster watch` as it is typed: finished logs end by themselves, growing ones are followed, and whatever happens to files is borne."""
+"""`muster watch` as it is typed: finished logs end by themselves, growing ones are followed, and whatever
+happens to files is borne."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def test_a_straggler_in_finished_logs_is_a_line_of_json_and_exit_code_1(tmp_path
     code, lines, err = watched("--replay", "--log", str(written(tmp_path / "steps", SLOW)), home=tmp_path)
     assert (code, err) == (1, "")
     assert [line["ranks"] for line in lines if line["kind"] == "finding"] == [[3]]
-    assert lines[-1]["kind"] == "end" and lines[-1]["exit"] == 1 and lines[-1]["attempts"][0]["last_step"] == 300
+    assert (lines[-1]["kind"] == "end" and lines[-1]["exit"] == 1
+            and lines[-1]["attempts"][0]["last_step"] == 300)
 
 
 def test_logs_of_a_job_that_ended_long_ago_end_by_themselves(tmp_path: Path) -> None:
@@ -63,14 +65,16 @@ def test_logs_of_a_job_that_ended_long_ago_end_by_themselves(tmp_path: Path) -> 
 
 def test_plain_lines_name_the_rank_the_pattern_and_the_cause(tmp_path: Path) -> None:
     done = muster("watch", "--replay", "--log", str(written(tmp_path / "steps", SLOW)), home=tmp_path)
-    assert "rank 3 on gpu0000; a step down that stays in backward since step" in done.stdout and "cause: cannot tell" in done.stdout
+    assert ("rank 3 on gpu0000; a step down that stays in backward since step" in done.stdout
+            and "cause: cannot tell" in done.stdout)
 
 
 def test_growing_logs_are_followed_until_ctrl_c(tmp_path: Path) -> None:
     folder = tmp_path / "steps"
     folder.mkdir()
     lines = texts(8, 300, SLOW)
-    with subprocess.Popen([MUSTER, "watch", "--log", str(folder), "--every", "0.2s", "--format", "json"], stdout=subprocess.PIPE, text=True,
+    with subprocess.Popen([MUSTER, "watch", "--log", str(folder), "--every", "0.2s", "--format", "json"],
+                          stdout=subprocess.PIPE, text=True,
                           env=environment(tmp_path)) as process:
         files = {rank: (folder / f"rank_{rank}.jsonl").open("a") for rank in lines}
         for at in range(0, 300, 20):
@@ -111,7 +115,8 @@ def test_lines_that_cannot_be_read_are_counted_and_the_first_is_explained(tmp_pa
     with (folder / "rank_3.jsonl").open("a") as file:
         file.write('{"schema":"muster.step/1","rank":-1}\n')
     _, lines, err = watched("--replay", "--log", str(folder), home=tmp_path)
-    assert "rank_3.jsonl: 1 lines of step times could not be read; the first: rank: expected" in err and lines[-1]["caveats"]
+    assert ("rank_3.jsonl: 1 lines of step times could not be read; the first: rank: expected" in err
+            and lines[-1]["caveats"])
 
 
 def read(folder: Path, **words: Any) -> list[StepTime]:
@@ -159,7 +164,8 @@ def test_a_log_that_is_cut_begins_again(tmp_path: Path) -> None:
     logs.scan()
     first = [line.step for lines in logs.slices(10.0, whole=False) for line in lines]
     path.write_text("".join(own[10:12]))
-    assert first == list(range(1, 11)) and [line.step for lines in logs.slices(10.0, whole=False) for line in lines] == [11, 12]
+    assert first == list(range(1, 11)) and [line.step for lines in logs.slices(10.0, whole=False)
+                                            for line in lines] == [11, 12]
 
 
 def test_a_log_that_begins_with_nul_bytes_is_read_and_a_checkpoint_is_not(tmp_path: Path) -> None:
@@ -180,9 +186,12 @@ def test_a_hang_is_explained_by_dumps_of_the_flight_recorder_in_the_folder(tmp_p
     for rank in range(4):
         begun = 11 if rank == 2 else 12
         (tmp_path / "steps" / f"nccl_trace_rank_{rank}").write_text(json.dumps({
-            "version": "2.10", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}},
-            "pg_status": {"0": {"last_enqueued_collective": begun, "last_started_collective": begun, "last_completed_collective": 11}},
-            "entries": [] if rank == 2 else [{"process_group": ["0", "default_pg"], "collective_seq_id": 12, "profiling_name": "nccl:all_reduce",
+            "version": "2.10",
+            "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}},
+            "pg_status": {"0": {"last_enqueued_collective": begun, "last_started_collective": begun,
+                                "last_completed_collective": 11}},
+            "entries": [] if rank == 2 else [{"process_group": ["0", "default_pg"], "collective_seq_id": 12,
+                                              "profiling_name": "nccl:all_reduce",
                                               "state": "started", "time_created_ns": 1, "is_p2p": False}]}))
     logs = JobLogs([str(tmp_path / "steps")], "", 0.0)
     logs.scan()

@@ -1,4 +1,5 @@
-"""The report of a job has what `muster watch --store` kept of it while it ran: causes that no log has, and what the logs do not show."""
+"""The report of a job has what `muster watch --store` kept of it while it ran: causes that no log has, and
+what the logs do not show."""
 
 from __future__ import annotations
 
@@ -19,14 +20,17 @@ from tests.command import muster
 from tests.documents import validate
 from tests.healthcheck.watch.simulated import Planted, SimulatedJob
 
-ROW = WatchedNode("4711", "0-rank-5-1", "gpu001", (5,), "step_down", "thermal", "likely", 0.3, "rank 5 on gpu001 is hot", 1000.0, 1600.0,
+ROW = WatchedNode("4711", "0-rank-5-1", "gpu001", (5,), "step_down", "thermal", "likely", 0.3,
+                  "rank 5 on gpu001 is hot", 1000.0, 1600.0,
                   1600.0)
-FOUND = WatchFinding("0-rank-5-2", WatchLevel.RANK, "rank 5", (5,), ("gpu001",), SlowPattern.STEP_DOWN, None, 0, 2, 1010.0, 1590.0, 6, 0.3,
+FOUND = WatchFinding("0-rank-5-2", WatchLevel.RANK, "rank 5", (5,), ("gpu001",), SlowPattern.STEP_DOWN, None,
+                     0, 2, 1010.0, 1590.0, 6, 0.3,
                      0.3, True)
 
 
 def test_all_of_a_job_is_read_however_much_there_is_of_others(store: Store) -> None:
-    watched.write(store, [replace(ROW, job=f"other{number % 9}", finding=str(number)) for number in range(5000)])
+    watched.write(store,
+                  [replace(ROW, job=f"other{number % 9}", finding=str(number)) for number in range(5000)])
     watched.write(store, [replace(ROW, finding=str(number), began=1000.0 + number) for number in range(5000)])
     found = watched.of_job(store, "4711", 0.0, 1e10)
     assert len(found) == 5000 and {one.job for one in found} == {"4711"}
@@ -46,11 +50,14 @@ def test_the_rows_of_a_finding_are_one_with_all_its_nodes() -> None:
 def test_a_likely_cause_that_was_kept_of_the_same_rank_and_time_is_taken() -> None:
     (one,) = adopted([FOUND], kept([ROW]))
     assert (one.verdict.cause, one.verdict.certainty) == (WatchCause.THERMAL, Certainty.LIKELY)
-    assert "while it ran: rank 5 on gpu001 is hot" in one.verdict.evidence[0] and not beyond(kept([ROW]), [one])
+    assert ("while it ran: rank 5 on gpu001 is hot" in one.verdict.evidence[0]
+            and not beyond(kept([ROW]), [one]))
 
 
-@pytest.mark.parametrize("row", [replace(ROW, ranks=(6,)), replace(ROW, began=3000.0, ended=3100.0), replace(ROW, certainty="possible"),
-                                 replace(ROW, cause="unknown"), replace(ROW, cause="made of nothing"), replace(ROW, pattern="hang")])
+@pytest.mark.parametrize("row", [replace(ROW, ranks=(6,)), replace(ROW, began=3000.0, ended=3100.0),
+                                 replace(ROW, certainty="possible"),
+                                 replace(ROW, cause="unknown"), replace(ROW, cause="made of nothing"),
+                                 replace(ROW, pattern="hang")])
 def test_what_was_kept_of_another_rank_or_time_or_is_not_likely_explains_nothing(row: WatchedNode) -> None:
     assert adopted([FOUND], kept([row])) == (FOUND,)
 
@@ -64,7 +71,8 @@ def home(tmp_path: Path) -> Path:
     """A job whose rank 3 is slow in the middle."""
     (tmp_path / "steps").mkdir()
     lines: dict[int, list[str]] = {}
-    for _, passed in SimulatedJob(8, 300, 1, (Planted("compute", (3,), 1.3, since=100),), began=time.time() - 3600).passes():
+    for _, passed in SimulatedJob(8, 300, 1, (Planted("compute", (3,), 1.3, since=100),),
+                                  began=time.time() - 3600).passes():
         for line in passed:
             lines.setdefault(line.rank or 0, []).append(steplines.line(line) + "\n")
     for rank, own in lines.items():
@@ -75,8 +83,10 @@ def home(tmp_path: Path) -> Path:
 def test_the_report_of_a_watched_job_names_the_cause_and_the_spares(home: Path) -> None:
     now = time.time()
     with opened(home / "state", make=True) as store:
-        watched.write(store, [replace(ROW, node="gpu0000", ranks=(3,), began=now - 3500, seen=now - 3200, ended=None),
-                              replace(ROW, finding="b", node="", ranks=(), pattern="oscillation", cause="link", said="the job; a link flaps",
+        watched.write(store, [replace(ROW, node="gpu0000", ranks=(3,), began=now - 3500,
+                                      seen=now - 3200, ended=None),
+                              replace(ROW, finding="b", node="", ranks=(), pattern="oscillation",
+                                      cause="link", said="the job; a link flaps",
                                       began=now - 3300, seen=now - 3250, ended=now - 3250)])
     told = json.loads(muster("watch", "report", "--log", "steps", "--format", "json", home=home).stdout)
     validate(told, "watch.report-1")
@@ -92,4 +102,5 @@ def test_a_job_whose_logs_are_gone_still_has_what_was_kept(home: Path) -> None:
     with opened(home / "state", make=True) as store:
         watched.write(store, [ROW])
     done = muster("watch", "report", "4711", home=home)
-    assert done.returncode == 3 and "- rank 5 on gpu001 is hot" in done.stdout and "goodput: not measured" in done.stdout, done.stderr
+    assert (done.returncode == 3 and "- rank 5 on gpu001 is hot" in done.stdout
+            and "goodput: not measured" in done.stdout), done.stderr

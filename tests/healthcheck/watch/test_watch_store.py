@@ -89,15 +89,17 @@ def test_the_packaged_policy_isolates_no_node_that_slows_a_job() -> None:
 
 def test_blame_names_who_slowed_the_job_and_whom_it_waited_for(tmp_path: Path) -> None:
     with opened(tmp_path, make=True) as store:
-        watched.write(store, [ROW, replace(ROW, finding="b", node="n2", pattern="hang", certainty="cannot tell"),
-                              replace(ROW, finding="c", node="n3")])
+        watched.write(store,
+                      [ROW, replace(ROW, finding="b", node="n2", pattern="hang", certainty="cannot tell"),
+                       replace(ROW, finding="c", node="n3")])
         found = stored_evidence(store, JobWindow(NOW - 3600, NOW, ("n1", "n2"))).evidence
     assert {(one.node, one.weight, one.sure) for one in found if one.source == "muster watch"} == {
         ("n1", Weight.ODD, True), ("n2", Weight.LEAD, False)}
 
 
 def test_metrics_are_bounded_whatever_jobs_there_are() -> None:
-    many = [replace(ROW, job=str(number % 7), finding=str(number), node=f"n{number}") for number in range(5000)]
+    many = [replace(ROW, job=str(number % 7), finding=str(number), node=f"n{number}")
+            for number in range(5000)]
     found = list(samples([*many, replace(ROW, pattern="hang", job="8")]))
     assert sum(family.name == "muster_job_slowed_ratio" for family, _ in found) == MOST
     assert sum(family.name == "muster_job_hangs" for family, _ in found) == 1

@@ -1,4 +1,5 @@
-"""What is said at the end: that nothing slows a job only where all could be judged, and a hang that its dumps tell."""
+"""What is said at the end: that nothing slows a job only where all could be judged, and a hang that its dumps
+tell."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ from tests.healthcheck.watch.simulated import Planted, SimulatedJob
 NOW = 1_800_000_000.0
 
 
-def written(folder: Path, ranks: int = 8, steps: int = 100, *, phases: bool = True, faults: tuple[Planted, ...] = ()) -> Path:
+def written(folder: Path, ranks: int = 8, steps: int = 100, *, phases: bool = True,
+            faults: tuple[Planted, ...] = ()) -> Path:
     folder.mkdir()
     lines: dict[int, list[str]] = {}
     for _, now in SimulatedJob(ranks, steps, 1, faults, phases=phases).passes():
@@ -59,7 +61,8 @@ def replayed(folder: Path) -> tuple[int, str, str]:
     (8, 100, False, 0, "nothing is found that slows it", "ranks time no phases"),
     (2, 100, True, 0, "nothing is found that slows it", "2 ranks could not be compared"),
 ])
-def test_only_where_all_could_be_judged_does_nothing_slow_a_job(ranks: int, steps: int, phases: bool, code: int, out: str, err: str,
+def test_only_where_all_could_be_judged_does_nothing_slow_a_job(ranks: int, steps: int, phases: bool,
+                                                                code: int, out: str, err: str,
                                                                 tmp_path: Path) -> None:
     found = replayed(written(tmp_path / "steps", ranks, steps, phases=phases))
     assert found[0] == code and out in found[1] and err in found[2] and bool(found[2]) == bool(err)
@@ -69,15 +72,18 @@ def test_a_log_of_the_whole_job_has_no_ranks(tmp_path: Path) -> None:
     (tmp_path / "steps").mkdir()
     (tmp_path / "steps/log").write_text("".join(f"step {step}: 250 ms\n" for step in range(1, 400)))
     code, out, err = replayed(tmp_path / "steps")
-    assert code == 0 and "as a whole" in out and "0 ranks" not in out and "the log speaks for the whole job" in err
+    assert (code == 0 and "as a whole" in out and "0 ranks" not in out
+            and "the log speaks for the whole job" in err)
 
 
 def test_whom_a_report_of_nvrx_calls_slow_is_said_where_step_times_do_not_show_it(tmp_path: Path) -> None:
     folder = written(tmp_path / "steps")
-    (folder / "nvrx.log").write_text("GPU relative performance:\n Worst performing 5/8 ranks:\n  Rank=3 Node=gpu001 Score=0.61\n"
-                                     "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. Affected ranks: [3]\n")
+    (folder / "nvrx.log").write_text(
+        "GPU relative performance:\n Worst performing 5/8 ranks:\n  Rank=3 Node=gpu001 Score=0.61\n"
+        "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. Affected ranks: [3]\n")
     code, out, err = replayed(folder)
-    assert code == 0 and "nothing is found that slows it" in out and "nvrx: rank 3 scores 0.61 on gpu001" in err
+    assert (code == 0 and "nothing is found that slows it" in out
+            and "nvrx: rank 3 scores 0.61 on gpu001" in err)
 
 
 def test_many_attempts_are_counted_and_the_last_ones_listed(tmp_path: Path) -> None:
@@ -90,15 +96,19 @@ def test_many_attempts_are_counted_and_the_last_ones_listed(tmp_path: Path) -> N
 
 
 def dump(folder: Path, rank: int, begun: int, op: str = "nccl:all_reduce", cut: int | None = None) -> None:
-    entries = [{"process_group": ["0", "default_pg"], "collective_seq_id": 12, "profiling_name": op, "state": "started",
+    entries = [{"process_group": ["0", "default_pg"], "collective_seq_id": 12, "profiling_name": op,
+                "state": "started",
                 "time_created_ns": 1, "is_p2p": False}] if begun == 12 else []
     (folder / f"nccl_trace_rank_{rank}").write_text(json.dumps({
-        "version": "2.10", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": str(list(range(8)))}},
-        "pg_status": {"0": {"last_enqueued_collective": begun, "last_started_collective": begun, "last_completed_collective": 11}},
+        "version": "2.10",
+        "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": str(list(range(8)))}},
+        "pg_status": {"0": {"last_enqueued_collective": begun, "last_started_collective": begun,
+                            "last_completed_collective": 11}},
         "entries": entries})[:cut])
 
 
-def test_dumps_in_the_logs_of_a_job_that_is_over_tell_its_hang_in_the_table_and_the_report(tmp_path: Path) -> None:
+def test_dumps_in_the_logs_of_a_job_that_is_over_tell_its_hang_in_the_table_and_the_report(
+        tmp_path: Path) -> None:
     folder = written(tmp_path / "steps")
     for rank in range(8):
         dump(folder, rank, 11 if rank == 2 else 12)
@@ -107,8 +117,10 @@ def test_dumps_in_the_logs_of_a_job_that_is_over_tell_its_hang_in_the_table_and_
         os.utime(path, (newest + 600, newest + 600))
     code, out, _ = replayed(folder)
     assert code == 1 and "rank 2 on gpu0000; a hang" in out
-    report = json.loads(muster("watch", "report", "--log", str(folder), "--format", "json", home=tmp_path).stdout)
-    assert [one["pattern"] for one in report["findings"]] == ["hang"] and report["suspect_hosts"] == ["gpu0000"]
+    report = json.loads(muster("watch", "report", "--log", str(folder), "--format", "json",
+                               home=tmp_path).stdout)
+    assert ([one["pattern"] for one in report["findings"]] == ["hang"]
+            and report["suspect_hosts"] == ["gpu0000"])
     for path in folder.glob("nccl*"):
         os.utime(path, (newest - 60, newest - 60))
     assert replayed(folder)[0] == 0
@@ -120,9 +132,12 @@ def steps_of(folder: Path) -> list[list[StepTime]]:
     return list(logs.slices(10.0, whole=True))
 
 
-@pytest.mark.parametrize(("cause", "named"), [(WatchCause.THERMAL, True), (WatchCause.GARBAGE_COLLECTION, False)])
-def test_what_the_program_does_itself_is_no_reason_to_start_without_the_node(cause: WatchCause, named: bool, tmp_path: Path) -> None:
-    finding = WatchFinding("1", WatchLevel.RANK, "rank 9", (9,), ("gpu002",), SlowPattern.STEP_DOWN, StepPhase.FORWARD, 0, 41, NOW - 60, NOW,
+@pytest.mark.parametrize(("cause", "named"),
+                         [(WatchCause.THERMAL, True), (WatchCause.GARBAGE_COLLECTION, False)])
+def test_what_the_program_does_itself_is_no_reason_to_start_without_the_node(cause: WatchCause, named: bool,
+                                                                             tmp_path: Path) -> None:
+    finding = WatchFinding("1", WatchLevel.RANK, "rank 9", (9,), ("gpu002",), SlowPattern.STEP_DOWN,
+                           StepPhase.FORWARD, 0, 41, NOW - 60, NOW,
                            9, 0.4, 0.4, True, CauseVerdict(cause, Certainty.LIKELY))
     assert suspects((finding,)) == (("gpu002",) if named else ())
     with opened(tmp_path, make=True) as store:
@@ -147,7 +162,8 @@ def test_ranks_in_collectives_that_do_not_match_are_reported_and_no_one_is_accus
     for rank in range(8):
         dump(tmp_path, rank, 12, "nccl:all_gather" if rank == 3 else "nccl:all_reduce")
     found = who(dict.fromkeys(range(8), 300), {}, hung(tmp_path))
-    assert found.ranks == () and "rank 3 in nccl:all_gather" in found.evidence[0] and "do not match" in found.evidence[0]
+    assert (found.ranks == () and "rank 3 in nccl:all_gather" in found.evidence[0]
+            and "do not match" in found.evidence[0])
 
 
 def test_dumps_of_few_ranks_name_no_one(tmp_path: Path) -> None:
@@ -159,13 +175,16 @@ def test_dumps_of_few_ranks_name_no_one(tmp_path: Path) -> None:
 
 def test_who_alone_says_nothing_is_known_by_the_ranks_that_report_steps(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("".join(
-        f"[rank{rank}]:[E1121 02:07:08.4 ProcessGroupNCCL.cpp:607] [Rank {rank}] Watchdog caught collective operation timeout: "
-        "WorkNCCL(SeqNum=15, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600020 milliseconds before timing out.\n"
+        f"[rank{rank}]:[E1121 02:07:08.4 ProcessGroupNCCL.cpp:607] [Rank {rank}] Watchdog caught collective "
+        f"operation timeout: "
+        "WorkNCCL(SeqNum=15, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600020 "
+        "milliseconds before timing out.\n"
         for rank in range(7)))
     assert who(dict.fromkeys(range(8), 300), {}, hung(tmp_path)).ranks == (7,)
 
 
-@pytest.mark.parametrize("words", [("--flops", "nan"), ("--flops", "inf"), ("--peak-tflops", "nan"), ("--checkpoint-seconds", "nan"),
+@pytest.mark.parametrize("words", [("--flops", "nan"), ("--flops", "inf"), ("--peak-tflops", "nan"),
+                                   ("--checkpoint-seconds", "nan"),
                                    ("--parameters", "nan", "--tokens", "5")])
 def test_what_is_no_number_is_refused(words: tuple[str, ...], tmp_path: Path) -> None:
     done = muster("watch", "report", "--log", str(tmp_path), *words, home=tmp_path)
@@ -173,11 +192,14 @@ def test_what_is_no_number_is_refused(words: tuple[str, ...], tmp_path: Path) ->
 
 
 def test_no_more_time_is_done_again_than_was_spent_in_steps() -> None:
-    attempts = [JobAttempt(number, 1, 50, 100.0 * number, 100.0 * number + 50, 8, 50 * (number > 0)) for number in range(4)]
-    windows = [StepWindow(0, 1, 50, 50.0, 8, 1.0), *(StepWindow(number, 1, 10, 100.0 * number + 10, 8, 1.0) for number in (1, 2, 3))]
+    attempts = [JobAttempt(number, 1, 50, 100.0 * number, 100.0 * number + 50, 8, 50 * (number > 0))
+                for number in range(4)]
+    windows = [StepWindow(0, 1, 50, 50.0, 8, 1.0),
+               *(StepWindow(number, 1, 10, 100.0 * number + 10, 8, 1.0) for number in (1, 2, 3))]
     found = goodput(attempts, windows, ())
     assert found is not None and found.again_s <= 80 and found.useful_s >= 0
-    assert math.isclose(found.useful_s + found.idle_s + found.again_s + found.hang_s + found.slow_s + found.between_s + found.unknown_s,
+    assert math.isclose(found.useful_s + found.idle_s + found.again_s + found.hang_s + found.slow_s
+                        + found.between_s + found.unknown_s,
                         found.wall_s)
 
 
@@ -185,12 +207,15 @@ def test_no_more_time_is_done_again_than_was_spent_in_steps() -> None:
 def test_who_is_slow_at_rare_checkpoints_is_found(slow: tuple[int, ...]) -> None:
     watch = JobWatch()
     for now, lines in SimulatedJob(8, 1500, 1).passes():
-        took = {rank: 9.0 if rank in slow and lines[0].step > 900 else 3.0 for rank in range(8)} if lines[0].step % 75 == 0 else {}
+        took = {rank: 9.0 if rank in slow and lines[0].step > 900 else 3.0
+                for rank in range(8)} if lines[0].step % 75 == 0 else {}
         watch.add_all(line._replace(seconds=line.seconds + max(took.values(), default=0.0),
-                                    phases=(*line.phases[:3], line.phases[3] + (max(took.values()) - took[line.rank or 0] if took else 0.0),
+                                    phases=(*line.phases[:3], line.phases[3]
+                                            + (max(took.values()) - took[line.rank or 0] if took else 0.0),
                                             took.get(line.rank or 0, 0.0))) for line in lines)
         watch.settle(now)
     watch.finish()
     (found,) = [one for one in watch.findings.values() if one.pattern is not SlowPattern.SLOW_START]
-    assert (found.phase, found.level) == (StepPhase.CHECKPOINT, WatchLevel.RANK if len(slow) == 1 else WatchLevel.JOB)
+    assert (found.phase, found.level) == (StepPhase.CHECKPOINT,
+                                          WatchLevel.RANK if len(slow) == 1 else WatchLevel.JOB)
     assert found.ranks == (slow if len(slow) == 1 else ()) and "a checkpoint takes 9 s" in found.evidence[0]

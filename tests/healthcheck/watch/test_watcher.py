@@ -1,4 +1,5 @@
-"""Stragglers of simulated jobs are named with their pattern and phase, within so many windows, and no innocent is."""
+"""Stragglers of simulated jobs are named with their pattern and phase, within so many windows, and no
+innocent is."""
 
 from __future__ import annotations
 
@@ -40,10 +41,12 @@ def test_a_healthy_job_has_no_finding(seed: int) -> None:
 
 @pytest.mark.parametrize(("kind", "phase"), [("compute", StepPhase.BACKWARD), ("data", StepPhase.DATA)])
 @pytest.mark.parametrize("factor", [1.1, 1.34, 2.0])
-def test_a_slow_rank_is_named_with_its_phase_within_six_windows(kind: str, phase: StepPhase, factor: float) -> None:
+def test_a_slow_rank_is_named_with_its_phase_within_six_windows(kind: str, phase: StepPhase,
+                                                                factor: float) -> None:
     watch = watched(Planted(kind, (41,), factor, since=303), steps=380)
     one = only(watch)
-    assert (one.level, one.ranks, one.hosts, one.pattern) == (WatchLevel.RANK, (41,), ("gpu0005",), SlowPattern.STEP_DOWN)
+    assert (one.level, one.ranks, one.hosts, one.pattern) == (WatchLevel.RANK, (41,), ("gpu0005",),
+                                                              SlowPattern.STEP_DOWN)
     assert one.phase in (phase, StepPhase.FORWARD if factor == 2.0 and kind == "compute" else phase)
     assert abs(one.since_step - 303) <= 2 * watch.input.per
     assert one.lost_s == pytest.approx((factor - 1) * 0.8, rel=0.35)
@@ -61,12 +64,14 @@ def test_a_slow_rank_is_named_with_its_phase_within_six_windows(kind: str, phase
     (Planted("compute", tuple(range(16, 24)), 1.3, since=200), {},
      {"level": WatchLevel.HOST, "subject": "host gpu0002", "ranks": tuple(range(16, 24))}),
     (Planted("compute", tuple(range(32, 64)), 1.06, since=200), {"ranks": 192},
-     {"level": WatchLevel.PLACE, "subject": "place rack 1", "hosts": ("gpu0004", "gpu0005", "gpu0006", "gpu0007")}),
+     {"level": WatchLevel.PLACE, "subject": "place rack 1",
+      "hosts": ("gpu0004", "gpu0005", "gpu0006", "gpu0007")}),
     # a slow start is reported once, and over
     (Planted("start", factor=2.0, until=31), {},
      {"pattern": SlowPattern.SLOW_START, "still": False, "level": WatchLevel.JOB}),
 ], ids=["steady", "recovered", "oscillation", "drift", "host", "rack", "start"])
-def test_what_is_slow_is_one_finding_with_its_pattern(planted: Planted, more: dict[str, int], found: dict[str, object]) -> None:
+def test_what_is_slow_is_one_finding_with_its_pattern(planted: Planted, more: dict[str, int],
+                                                      found: dict[str, object]) -> None:
     one = only(watched(planted, **more))
     assert {name: getattr(one, name) for name in found} == found
 
@@ -84,9 +89,11 @@ def test_what_slows_the_job_began_when_it_was_first_seen_however_long_it_goes_on
     ("checkpoint", StepPhase.CHECKPOINT, WatchCause.STORAGE, Certainty.POSSIBLE),
     ("network", StepPhase.COMMUNICATION, WatchCause.UNKNOWN, Certainty.NONE),
 ])
-def test_what_slows_all_ranks_is_the_jobs(kind: str, phase: StepPhase, cause: WatchCause, certainty: Certainty) -> None:
+def test_what_slows_all_ranks_is_the_jobs(kind: str, phase: StepPhase, cause: WatchCause,
+                                          certainty: Certainty) -> None:
     one = only(watched(Planted(kind, factor=1.3, since=300)))
-    assert (one.level, one.ranks, one.phase, one.pattern) == (WatchLevel.JOB, (), phase, SlowPattern.STEP_DOWN)
+    assert (one.level, one.ranks, one.phase, one.pattern) == (WatchLevel.JOB, (), phase,
+                                                              SlowPattern.STEP_DOWN)
     assert (one.verdict.cause, one.verdict.certainty) == (cause, certainty)
 
 
@@ -134,7 +141,8 @@ def test_a_restart_is_a_new_attempt_with_the_steps_that_it_repeats() -> None:
     one, two = watch.attempts
     assert (one.last, two.first, two.last, two.lost_steps) == (200, 151, 250, 50)
     assert two.idle_s == pytest.approx(second.began - one.ended, abs=2)
-    assert [(found.ranks, found.attempt, found.still) for found in watch.findings.values()] == [((2,), 0, False)]
+    assert [(found.ranks, found.attempt, found.still)
+            for found in watch.findings.values()] == [((2,), 0, False)]
 
 
 def test_lines_that_are_read_twice_or_in_any_order_change_nothing() -> None:
@@ -213,8 +221,10 @@ START = 1_800_000_000.0
 
 def signals(kind: SignalKind, **values: float) -> tuple[NodeSignal, ...]:
     """For each host its value over the second half of the job; the others have none of it."""
-    found = [NodeSignal(f"gpu{number:04}", SignalKind.CPU_STEAL, 0.0, START, START + 1000) for number in range(12)]
-    return (*found, *(NodeSignal(host, kind, value, START + 250, START + 1000) for host, value in values.items()))
+    found = [NodeSignal(f"gpu{number:04}", SignalKind.CPU_STEAL, 0.0, START, START + 1000)
+             for number in range(12)]
+    return (*found,
+            *(NodeSignal(host, kind, value, START + 250, START + 1000) for host, value in values.items()))
 
 
 @pytest.mark.parametrize(("kind", "value", "cause"), [
@@ -222,7 +232,8 @@ def signals(kind: SignalKind, **values: float) -> tuple[NodeSignal, ...]:
     (SignalKind.CORRECTED, 90.0, WatchCause.CORRECTED_MEMORY), (SignalKind.PCIE, 0.5, WatchCause.PCIE),
     (SignalKind.MEMORY_PRESSURE, 0.3, WatchCause.HOST_MEMORY), (SignalKind.CPU_STEAL, 0.3, WatchCause.CPU),
 ])
-def test_what_the_node_of_a_slow_rank_measures_alone_is_the_likely_cause(kind: SignalKind, value: float, cause: WatchCause) -> None:
+def test_what_the_node_of_a_slow_rank_measures_alone_is_the_likely_cause(kind: SignalKind, value: float,
+                                                                         cause: WatchCause) -> None:
     one = only(watched(Planted("compute", (41,), 1.3, since=300), signals=signals(kind, gpu0005=value)))
     assert (one.ranks, one.verdict.cause, one.verdict.certainty) == ((41,), cause, Certainty.LIKELY)
     assert kind.words in one.verdict.evidence[0]
@@ -230,7 +241,8 @@ def test_what_the_node_of_a_slow_rank_measures_alone_is_the_likely_cause(kind: S
 
 def test_what_all_nodes_measure_explains_no_straggler() -> None:
     every = {f"gpu{number:04}": 0.4 for number in range(12)}
-    one = only(watched(Planted("compute", (41,), 1.3, since=300), signals=signals(SignalKind.POWER_CAP, **every)))
+    one = only(watched(Planted("compute", (41,), 1.3, since=300),
+                       signals=signals(SignalKind.POWER_CAP, **every)))
     assert one.verdict.cause is WatchCause.UNKNOWN
 
 
@@ -244,7 +256,8 @@ def test_what_was_there_before_explains_no_change() -> None:
 def test_two_causes_that_fit_equally_are_both_named_and_neither_is_claimed() -> None:
     both = (*signals(SignalKind.THERMAL, gpu0005=0.2), *signals(SignalKind.PCIE, gpu0005=0.75))
     one = only(watched(Planted("compute", (41,), 1.3, since=300), signals=both))
-    assert one.verdict.cause is WatchCause.UNKNOWN and set(one.verdict.rivals) == {WatchCause.THERMAL, WatchCause.PCIE}
+    assert (one.verdict.cause is WatchCause.UNKNOWN
+            and set(one.verdict.rivals) == {WatchCause.THERMAL, WatchCause.PCIE})
 
 
 def test_a_link_explains_no_slow_computation_and_a_slow_job() -> None:
@@ -257,8 +270,10 @@ def test_a_link_explains_no_slow_computation_and_a_slow_job() -> None:
 
 def test_memory_pressure_brings_disk_and_cpu_pressure_about() -> None:
     store = JobWatch()
-    store.add_signals((*signals(SignalKind.MEMORY_PRESSURE, gpu0005=0.3), *signals(SignalKind.IO_PRESSURE, gpu0005=0.9),
+    store.add_signals((*signals(SignalKind.MEMORY_PRESSURE, gpu0005=0.3),
+                       *signals(SignalKind.IO_PRESSURE, gpu0005=0.9),
                        *signals(SignalKind.CPU_PRESSURE, gpu0005=0.9)))
-    verdict = cause_of(Slowness(WatchLevel.RANK, ("gpu0005",), START + 260, START + 900, SlowPattern.STEP_DOWN, StepPhase.DATA),
+    verdict = cause_of(Slowness(WatchLevel.RANK, ("gpu0005",), START + 260, START + 900,
+                                SlowPattern.STEP_DOWN, StepPhase.DATA),
                        store.signals)
     assert (verdict.cause, verdict.certainty) == (WatchCause.HOST_MEMORY, Certainty.LIKELY)

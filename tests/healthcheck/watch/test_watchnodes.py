@@ -1,4 +1,5 @@
-"""Nodes are asked while a job is watched: what they measure comes as signals, and who cannot be asked is reported."""
+"""Nodes are asked while a job is watched: what they measure comes as signals, and who cannot be asked is
+reported."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from tests.healthcheck.watch.nodefiles import sample
 
 
 def test_two_rounds_give_signals_and_a_node_that_cannot_be_asked_is_named() -> None:
-    sampler = NodeSampler([Node("here", python=sys.executable), Node("bad", python="no-such-python")], LocalTransport(), Limits(), 60.0,
+    sampler = NodeSampler([Node("here", python=sys.executable), Node("bad", python="no-such-python")],
+                          LocalTransport(), Limits(), 60.0,
                           steps=True)
     sampler.round()
     assert sampler.take() == ([], [])
@@ -38,16 +40,19 @@ def test_two_rounds_give_signals_and_a_node_that_cannot_be_asked_is_named() -> N
 def test_what_an_agent_recorded_twice_is_evidence_at_once_and_once() -> None:
     sampler = NodeSampler([Node("gpu001")], LocalTransport(), Limits(), 60.0, Agents())
     before, now = (sample("gpu001", time, "memory pressure", 1000.0) for time in (1300.0, 1600.0))
-    told = {"schema": "muster.agent/1", "node": "gpu001", "time": 1600.0, "version": version("cluster-muster"), "period": 300,
+    told = {"schema": "muster.agent/1", "node": "gpu001", "time": 1600.0,
+            "version": version("cluster-muster"), "period": 300,
             "recording": to_json(now), "previous": to_json(before)}
-    file = FileCapture(Outcome.DONE, gzip.compress(json.dumps(told).encode()).decode("utf-8", "surrogateescape"))
+    file = FileCapture(Outcome.DONE,
+                       gzip.compress(json.dumps(told).encode()).decode("utf-8", "surrogateescape"))
     answer = replace(now, received=1650.0, host=replace(now.host, time=1650.0) if now.host else None,
                      captures={PROBE.id: Capture(Outcome.DONE, files={PATH: file})})
     for _ in range(2):
         sampler.sampled(*Agents().snapshots(answer, probes()))
     signals, _ = sampler.take()
     (one,) = [one for one in signals if one.kind is SignalKind.MEMORY_PRESSURE]
-    assert (one.value, one.since, one.until) == (pytest.approx(0.31), 1300.0, 1600.0) and not sampler.caveats()
+    assert (one.value, one.since, one.until) == (pytest.approx(0.31), 1300.0,
+                                                 1600.0) and not sampler.caveats()
 
 
 def test_a_transport_that_refuses_as_a_whole_ends_no_watching() -> None:

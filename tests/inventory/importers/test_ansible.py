@@ -61,7 +61,7 @@ login:22 ansible_ssh_private_key_file=~/.ssh/k ansible_python_interpreter=/usr/b
 
 [gpu:vars]
 ansible_ssh_common_args=-o ProxyJump=me@bastion:2200 -o StrictHostKeyChecking=no
-""")
+""")  # noqa: E501
     reach = {"port": 2222, "user": "ops", "proxy_jump": "me@bastion:2200"}
     assert plain(found) == {
         "gpu001": {"address": "10.0.0.1", **reach}, "gpu002": {"address": "10.0.0.2", **reach},
@@ -363,13 +363,20 @@ all:
       children: {c: {hosts: {n1: }}}
 """},
     "a folder with group_vars and host_vars": {
-        "inv/10-hosts.ini": "[a]\nn1\nn2 ansible_user=inline\n[b]\nn2\nn3\n[p:children]\na\n[a:vars]\nansible_port=1\nansible_host=h.inline\n",
-        "inv/20-more.yml": "b: {hosts: {n4: {ansible_user: yaml}}, vars: {ansible_group_priority: 5, ansible_port: 2}}\n",
-        "inv/sub/more": "[a]\nn5\n", "inv/README.md": "[nothing]\nm\n", "inv/old.ini~": "[nothing]\nm\n", "inv/.hidden": "m\n",
-        "inv/group_vars/all.yml": "ansible_host: h.all\nansible_user: all\n", "inv/group_vars/a/10.yml": "ansible_user: a10\n",
-        "inv/group_vars/a/20.json": '{"ansible_user": "a20"}', "inv/group_vars/a/ignored.txt": "ansible_user: no\n",
-        "inv/group_vars/p": "ansible_user: p\nansible_port: 99\n", "inv/group_vars/ungrouped.yml": "ansible_user: alone\n",
-        "inv/host_vars/n3.yaml": "ansible_ssh_host: h3\nansible_host: other\n", "inv/host_vars/n1": "---\n", "inv/sub/group_vars/a": "ansible_port: 7\n",
+        "inv/10-hosts.ini": "[a]\nn1\nn2 ansible_user=inline\n[b]\nn2\nn3\n[p:children]\na\n[a:vars]\n"
+                            "ansible_port=1\nansible_host=h.inline\n",
+        "inv/20-more.yml": "b: {hosts: {n4: {ansible_user: yaml}}, vars: {ansible_group_priority: 5, "
+                           "ansible_port: 2}}\n",
+        "inv/sub/more": "[a]\nn5\n", "inv/README.md": "[nothing]\nm\n", "inv/old.ini~": "[nothing]\nm\n",
+        "inv/.hidden": "m\n",
+        "inv/group_vars/all.yml": "ansible_host: h.all\nansible_user: all\n",
+        "inv/group_vars/a/10.yml": "ansible_user: a10\n",
+        "inv/group_vars/a/20.json": '{"ansible_user": "a20"}',
+        "inv/group_vars/a/ignored.txt": "ansible_user: no\n",
+        "inv/group_vars/p": "ansible_user: p\nansible_port: 99\n",
+        "inv/group_vars/ungrouped.yml": "ansible_user: alone\n",
+        "inv/host_vars/n3.yaml": "ansible_ssh_host: h3\nansible_host: other\n", "inv/host_vars/n1": "---\n",
+        "inv/sub/group_vars/a": "ansible_port: 7\n",
     },
     "groups beside each other, by depth, priority and name": {"hosts": """\
 n1 ansible_become=true

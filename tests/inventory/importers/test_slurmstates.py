@@ -13,7 +13,8 @@ from inventory.importers import slurm
 from inventory.model import LifecycleState
 
 # Node states and flags of slurm.h up to 25.05, as `scontrol show node` writes them.
-NOT_THERE = ("FUTURE", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWER_DRAIN", "POWERING_UP", "POWER_UP")
+NOT_THERE = ("FUTURE", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWER_DRAIN",
+             "POWERING_UP", "POWER_UP")
 THERE = ("ALLOCATED", "IDLE", "MIXED", "DOWN", "ERROR", "UNKNOWN", "CLOUD", "COMPLETING", "DRAIN", "FAIL",
          "DYNAMIC_NORM", "DYNAMIC_FUTURE", "EXTERNAL", "INVALID_REG", "MAINTENANCE", "NOT_RESPONDING",
          "PERFCTRS", "PLANNED", "REBOOT_REQUESTED", "REBOOT_ISSUED", "REBOOT_CANCELED", "RESERVED", "RESUME",

@@ -62,15 +62,18 @@ def test_a_plain_host_stays_in_this_process_and_one_that_needs_ssh_is_said_to_wh
 def test_what_only_ssh_can_do_is_done_by_ssh(plain_sshd: Sshd, ssh_folder: Path, option: str) -> None:
     if option.startswith("ProxyCommand"):
         option = (
-            "ProxyCommand python3 -c \"import socket,sys,threading,shutil;s=socket.create_connection(('%h',%p));"
-            "threading.Thread(target=lambda:shutil.copyfileobj(s.makefile('rb',0),open(1,'wb',0)),daemon=True)"
+            "ProxyCommand python3 -c \"import "
+            "socket,sys,threading,shutil;s=socket.create_connection(('%h',%p));"
+            "threading.Thread(target=lambda:shutil.copyfileobj(s.makefile('rb',0),open(1,'wb',0)),"
+            "daemon=True)"
             ".start();shutil.copyfileobj(open(0,'rb',0),s.makefile('wb',0))\"")
     found = sweep(ssh_folder, f"Host b\n {option}\n", plain_sshd.node("a"), plain_sshd.node("b"))
     assert [found[name].body for name in "ab"] == [b"well", b"well"]
 
 
 def test_a_host_that_is_not_to_log_in_by_key_does_not(plain_sshd: Sshd, ssh_folder: Path) -> None:
-    found = sweep(ssh_folder, "Host b\n PubkeyAuthentication no\n", plain_sshd.node("a"), plain_sshd.node("b"))
+    found = sweep(ssh_folder, "Host b\n PubkeyAuthentication no\n", plain_sshd.node("a"),
+                  plain_sshd.node("b"))
     assert found["a"].body == b"well"
     refusal(found["b"], Stage.AUTH)
 
@@ -113,7 +116,8 @@ def test_an_rsa_key_that_is_too_small_is_refused(ssh_folder: Path, tmp_path: Pat
     refusal(found["b2"], Stage.AUTH)
 
 
-def test_a_file_that_ssh_would_refuse_ends_the_sweep_with_one_line(plain_sshd: Sshd, ssh_folder: Path) -> None:
+def test_a_file_that_ssh_would_refuse_ends_the_sweep_with_one_line(plain_sshd: Sshd,
+                                                                   ssh_folder: Path) -> None:
     (ssh_folder / "config").write_text("User x\n")
     (ssh_folder / "config").chmod(0o666)
     with pytest.raises(ConfigError, match=r"config: bad permissions: mode 0666 .* chmod go-w "):
@@ -128,7 +132,8 @@ def test_a_server_that_takes_no_algorithm_of_this_process_is_reached_by_ssh(
 ) -> None:
     with sshd(tmp_path / "d", config=server) as peer:
         assert sweep(ssh_folder, "", peer.node())["n1"].body == b"well"
-        assert "no key exchange" in refusal(sweep(ssh_folder, "", peer.node(transport=Via.PARAMIKO))["n1"], Stage.CONNECT)
+        assert "no key exchange" in refusal(sweep(ssh_folder, "", peer.node(transport=Via.PARAMIKO))["n1"],
+                                            Stage.CONNECT)
         monkeypatch.setenv("PATH", "/nonexistent")
         assert "no key exchange" in refusal(sweep(ssh_folder, "", peer.node())["n1"], Stage.CONNECT)
 
@@ -144,7 +149,8 @@ def test_a_jump_host_that_takes_no_algorithm_of_this_process_is_reached_by_ssh(
 
 
 @pytest.mark.parametrize("form", [("-m", "PKCS8"), ()])
-def test_a_key_is_used_in_each_form_that_ssh_reads(ssh_folder: Path, tmp_path: Path, form: tuple[str, ...]) -> None:
+def test_a_key_is_used_in_each_form_that_ssh_reads(ssh_folder: Path, tmp_path: Path,
+                                                   form: tuple[str, ...]) -> None:
     (tmp_path / "d").mkdir()
     key = make_key(tmp_path / "own", "ecdsa", "", *form)
     with sshd(tmp_path / "d", user_key=key) as peer:
@@ -173,4 +179,5 @@ def test_no_file_is_tried_where_identity_file_is_none(plain_sshd: Sshd, ssh_fold
     shutil.copy(plain_sshd.user_key, ssh_folder / "id_ed25519")
     node = plain_sshd.node(identity_file=())
     assert sweep(ssh_folder, "", node)["n1"].body == b"well"
-    assert "there is no key to try" in refusal(sweep(ssh_folder, "IdentityFile none\n", node)["n1"], Stage.AUTH)
+    assert "there is no key to try" in refusal(sweep(ssh_folder, "IdentityFile none\n", node)["n1"],
+                                               Stage.AUTH)

@@ -56,7 +56,8 @@ def test_with_the_right_the_program_runs_as_root(stranger: Sshd, allow: Allow) -
     ("ALL=(root) ALL", "python3", Stage.BECOME, "NOPASSWD"), ("", "python3", Stage.BECOME, "sudo"),
     ("ALL=(root) NOPASSWD: /bin/true", "python3", Stage.BECOME, ""),
     ("ALL=(root) NOPASSWD: ALL", "no-such-python", Stage.PYTHON, ""),
-], ids=["sudo asks for a password", "no right", "a right to other commands only", "no Python that root finds"])
+], ids=["sudo asks for a password", "no right", "a right to other commands only",
+        "no Python that root finds"])
 def test_who_cannot_become_root_is_reported_why(
     stranger: Sshd, allow: Allow, right: str, python: str, stage: Stage, said: str,
 ) -> None:

@@ -47,7 +47,8 @@ from tests.testbed.sshd import (
 )
 from tests.testbed.users import allow_sudo, throwaway_user
 
-# For what happens while a connection is made, which is the same where it is kept then: the slow tier tries that, too.
+# For what happens while a connection is made, which is the same where it is kept then: the slow tier tries
+# that, too.
 way = ways("paramiko", "openssh", slow=("paramiko kept", "openssh kept"))
 # For what does not depend on how a node is reached.
 any_way = ways(*ALL, "local")
@@ -260,7 +261,8 @@ def test_an_interrupted_sweep_ends_what_runs_on_the_nodes_and_here(
     replies.close()  # type: ignore[attr-defined]
     assert way.openssh or time.monotonic() - began < 1
     for note in tmp_path.iterdir():
-        wait_until(lambda pid=int(note.name): not alive(pid), what="the end of the program")  # type: ignore[misc]
+        wait_until(lambda pid=int(note.name): not alive(pid),
+                   what="the end of the program")  # type: ignore[misc]
     wait_until(lambda: not our_ssh(), what="the end of every ssh")
 
 

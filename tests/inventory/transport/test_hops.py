@@ -50,7 +50,8 @@ def reasons(replies: dict[str, Reply]) -> set[str]:
 
 
 def waiting(folder: Path, *, repeatable: bool = True) -> Program:
-    """Leaves a mark for each run, and answers only once `folder`/go exists; it ends by itself where no one makes it."""
+    """Leaves a mark for each run, and answers only once `folder`/go exists; it ends by itself where no one
+    makes it."""
     return replace(speaker(f"""
         open("{folder}/run.%d" % os.getpid(), "w").close()
         until = time.monotonic() + 120

@@ -189,7 +189,9 @@ def test_the_inventory_chooses_the_client(
 
 def test_a_proxy_command_leads_to_the_node(plain_sshd: Sshd, way: Way) -> None:
     bridge = ("python3 -c \"import socket,sys,threading,os; "
-              f"s=socket.create_connection(('127.0.0.1',{plain_sshd.port}));t=threading.Thread(target=lambda:[s.sendall(d) for d in iter(lambda:os.read(0,65536),b'')]);t.daemon=True;t.start();"
+              f"s=socket.create_connection(('127.0.0.1',{plain_sshd.port}));"
+              f"t=threading.Thread(target=lambda:[s.sendall(d) for d in "
+              f"iter(lambda:os.read(0,65536),b'')]);t.daemon=True;t.start();"
               "[os.write(1,d) for d in iter(lambda:s.recv(65536),b'')]\"")
     assert way.one(plain_sshd.node(), config=f"Host *\n ProxyCommand {bridge}\n").body == b"well"
 
@@ -373,7 +375,8 @@ def test_a_folder_of_sockets_that_somebody_tidied_away_costs_no_answer(
         assert keeping._masters._folder is not None
         (socket_,) = Path(keeping._masters._folder).iterdir()
         subprocess.run(["ssh", "-S", str(socket_), "-O", "exit", "x"], stderr=subprocess.DEVNULL, check=True)
-        wait_until(lambda path=socket_: not path.exists(), what="the end of the connection")  # type: ignore[misc]
+        wait_until(lambda path=socket_: not path.exists(),
+                   what="the end of the connection")  # type: ignore[misc]
         shutil.rmtree(keeping._masters._folder)
     (reply,) = keeping.run([node], speaker(), LIMITS)
     assert reply.body == b"well", reply.failure

@@ -52,7 +52,8 @@ def test_the_log_of_an_old_ssh_is_followed() -> None:
 
 
 @pytest.mark.parametrize(("text", "stage", "words"), [
-    (b"No ECDSA host key is known for 10.0.0.1 and you have requested strict checking.\r\nHost key verification failed.\r\n",
+    (b"No ECDSA host key is known for 10.0.0.1 and you have requested strict checking.\r\nHost key "
+     b"verification failed.\r\n",
      Stage.HOST_KEY, "muster inventory enroll n1"),
     (LET_IN + b"Permission denied (publickey,gssapi-with-mic).\r\n", Stage.AUTH,
      "tried /home/ada/.ssh/id_rsa; it allows publickey, gssapi"),
@@ -73,9 +74,12 @@ def test_the_end_is_put_into_words(text: bytes, stage: Stage, words: str) -> Non
 @pytest.mark.parametrize("text", [
     b"ssh_exchange_identification: Connection closed by remote host\r\n",
     b"ssh_exchange_identification: read: Connection reset by peer\r\n",
-    b"kex_exchange_identification: Connection closed by remote host\r\nConnection closed by 10.0.0.1 port 22\r\n",
-    b"debug1: kex_exchange_identification: banner line 0: Exceeded MaxStartups\r\nkex_exchange_identification: Connection closed by remote host\r\n",
-    b"debug1: ssh_exchange_identification: Exceeded MaxStartups\r\nssh_exchange_identification: Connection closed by remote host\r\n",
+    b"kex_exchange_identification: Connection closed by remote host\r\nConnection closed by 10.0.0.1 "
+    b"port 22\r\n",
+    b"debug1: kex_exchange_identification: banner line 0: Exceeded MaxStartups\r\n"
+    b"kex_exchange_identification: Connection closed by remote host\r\n",
+    b"debug1: ssh_exchange_identification: Exceeded MaxStartups\r\nssh_exchange_identification: Connection "
+    b"closed by remote host\r\n",
 ])
 def test_a_drop_before_the_banner_may_go_better_another_time(text: bytes) -> None:
     verdict = log(b"debug1: Connecting to h [10.0.0.1] port 22.\ndebug1: Connection established.\n",
@@ -92,11 +96,14 @@ def test_a_penalty_is_not_worth_another_try() -> None:
 
 
 def test_the_fingerprint_of_a_host_certificate_ends_before_the_comma() -> None:
-    line = (b'debug1: Server host certificate: ssh-ed25519-cert-v01@openssh.com SHA256:aRkU/+9, serial 0 ID "n1" CA ssh-ed25519 SHA256:b '
-            b"valid forever\n")
+    line = (
+        b'debug1: Server host certificate: ssh-ed25519-cert-v01@openssh.com SHA256:aRkU/+9, serial 0 ID "n1" '
+        b'CA ssh-ed25519 SHA256:b '
+        b"valid forever\n")
     found = (log(OLD, line,
                  b"debug1: Host 'n1' is known and matches the key.\nWARNING: REVOKED HOST KEY DETECTED!\n"
-                           b"The ED25519 host key for n1 is marked as revoked.\nHost key verification failed.\n").verdict("n1"))
+                           b"The ED25519 host key for n1 is marked as revoked.\nHost key verification "
+                           b"failed.\n").verdict("n1"))
     assert found.stage is Stage.HOST_KEY
     assert " SHA256:aRkU/+9, which the known_hosts files mark as revoked" in found.reason
 
@@ -104,7 +111,8 @@ def test_the_fingerprint_of_a_host_certificate_ends_before_the_comma() -> None:
 @pytest.mark.parametrize(("command", "words"), [
     (b"exec ssh -W '[10.0.0.1]:22' bast",
      "bast.invalid: has no address (Name or service not known); correct `proxy_jump`"),
-    (b"exec nc gate 22", "bast.invalid: has no address (Name or service not known); correct that in ssh_config"),
+    (b"exec nc gate 22",
+     "bast.invalid: has no address (Name or service not known); correct that in ssh_config"),
 ])
 def test_a_name_without_address_on_the_way_is_not_said_to_be_the_nodes(command: bytes, words: str) -> None:
     found = log(b"debug1: Executing proxy command: " + command + b"\n")

@@ -55,7 +55,8 @@ def test_no_free_descriptor(via: str, more: int) -> None:
     assert found.stuck is not None, "it may be tried once more when others have ended"
 
 
-@pytest.mark.parametrize("number", [errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENETDOWN, errno.ENETUNREACH, errno.EPERM])
+@pytest.mark.parametrize("number",
+                         [errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENETDOWN, errno.ENETUNREACH, errno.EPERM])
 def test_a_connection_that_this_machine_could_not_begin(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(sock: socket.socket, address: object) -> None:
         raise OSError(number, os.strerror(number))
@@ -67,7 +68,8 @@ def test_a_connection_that_this_machine_could_not_begin(number: int, monkeypatch
 
 @pytest.mark.parametrize("error", [
     socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"),
-    socket.gaierror(socket.EAI_NONAME, "Name or service not known"), OSError(errno.EMFILE, "Too many open files"),
+    socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
+    OSError(errno.EMFILE, "Too many open files"),
 ])
 def test_a_resolver_without_an_address(error: OSError, monkeypatch: pytest.MonkeyPatch) -> None:
     def look_up(*args: object, **options: object) -> object:
@@ -99,9 +101,11 @@ def test_a_defect_of_ours() -> None:
 
     (reply,) = fan_out([NODE], Limits(sweep_s=5), work, Watchdog())
     assert reply.failure is not None
-    assert (reply.failure.stage, reply.failure.reason) == (Stage.HEAD, "unexpected KeyError at login: \"'x'\"")
+    assert (reply.failure.stage, reply.failure.reason) == (Stage.HEAD,
+                                                           "unexpected KeyError at login: \"'x'\"")
 
 
 def test_a_node_that_refuses_is_itself_to_blame() -> None:
     port = free_port()
-    assert why(SshTransport(SshConfig.parse("")), Node("n1", address="127.0.0.1", port=port)).stage is Stage.CONNECT
+    assert why(SshTransport(SshConfig.parse("")),
+               Node("n1", address="127.0.0.1", port=port)).stage is Stage.CONNECT

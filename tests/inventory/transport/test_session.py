@@ -40,7 +40,8 @@ def ended(talk: Dialogue, output: bytes, errors: bytes, status: int | None) -> t
     (False, MARK + b"login\n", b"error while loading shared libraries\n", 1, Stage.PYTHON,
      "shared libraries"),
     (False, MARK + b"login\n" + MARK + b"python 3.6\n", b"", 0, Stage.PYTHON, "python3 is Python 3.6"),
-    (False, MARK + b"login\n", b"python3: error while loading shared libraries: libm.so.6: cannot open shared "
+    (False, MARK + b"login\n",
+     b"python3: error while loading shared libraries: libm.so.6: cannot open shared "
      b"object file: Error 24\n", 127, Stage.PYTHON, "could not be started (exit 127)"),
     (False, MARK + b"login\n", b"OSError: [Errno 24] Too many open files\nPython runtime state: core\n", 1,
      Stage.PYTHON, "EMFILE: let the login open more files on the node (ulimit -n)"),

@@ -37,17 +37,20 @@ def script(path: Path, text: str) -> Path:
 
 def slow_login(folder: Path, seconds: float) -> str:
     """A login shell that takes so long before it runs our command."""
-    return "ForceCommand " + str(script(folder / "slow", f"sleep {seconds}\n" + 'eval "$SSH_ORIGINAL_COMMAND"'))
+    return "ForceCommand " + str(script(folder / "slow",
+                                        f"sleep {seconds}\n" + 'eval "$SSH_ORIGINAL_COMMAND"'))
 
 
 class Hangs:
-    """A login shell that hangs as often as `times` says, and then works; each that hangs notes its process."""
+    """A login shell that hangs as often as `times` says, and then works; each that hangs notes its
+    process."""
 
     def __init__(self, folder: Path, times: int) -> None:
         self._notes = folder / "hung"
         self._notes.mkdir(parents=True)
         self.config = "ForceCommand " + str(script(folder / "hangs", (
-            f"if [ $(ls {self._notes} | wc -l) -lt {times} ]; then : > {self._notes}/$$; exec sleep 3600; fi; "
+            f"if [ $(ls {self._notes} | wc -l) -lt {times} ]; then : > {self._notes}/$$; exec sleep "
+            f"3600; fi; "
             'eval "$SSH_ORIGINAL_COMMAND"')))
 
     @property
@@ -131,7 +134,8 @@ def test_a_slow_banner_is_waited_for_as_long_as_connect_says(
         limits = {**SHORT, "connect_s": 1.0, "login_s": 10.0}
         short = way.one(at(plain_sshd, port), **limits)
         # What was given to muster is over what ssh_config says.
-        long = way.one(at(plain_sshd, port, limits=StageLimits(connect=20.0)), config="ConnectTimeout 1\n", **limits)
+        long = way.one(at(plain_sshd, port, limits=StageLimits(connect=20.0)),
+                       config="ConnectTimeout 1\n", **limits)
     refusal(short, Stage.CONNECT)
     assert long.body == b"well", long.failure
 

@@ -13,15 +13,18 @@ from hypothesis import strategies as st
 from inventory.transport import sruntask
 from inventory.transport.srunlines import Labelled, LaunchFailed, TaskRecords, carried, launch_failure
 
-LINES = st.lists(st.tuples(st.integers(0, 99_999), st.binary(max_size=80).filter(lambda line: b"\n" not in line)), max_size=20)
+LINES = st.lists(st.tuples(st.integers(0, 99_999),
+                           st.binary(max_size=80).filter(lambda line: b"\n" not in line)), max_size=20)
 
 
 @given(LINES, st.data())
-def test_lines_come_apart_by_their_label_wherever_the_stream_is_cut(lines: list[tuple[int, bytes]], data: st.DataObject) -> None:
+def test_lines_come_apart_by_their_label_wherever_the_stream_is_cut(lines: list[tuple[int, bytes]],
+                                                                    data: st.DataObject) -> None:
     stream = b"".join(b"%d: %s\n" % line for line in lines)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=5)))
     reader = Labelled()
-    found = [line for at, end in zip([0, *cuts], [*cuts, len(stream)], strict=True) for line in reader.feed(stream[at:end])]
+    found = [line for at, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)
+             for line in reader.feed(stream[at:end])]
     assert found == lines
 
 
@@ -41,7 +44,8 @@ def test_any_message_is_a_failed_launch_or_none(data: bytes) -> None:
 
 
 def test_a_failed_launch_names_its_node() -> None:
-    line = b"srun: error: Task launch for StepId=4294918714.1575102816 failed on node gpu003: Communication connection failure"
+    line = (b"srun: error: Task launch for StepId=4294918714.1575102816 failed on node gpu003: Communication "
+            b"connection failure")
     assert launch_failure(line) == LaunchFailed("gpu003", "Communication connection failure")
 
 
@@ -65,8 +69,10 @@ def test_what_is_carried_comes_back(data: bytes) -> None:
 
 @given(st.binary(max_size=4000), st.data())
 def test_records_that_slurm_cuts_anywhere_come_whole(data: bytes, drawn: st.DataObject) -> None:
-    """As it sends what is left when a task ends: pieces without regard to lines, each of which srun ends with a newline."""
-    stream = b"".join(b"." + base64.b64encode(data[at:at + 570]) + b"~\n" for at in range(0, len(data), 570)) + b"=0 exit 0~\n"
+    """As it sends what is left when a task ends: pieces without regard to lines, each of which srun ends with
+    a newline."""
+    stream = b"".join(b"." + base64.b64encode(data[at:at + 570]) + b"~\n"
+                      for at in range(0, len(data), 570)) + b"=0 exit 0~\n"
     cuts = sorted(drawn.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
     records, found = TaskRecords(), b""
     ended = False
@@ -110,10 +116,12 @@ def test_outside_of_slurms_groups_nothing_is_written(tmp_path: Path) -> None:
     ("0::/system.slice/slurmstepd.scope/job_4294/step_17/user/task_0\n", "cg/cgroup.procs"),
     ("9:devices:/slurm/uid_0/job_7/step_0\n3:cpuset:/\n", "cg/devices/cgroup.procs"),
 ])
-def test_a_step_in_slurms_groups_leaves_them_and_is_refused_where_it_stays(tmp_path: Path, group: str, written: str) -> None:
+def test_a_step_in_slurms_groups_leaves_them_and_is_refused_where_it_stays(tmp_path: Path, group: str,
+                                                                           written: str) -> None:
     """The GPUs may be denied there, and a node without GPUs is an accusation."""
     proc, groups = machine(tmp_path, group)
-    with pytest.raises(sruntask.Unfit, match="stays in Slurm's control group"):     # the file here does not change
+    # the file here does not change
+    with pytest.raises(sruntask.Unfit, match="stays in Slurm's control group"):
         sruntask.leave_step(proc, groups)
     assert (tmp_path / written).read_text() == "0"
 

@@ -1,4 +1,5 @@
-"""A sweep through srun's tree, on a real Slurm cluster: whole answers, each node's own, and SSH for what srun does not reach."""
+"""A sweep through srun's tree, on a real Slurm cluster: whole answers, each node's own, and SSH for what srun
+does not reach."""
 
 from __future__ import annotations
 
@@ -67,9 +68,11 @@ def node(name: str, **more: Any) -> Node:
     return Node(name, **{"python": sys.executable, **more})
 
 
-def sweep(*names: str, program: Program = NAME, ssh: OverSsh | None = None, **limits: Any) -> dict[str, Reply]:
+def sweep(*names: str, program: Program = NAME, ssh: OverSsh | None = None,
+          **limits: Any) -> dict[str, Reply]:
     transport = SlurmTransport(ssh=ssh or OverSsh())
-    return {reply.node: reply for reply in transport.run(map(node, names), program, replace(LIMITS, **limits))}
+    return {reply.node: reply
+            for reply in transport.run(map(node, names), program, replace(LIMITS, **limits))}
 
 
 def bodies(found: dict[str, Reply]) -> dict[str, bytes | None]:
@@ -90,7 +93,8 @@ def test_each_node_answers_as_itself_and_the_summary_says_so(bed: Slurm) -> None
 
 def test_a_drained_node_and_one_with_a_job_answer_and_the_job_stays(bed: Slurm) -> None:
     bed.ask("scontrol", "update", "nodename=gpu002", "state=drain", "reason=bad DIMM")
-    job = bed.ask("sbatch", "--parsable", "-p", "main", "-w", "gpu003", "-o", "/dev/null", "--wrap", "sleep 600").strip()
+    job = bed.ask("sbatch", "--parsable", "-p", "main", "-w", "gpu003", "-o", "/dev/null", "--wrap",
+                  "sleep 600").strip()
     try:
         wait_until(lambda: bed.states()["gpu003"].startswith("alloc"), what="a busy node")
         wait_until(lambda: bed.states()["gpu002"] == "drained", what="a drained node")
@@ -109,11 +113,13 @@ def test_bytes_of_all_kinds_and_megabytes_of_them_come_whole_and_apart(bed: Slur
     found = sweep(*NODES, program=speaker(source, extras={"all": every}))
     assert {name: reply.failure for name, reply in found.items() if reply.failure is not None} == {}
     assert {name: hashlib.sha256(body or b"").hexdigest() for name, body in bodies(found).items()} == {
-        name: hashlib.sha256(every + name.encode() + random.Random(name).randbytes(3_000_000)).hexdigest() for name in NODES}
+        name: hashlib.sha256(every + name.encode() + random.Random(name).randbytes(3_000_000)).hexdigest()
+        for name in NODES}
 
 
 def test_arguments_of_its_own_reach_each_node(bed: Slurm) -> None:
-    program = replace(speaker("answer(' '.join(sys.argv[2:]).encode())"), words={name: (f"only='{name}' $HOME",) for name in NODES})
+    program = replace(speaker("answer(' '.join(sys.argv[2:]).encode())"),
+                      words={name: (f"only='{name}' $HOME",) for name in NODES})
     assert bodies(sweep(*NODES, program=program)) == {name: f"only='{name}' $HOME".encode() for name in NODES}
 
 
@@ -137,8 +143,10 @@ def test_a_dead_slurmd_holds_no_one_and_its_node_goes_over_ssh(bed: Slurm, how: 
             os.kill(bed.processes["gpu004"].pid, signal.SIGCONT)
         else:
             bed.processes["gpu004"].wait()
-            _start(bed, "gpu004", "slurmd", "-D", "-f", str(bed.conf), "-N", "gpu004", "-L", f"{bed.folder}/gpu004.log")
-        bed.ask("scontrol", "update", "nodename=gpu004", "state=resume") if bed.states()["gpu004"] not in ("idle", "idle*") else None
+            _start(bed, "gpu004", "slurmd", "-D", "-f", str(bed.conf), "-N", "gpu004", "-L",
+                   f"{bed.folder}/gpu004.log")
+        bed.ask("scontrol", "update", "nodename=gpu004",
+                "state=resume") if bed.states()["gpu004"] not in ("idle", "idle*") else None
         bed.nodes_return()
 
 
@@ -146,7 +154,8 @@ def test_without_slurmctld_srun_still_reaches_nodes_and_an_unknown_one_goes_over
     bed.kill()
     try:
         ssh = OverSsh()
-        assert bodies(sweep("gpu001", "gpu002", "gpu099", ssh=ssh)) == {**own(("gpu001", "gpu002")), "gpu099": b"ssh"}
+        assert bodies(sweep("gpu001", "gpu002", "gpu099", ssh=ssh)) == {**own(("gpu001", "gpu002")),
+                                                                        "gpu099": b"ssh"}
         assert ssh.asked == ["gpu099"]
     finally:
         bed.start()
@@ -194,7 +203,8 @@ def test_a_hung_program_is_a_failure_of_its_node_in_time_and_is_ended(bed: Slurm
                       f"else: open({str(note)!r}, 'w').write(str(os.getpid())); until_end()")
     found = sweep("gpu001", "gpu002", program=program, node_s=3)
     assert found["gpu001"].body == b"well"
-    assert "at work" in refusal(found["gpu002"], Stage.DEADLINE) and "through srun" in refusal(found["gpu002"], Stage.DEADLINE)
+    assert "at work" in refusal(found["gpu002"],
+                                Stage.DEADLINE) and "through srun" in refusal(found["gpu002"], Stage.DEADLINE)
     gone(note)
 
 
@@ -202,7 +212,9 @@ def test_a_program_is_given_the_time_that_its_node_says(bed: Slurm) -> None:
     nodes = [node("gpu001"), node("gpu002", limits=StageLimits(node=30.0))]
     limits = replace(LIMITS, program_s=1.0)
     found = {reply.node: reply
-             for reply in SlurmTransport(ssh=OverSsh()).run(nodes, speaker("time.sleep(2.5); answer(b'well')"), limits)}
+             for reply in SlurmTransport(ssh=OverSsh()).run(nodes,
+                                                            speaker("time.sleep(2.5); answer(b'well')"),
+                                                            limits)}
     assert "at work" in refusal(found["gpu001"], Stage.DEADLINE)
     assert found["gpu002"].body == b"well"
 
@@ -214,15 +226,18 @@ def test_one_that_ignores_the_end_of_its_input_is_killed(bed: Slurm, tmp_path: P
     gone(note)
 
 
-def test_closing_the_sweep_ends_what_runs_on_the_nodes_though_a_slurmd_is_dead(bed: Slurm, tmp_path: Path) -> None:
+def test_closing_the_sweep_ends_what_runs_on_the_nodes_though_a_slurmd_is_dead(bed: Slurm,
+                                                                               tmp_path: Path) -> None:
     os.kill(bed.processes["gpu004"].pid, signal.SIGSTOP)
     try:
-        text = f"open(os.path.join({str(tmp_path)!r}, os.environ['SLURMD_NODENAME']), 'w').write(str(os.getpid())); until_end()"
+        text = (f"open(os.path.join({str(tmp_path)!r}, os.environ['SLURMD_NODENAME']), "
+                f"'w').write(str(os.getpid())); until_end()")
         replies = SlurmTransport(ssh=OverSsh()).run(map(node, [*NODES[:3], "gpu004"]), speaker(text), LIMITS)
         taken = threading.Thread(target=lambda: next(replies, None))
         taken.daemon = True
         taken.start()
-        wait_until(lambda: len([path for path in tmp_path.iterdir() if path.read_text()]) == 3, 20, "three programs")
+        wait_until(lambda: len([path for path in tmp_path.iterdir() if path.read_text()]) == 3, 20,
+                   "three programs")
         pids = [int(path.read_text()) for path in tmp_path.iterdir()]
         taken.join(60)      # the node of the dead slurmd comes over SSH
         replies.close()     # type: ignore[attr-defined]
@@ -246,7 +261,8 @@ def test_a_halt_ends_the_run_at_once(bed: Slurm) -> None:
 
 def test_the_sweeps_time_is_kept(bed: Slurm) -> None:
     began = time.monotonic()
-    assert "the sweep's 3 s were over" in refusal(sweep("gpu001", program=speaker("until_end()"), sweep_s=3)["gpu001"], Stage.DEADLINE)
+    assert "the sweep's 3 s were over" in refusal(sweep("gpu001", program=speaker("until_end()"),
+                                                        sweep_s=3)["gpu001"], Stage.DEADLINE)
     assert time.monotonic() - began < 15
 
 
@@ -254,7 +270,8 @@ def test_the_sweeps_time_is_kept(bed: Slurm) -> None:
     "OUT.write(b'1: .AAAA\\n0: muster:0:at gpu002\\n' * 100); OUT.flush(); answer(NAME)",
     "OUT.write(b'x' * 900_000); OUT.flush(); answer(NAME)",
     "OUT.write(bytes(range(256)) * 900 + b'\\n'); OUT.flush(); answer(NAME)",
-    "sys.stderr.write('srun: error: Task launch for StepId=1.2 failed on node gpu002: no\\n' * 50); sys.stderr.flush(); answer(NAME)",
+    "sys.stderr.write('srun: error: Task launch for StepId=1.2 failed on node gpu002: no\\n' * 50); "
+    "sys.stderr.flush(); answer(NAME)",
 ])
 def test_what_a_program_prints_is_taken_for_nothing_of_slurms(bed: Slurm, source: str) -> None:
     program = speaker("NAME = os.environ['SLURMD_NODENAME'].encode()\n"
@@ -266,12 +283,14 @@ def test_one_that_says_to_be_on_another_node_is_not_believed(bed: Slurm) -> None
     program = speaker("NAME = os.environ['SLURMD_NODENAME'].encode()\n"
                       "if NAME == b'gpu001': line('at gpu002')\nanswer(NAME)")
     found = sweep("gpu001", "gpu002", program=program)
-    assert "unknown protocol line" in refusal(found["gpu001"], Stage.REPLY) and found["gpu002"].body == b"gpu002"
+    assert "unknown protocol line" in refusal(found["gpu001"],
+                                              Stage.REPLY) and found["gpu002"].body == b"gpu002"
 
 
 def test_one_that_floods_is_cut_and_the_others_are_whole(bed: Slurm) -> None:
     program = speaker("NAME = os.environ['SLURMD_NODENAME'].encode()\n"
-                      "if NAME == b'gpu001':\n    while True: OUT.write(b'y' * 60000 + b'\\n')\nelse: answer(NAME)")
+                      "if NAME == b'gpu001':\n    while True: OUT.write(b'y' * 60000 + b'\\n')\nelse: "
+                      "answer(NAME)")
     found = sweep("gpu001", "gpu002", program=program)
     assert found["gpu002"].body == b"gpu002"
     assert "over 1 MiB of output before our answer" in refusal(found["gpu001"], Stage.REPLY)
@@ -279,7 +298,8 @@ def test_one_that_floods_is_cut_and_the_others_are_whole(bed: Slurm) -> None:
 
 def test_a_missing_python_and_a_broken_program_are_told_apart(bed: Slurm) -> None:
     found = {reply.node: reply for reply in SlurmTransport(ssh=OverSsh()).run(
-        [node("gpu001", python="/no/such/python"), node("gpu002")], speaker("raise KeyError('here')"), LIMITS)}
+        [node("gpu001", python="/no/such/python"), node("gpu002")],
+        speaker("raise KeyError('here')"), LIMITS)}
     assert "there is no /no/such/python on the node" in refusal(found["gpu001"], Stage.PYTHON)
     assert "KeyError: 'here'" in refusal(found["gpu002"], Stage.REPLY)
 
@@ -317,25 +337,33 @@ def test_many_sruns_share_a_sweep(bed: Slurm, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(("limit", "most"), [(20_000, (8, 256)), (1024, (3, 256)), (300, (1, 44))])
-def test_no_more_nodes_at_once_than_files_may_be_open(monkeypatch: pytest.MonkeyPatch, limit: int, most: tuple[int, int]) -> None:
+def test_no_more_nodes_at_once_than_files_may_be_open(monkeypatch: pytest.MonkeyPatch, limit: int,
+                                                      most: tuple[int, int]) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda which: (min(limit, 256), limit))
     monkeypatch.setattr("resource.setrlimit", lambda which, limits: None)
     assert sruntree._room() == most
 
 
 def config(user: str) -> Any:
-    return lambda argv: CommandOutput(0, f"Configuration data\nSlurmUser               = {user}(64030)\n".encode(), b"")
+    return lambda argv: CommandOutput(0,
+                                      (f"Configuration data\nSlurmUser               = "
+                                       f"{user}(64030)\n").encode(), b"")
 
 
 def test_who_is_neither_root_nor_slurmuser_is_told_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr("getpass.getuser", lambda: "alice")
-    with pytest.raises(UsageError, match=r"only root and SlurmUser \(slurm\) may .*you are alice; type: sudo -u slurm muster check"):
+    with pytest.raises(UsageError,
+                       match=r"only root and SlurmUser \(slurm\) may .*you are alice; type: sudo -u slurm "
+                             r"muster check"):
         require_srun(config("slurm"))
     require_srun(config("alice"))
     with pytest.raises(UsageError, match=r"scontrol failed .*type: sudo muster check --via slurm"):
-        require_srun(lambda argv: CommandOutput(1, b"", b"slurm_load_ctl_conf error: Unable to contact slurm controller\n"))
+        require_srun(lambda argv: CommandOutput(1,
+                                                b"",
+                                                b"slurm_load_ctl_conf error: Unable to contact slurm "
+                                                b"controller\n"))
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(UsageError, match="srun was not found; run this where Slurm's commands are"):
         require_srun(config("alice"))
@@ -357,7 +385,8 @@ def test_a_hundred_and_twenty_eight_nodes_of_which_two_are_dead(
             source = "name = os.environ['SLURMD_NODENAME']; answer(name.encode() * 3000)"
             ssh = OverSsh()
             found = sweep(*names, program=speaker(source), ssh=ssh, sweep_s=120)
-            assert bodies(found) == {name: b"ssh" if name in ("gpu017", "gpu099") else name.encode() * 3000 for name in names}
+            assert bodies(found) == {name: b"ssh" if name in ("gpu017", "gpu099") else name.encode() * 3000
+                                     for name in names}
             assert sorted(ssh.asked) == ["gpu017", "gpu099"]
         finally:
             os.kill(bed.processes["gpu099"].pid, signal.SIGCONT)

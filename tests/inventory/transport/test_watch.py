@@ -231,7 +231,8 @@ def test_a_halt_that_was_called_before_is_followed_at_once() -> None:
 
 # how many log in at a time
 
-def test_no_more_log_in_at_once_than_may_and_one_whose_program_runs_makes_room(never: threading.Event) -> None:
+def test_no_more_log_in_at_once_than_may_and_one_whose_program_runs_makes_room(
+        never: threading.Event) -> None:
     lock, entering, at_work, most = threading.Lock(), [0], [0], [0, 0]
 
     def work(job: NodeJob) -> bytes:
@@ -335,6 +336,7 @@ def test_a_second_try_that_has_no_time_left_leaves_the_first_failure(never: thre
         return b""
 
     found = replies(2, work, sweep_s=0.5)
-    assert found["n0"].failure == Failure(Stage.LOGIN, "hung; the sweep's 0.5 s were over before a second try")
+    assert found["n0"].failure == Failure(Stage.LOGIN,
+                                          "hung; the sweep's 0.5 s were over before a second try")
     assert found["n1"].failure is not None
     assert found["n1"].failure.stage is Stage.DEADLINE

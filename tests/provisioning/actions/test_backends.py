@@ -128,7 +128,8 @@ def test_a_persons_hold_is_left_as_it_is_in_whatever_words(store: Store, site: S
         site.hold(node, held[node])
     before = {node: site.shown(node) for node in held}
     for done in take(store, site, *held):
-        assert done.message.startswith("left alone, ") and (done.held, done.failed) == (True, False), held[done.node]
+        assert done.message.startswith("left alone, ") and (done.held,
+                                                            done.failed) == (True, False), held[done.node]
     assert [done.message for done in give(store, site, *held)] == ["there is no cordon of ours"] * len(words)
     assert {node: site.shown(node) for node in held} == before and open_cordons(store) == []
     assert Holder.NO_ONE not in {one.holder for one in site.backend.held(list(held)).values()}
@@ -178,8 +179,10 @@ def test_whatever_the_reason_the_mark_stays_and_the_node_comes_back(store: Store
         assert done.message == f"cordoned in {site.backend.name} as muster#{number}", why
         taken.append(node)
         held = site.backend.held(NODES)
-        assert held[node].number == number and len(held[node].reason) <= 200 and held[node].reason.isprintable()
-        assert {node: one.holder for node, one in held.items()} == {**free, **dict.fromkeys(taken, Holder.US)}, why
+        assert (held[node].number == number and len(held[node].reason) <= 200
+                and held[node].reason.isprintable())
+        assert {node: one.holder for node, one in held.items()} == {**free,
+                                                                    **dict.fromkeys(taken, Holder.US)}, why
     assert [done.message for done in give(store, site, *NODES)] == [
         f"muster#{number} is released" for number in range(1, len(NODES) + 1)]
     assert {node: one.holder for node, one in site.backend.held(NODES).items()} == free
@@ -239,7 +242,8 @@ NOTES = {"gpu003": "{}: fan - KEEP DOWN until Friday", "gpu004": "{}: KEEP DOWN 
          "gpu005": "{}: KEEP DOWN; fan"}
 
 
-def test_what_a_person_writes_beside_our_mark_makes_the_node_theirs_until_it_is_adopted(store: Store, site: Site) -> None:
+def test_what_a_person_writes_beside_our_mark_makes_the_node_theirs_until_it_is_adopted(store: Store,
+                                                                                        site: Site) -> None:
     if isinstance(site, KubernetesSite):
         pytest.skip("there the mark is a taint, and what is written beside it an annotation")
     take(store, site, "gpu002", *NOTES)
@@ -256,11 +260,13 @@ def test_what_a_person_writes_beside_our_mark_makes_the_node_theirs_until_it_is_
                     and f"muster cordon adopt {node}" in done[node].message)
     assert {holder(site, node) for node in NOTES} == {Holder.US}
     assert {node: site.shown(node) for node in NOTES} == before or not isinstance(site, (Memory, SlurmSite))
-    assert sorted(one.node for one in open_cordons(store)) == list(NOTES) and holder(site, "gpu002") is Holder.NO_ONE
+    assert (sorted(one.node for one in open_cordons(store)) == list(NOTES)
+            and holder(site, "gpu002") is Holder.NO_ONE)
     for left in take(store, site, *NOTES):
         assert left.message.startswith(f"left alone, beside {marks[left.node]} a person wrote: ")
     adopted = adopt(store, site.backend, list(NOTES), "agreed with them", "me", CLOCK)
-    assert [one.message.startswith("adopted as muster#") and not one.failed for one in adopted] == [True] * len(NOTES)
+    assert [one.message.startswith("adopted as muster#") and not one.failed
+            for one in adopted] == [True] * len(NOTES)
     for given in give(store, site, *NOTES):
         assert given.message.endswith(" is released") and holder(site, given.node) is Holder.NO_ONE
 

@@ -75,7 +75,8 @@ def test_the_command_keeps_what_the_inventory_says(tmp_path: Path) -> None:
     assert done.stdout == "gpu2: cordoned in hostfile as muster#2\n"
     done = muster("uncordon", "gpu2", home=tmp_path)
     assert done.returncode == 1 and done.stdout == (
-        f"gpu2: muster#1 is released; hostfile holds it as muster#2, too: muster uncordon gpu2 --hostfile {tmp_path}/bad\n")
+        f"gpu2: muster#1 is released; hostfile holds it as muster#2, too: muster uncordon gpu2 --hostfile "
+        f"{tmp_path}/bad\n")
     assert (tmp_path / "good").read_text() == "gpu[1-3]\n"
 
 

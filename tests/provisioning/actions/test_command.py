@@ -30,7 +30,8 @@ def program(folder: Path, body: str, seconds: float = 20) -> CommandBackend:
 
 
 def answering(folder: Path, answer: object) -> CommandBackend:
-    text = answer if isinstance(answer, str) else json.dumps({"schema": "muster.action/1", **answer})  # type: ignore[dict-item]
+    text = answer if isinstance(answer, str) else json.dumps({"schema": "muster.action/1", **answer
+                                                              })  # type: ignore[dict-item]
     (folder / "answer").write_text(text, "utf-8", "surrogateescape")
     return program(
         folder, f"sys.stdin.read()\nsys.stdout.buffer.write(open({str(folder / 'answer')!r}, 'rb').read())")
@@ -121,8 +122,8 @@ def test_since_when_a_node_is_up_is_known_only_where_it_is_said(tmp_path: Path) 
         ["a", "b", "c"]) == {"a": RebootState(1.5e9, True), "b": RebootState(None), "c": RebootState(None)}
     for wrong in ({"booted": -1}, {"booted": True}, {"booted": "now"}, {"booted": 10 ** 400},
                   {"booted": 1, "rebooting": 1}):
-        assert "of a is" in refused(
-            lambda wrong=wrong: answering(tmp_path, {"nodes": {"a": wrong}}).boots(["a"]))  # type: ignore[misc]
+        assert "of a is" in refused(lambda wrong=wrong: answering(tmp_path, {"nodes": {"a": wrong}}).boots([
+            "a"]))  # type: ignore[misc]
 
 
 def test_a_command_that_fails_or_is_none_is_one_line(tmp_path: Path) -> None:

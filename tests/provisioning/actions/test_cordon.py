@@ -185,7 +185,8 @@ class Hands(Mortal, RuleBasedStateMachine):
 
 TestHands = Hands.TestCase
 TestHands.settings = settings(
-    max_examples=tries(60), stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    max_examples=tries(60), stateful_step_count=20, deadline=None,
+    suppress_health_check=[HealthCheck.too_slow])
 
 
 def test_a_state_has_a_word_that_the_store_keeps() -> None:

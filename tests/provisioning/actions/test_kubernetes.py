@@ -443,7 +443,8 @@ def test_a_node_that_was_deleted_is_no_longer_ours_and_may_come_again(bed: Servi
 
 def test_marks_are_found_by_the_inventorys_names_wherever_template_or_label_take_them(bed: Serving) -> None:
     reason = "muster:beef#7: fan"
-    for name, labels in (("w1.example.org", {}), ("gpu-7.example.org", {}), ("other", {}), ("m", {"site/machine": "GPU9"})):
+    for name, labels in (("w1.example.org", {}), ("gpu-7.example.org", {}), ("other", {}),
+                         ("m", {"site/machine": "GPU9"})):
         bed.add(name, labels)
         Kubernetes(InKubernetes(), Api(str(bed.config))).isolate(name, reason)
 
@@ -453,7 +454,8 @@ def test_marks_are_found_by_the_inventorys_names_wherever_template_or_label_take
     by_template = InKubernetes(name="{node}.example.org")
     assert found(by_template, "W1", "x") == {"W1", "gpu-7", "other", "m"}
     assert found(by_template) == {"w1", "gpu-7", "other", "m"}
-    assert found(InKubernetes(label="site/machine")) == {"w1.example.org", "gpu-7.example.org", "other", "GPU9"}
+    assert found(InKubernetes(label="site/machine")) == {"w1.example.org", "gpu-7.example.org",
+                                                         "other", "GPU9"}
 
 
 def agree(bed: Serving, home: Path) -> None:
@@ -472,7 +474,8 @@ def agree(bed: Serving, home: Path) -> None:
 
 # Of the others test_backends.py has a twin, whose process lives.
 @pytest.mark.parametrize(("action", "after"), [
-    ("cordon", True), ("uncordon", False), *(pytest.param(*one, marks=pytest.mark.slow) for one in (("cordon", False), ("uncordon", True)))])
+    ("cordon", True), ("uncordon", False),
+    *(pytest.param(*one, marks=pytest.mark.slow) for one in (("cordon", False), ("uncordon", True)))])
 def test_killed_at_the_very_request_the_mark_and_the_books_agree_afterwards(
     bed: Serving, tmp_path: Path, action: str, after: bool,
 ) -> None:

@@ -553,7 +553,8 @@ WEBHOOK = 'admission webhook "guard.example.org" denied the request: nodes are c
 
 
 def refused(bed: Serving, folder: Path, fault: Problem, answer: dict[str, Any] | None) -> str:
-    """What isolating gpu1 comes to where an admission webhook says this, or None; a stand-in has the fault."""
+    """What isolating gpu1 comes to where an admission webhook says this, or None; a stand-in has the
+    fault."""
     with ExitStack() as stack:
         if bed.cluster is not None:
             bed.cluster.faults = lambda method, path: fault if method == "PUT" else None

@@ -14,7 +14,8 @@ from healthcheck.store.file import opened
 from tests.command import muster as named
 from tests.testbed.marks import muster
 
-SITE = "version: 1\ncordon: {hostfile: bad}\ngroups: {train: \"gpu[001-004]\"}\nnodes:\n  gpu[001-004]: {rack: r1}\n"
+SITE = ("version: 1\ncordon: {hostfile: bad}\ngroups: {train: \"gpu[001-004]\"}\nnodes:\n  gpu[001-004]: "
+        "{rack: r1}\n")
 
 
 @pytest.fixture
@@ -34,7 +35,8 @@ def bad(home: Path) -> str:
 
 
 def restored(home: Path) -> str:
-    """A head whose store somebody has copied over by one of before its newest cordon, on gpu002; gives the mark of that."""
+    """A head whose store somebody has copied over by one of before its newest cordon, on gpu002; gives the
+    mark of that."""
     assert run(home, "cordon", "gpu001", "--reason", "fan")[0] == 0
     assert run(home, "store", "backup", "copy.db")[0] == 0
     assert run(home, "cordon", "gpu002", "--reason", "newer than the copy")[0] == 0
@@ -60,7 +62,8 @@ def test_a_cordon_that_is_newer_than_the_restored_store_is_listed_with_the_comma
     typed = shlex.split(line.partition("to end it: muster ")[2])
     done = named(*typed, home=home)
     assert (done.returncode, done.stdout) == (0, f"gpu002: {mark} is removed; it goes back to jobs\n")
-    assert "gpu002" not in bad(home) and "gpu001" in bad(home) and "gpu002" not in named("cordon", home=home).stdout
+    assert ("gpu002" not in bad(home) and "gpu001" in bad(home)
+            and "gpu002" not in named("cordon", home=home).stdout)
     assert named("uncordon", "gpu002", home=home).returncode == 0
 
 
@@ -87,7 +90,8 @@ def test_a_persons_words_beside_a_mark_that_is_over_are_theirs_too(home: Path) -
     assert done.returncode == 1 and "it is a person's" in done.stdout and "Ann: keep it" in bad(home)
     (home / "bad").write_text(f"{was}gpu001  # Ann, too\n")
     done = named("uncordon", "--mark", mark, home=home)
-    assert done.returncode == 1 and bad(home) == "gpu001  # Ann, too\n" and "others hold it: Ann, too" in done.stdout
+    assert (done.returncode == 1 and bad(home) == "gpu001  # Ann, too\n"
+            and "others hold it: Ann, too" in done.stdout)
 
 
 @pytest.mark.parametrize(("words", "said"), [
@@ -106,21 +110,24 @@ def test_a_mark_that_no_node_shows_is_no_success(home: Path) -> None:
         1, "muster#9: no node shows it in hostfile; see: muster cordon\n")
 
 
-def test_a_cordon_of_a_removed_node_is_listed_with_the_command_of_the_back_end_that_it_is_in(home: Path) -> None:
+def test_a_cordon_of_a_removed_node_is_listed_with_the_command_of_the_back_end_that_it_is_in(
+        home: Path) -> None:
     other = str(home / "other")
     run(home, "cordon", "gpu004", "--reason", "fan")
     run(home, "cordon", "gpu003", "--reason", "fan", "--hostfile", other)
     (home / "muster.yaml").write_text(SITE.replace("gpu[001-004]", "gpu[001-002]"))
     file = {"gpu003": other, "gpu004": str(home / "bad")}
     for more in ((), ("--hostfile", other)):
-        listed = re.findall(r"not in the inventory: muster uncordon (\w+)(?: --hostfile (\S+))?\)\n", run(home, "cordon", *more)[1])
+        listed = re.findall(r"not in the inventory: muster uncordon (\w+)(?: --hostfile (\S+))?\)\n",
+                            run(home, "cordon", *more)[1])
         assert {node: where or file["gpu004"] for node, where in listed} == file
     assert run(home, "uncordon", "gpu003", "--hostfile", other)[0] == 0
     assert run(home, "uncordon", "gpu004")[0] == 0
 
 
-@pytest.mark.parametrize("after", [SITE.replace("gpu[001-004]: ", "gpu[001-003]: ").replace("[001-004]", "[001-003]"),
-                                   SITE.replace("gpu[001-004]", "gpu[001-003],node9")])
+@pytest.mark.parametrize("after",
+                         [SITE.replace("gpu[001-004]: ", "gpu[001-003]: ").replace("[001-004]", "[001-003]"),
+                          SITE.replace("gpu[001-004]", "gpu[001-003],node9")])
 def test_a_node_that_left_the_inventory_is_listed_and_given_back_under_its_own_name(
     home: Path, after: str,
 ) -> None:
@@ -132,7 +139,8 @@ def test_a_node_that_left_the_inventory_is_listed_and_given_back_under_its_own_n
         0, "gpu003: there is no cordon of ours\ngpu004: muster#1 is released\n")
     assert bad(home) == "" and run(home, "cordon") == (0, "no cordons\n")
     code, shown = run(home, "uncordon", "gpu004")
-    assert code == 2 and "has no node 'gpu004', and no cordon or mark is on it" in shown and "did you mean" not in shown
+    assert (code == 2 and "has no node 'gpu004', and no cordon or mark is on it" in shown
+            and "did you mean" not in shown)
 
 
 def test_a_stray_mark_on_a_node_that_left_the_inventory_can_be_adopted_and_forgotten(home: Path) -> None:
@@ -153,7 +161,8 @@ def test_the_list_needs_no_store_and_makes_none_and_says_what_it_could_not_see(h
     (home / "bad").unlink()
     (home / "bad").mkdir()
     code, shown = run(home, "cordon")
-    assert code == 3 and shown.startswith("gpu002  ") and "note: marks that the store does not know are not listed" in shown
+    assert (code == 3 and shown.startswith("gpu002  ")
+            and "note: marks that the store does not know are not listed" in shown)
 
 
 def test_what_became_of_a_cordon_stands_in_its_line(home: Path) -> None:
@@ -199,7 +208,8 @@ def test_without_a_back_end_the_list_is_of_the_store(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "no cordons by the store\n")
     run(tmp_path, "cordon", "gpu001", "--reason", "fan", "--hostfile", "bad")
     done = muster("cordon", home=tmp_path, PATH="/nonexistent")
-    assert done.returncode == 0 and done.stdout.startswith("gpu001  ") and "scontrol was not found" in done.stderr
+    assert (done.returncode == 0 and done.stdout.startswith("gpu001  ")
+            and "scontrol was not found" in done.stderr)
 
 
 def test_with_a_store_that_is_lost_or_damaged_the_marks_are_still_listed_and_ended(home: Path) -> None:
@@ -208,7 +218,8 @@ def test_with_a_store_that_is_lost_or_damaged_the_marks_are_still_listed_and_end
     for end in ("-wal", "-shm"):
         (home / "state" / f"muster.db{end}").unlink(missing_ok=True)
     done = named("cordon", home=home)
-    assert done.returncode == 2 and done.stdout.count("  the store cannot be read: fan; to end it: muster uncordon") == 2
+    assert (done.returncode == 2
+            and done.stdout.count("  the store cannot be read: fan; to end it: muster uncordon") == 2)
     assert done.stderr.count("\n") == 1
     shutil.rmtree(home / "state")
     shown = named("cordon", home=home).stdout

@@ -35,8 +35,10 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("words", "said"), [
     (("gpu001",), "--reason is missing"), (("gpu001", "--reason", " "), "--reason is missing"),
-    (("gpu001", "--reason", "x", "--yes"), "hostfile cannot reboot nodes"), (("gpu009", "--reason", "x"), "gpu009"),
-    (("gpu001", "--reason", "x"), "reboot: gpu001: nothing changed, since there is no terminal to ask on; --yes does it"),
+    (("gpu001", "--reason", "x", "--yes"), "hostfile cannot reboot nodes"),
+    (("gpu009", "--reason", "x"), "gpu009"),
+    (("gpu001", "--reason", "x"),
+     "reboot: gpu001: nothing changed, since there is no terminal to ask on; --yes does it"),
 ])
 def test_what_cannot_be_done_is_one_line(home: Path, words: tuple[str, ...], said: str) -> None:
     muster("cordon", "gpu001", "--reason", "fan", home=home)

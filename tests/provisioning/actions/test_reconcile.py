@@ -174,7 +174,8 @@ def test_of_two_files_what_either_shows_is_not_over(head: Head) -> None:
     with opened(head.state) as store:
         cordon(store, other, ["n3"], "in the other file", "ann", head.clock)
         store.backup(head.copy)
-    done = muster("store", "restore", str(head.copy), "--replace", "--hostfile", str(head.bad.path), "--hostfile",
+    done = muster("store", "restore", str(head.copy), "--replace", "--hostfile",
+                  str(head.bad.path), "--hostfile",
                   str(other.path), home=head.at)
     assert done.returncode == 0 and "released after" not in done.stdout, done
     assert sorted(head.known()) == ["n1", "n2", "n3"]
@@ -239,9 +240,12 @@ def hot_journal(copy: Path, head: Head) -> None:
     with closing(sqlite3.connect(copy, isolation_level=None)) as writer:
         writer.execute("PRAGMA cache_size=1")
         writer.execute("BEGIN IMMEDIATE")
-        writer.executemany("INSERT INTO node (name) VALUES (?)", [(f"x{number}" * 50,) for number in range(3000)])
+        writer.executemany("INSERT INTO node (name) VALUES (?)",
+                           [(f"x{number}" * 50,) for number in range(3000)])
         writer.execute("UPDATE cordon SET state = 'void', ended = 1")
-        writer.execute("INSERT INTO ledger (id, time, who, action, node, why, evidence) VALUES (999, 1, '', '', '', '', '')")
+        writer.execute(
+            "INSERT INTO ledger (id, time, who, action, node, why, evidence) VALUES (999, 1, '', '', "
+            "'', '', '')")
         shutil.copyfile(copy, f"{copy}.cut")
         shutil.copyfile(f"{copy}-journal", f"{copy}.cut-journal")
         writer.execute("ROLLBACK")
@@ -301,12 +305,16 @@ def test_a_store_that_is_missing_and_left_a_journal_is_not_made_anew(head: Head)
 
 
 def test_moved_to_another_head_one_acts_and_the_other_says_so(head: Head) -> None:
-    (head.at / "muster.yaml").write_text(f"version: 1\ncordon: {{hostfile: {head.bad.path}}}\nnodes:\n  n[1-4]:\n")
+    (head.at
+     / "muster.yaml").write_text(f"version: 1\ncordon: {{hostfile: {head.bad.path}}}\nnodes:\n  n[1-4]:\n")
     target = head.at / "moved.db"
     done = muster("store", "move", str(target), home=head.at)
-    assert done.returncode == 0 and f"moved to {target}: 2 cordons; this head no longer acts" in done.stdout, done
-    for words in (("nodes",), ("triage",), ("triage", "--apply"), ("cordon", "n3", "--reason", "x"), ("uncordon", "n1"),
-                  ("cordon",), ("gate", "publish"), ("store", "prune", "--older", "9d"), ("store", "move", str(target))):
+    assert (done.returncode == 0
+            and f"moved to {target}: 2 cordons; this head no longer acts" in done.stdout), done
+    for words in (("nodes",), ("triage",), ("triage", "--apply"), ("cordon", "n3", "--reason", "x"),
+                  ("uncordon", "n1"),
+                  ("cordon",), ("gate", "publish"), ("store", "prune", "--older", "9d"),
+                  ("store", "move", str(target))):
         done = muster(*words, home=head.at)
         assert done.returncode == 2 and "moved" in done.stderr and "n3" not in head.shown(), (words, done)
     assert muster("store", "check", home=head.at).returncode == 0
@@ -320,11 +328,13 @@ def test_moved_to_another_head_one_acts_and_the_other_says_so(head: Head) -> Non
     assert muster("cordon", home=head.at).returncode == 0
     assert muster("store", "move", "--back", home=head.at).returncode == 2
     with opened(head.state) as store:
-        assert [line.outcome for line in lines(store) if line.action.startswith("move")] == ["moved", "kept here"]
+        assert [line.outcome
+                for line in lines(store) if line.action.startswith("move")] == ["moved", "kept here"]
 
 
 def test_a_move_onto_the_store_itself_or_into_no_folder_is_refused_and_the_head_acts_on(head: Head) -> None:
-    for target, words in ((head.state / NAME, "is the store itself"), (head.at / "no" / "x.db", "there is no folder")):
+    for target, words in ((head.state / NAME, "is the store itself"),
+                          (head.at / "no" / "x.db", "there is no folder")):
         done = muster("store", "move", str(target), home=head.at)
         assert done.returncode == 2 and words in done.stderr, done
         assert muster("cordon", home=head.at).returncode == 0
@@ -412,7 +422,8 @@ def test_a_command_that_cannot_list_its_marks_says_so_where_they_are_listed(tmp_
         (tmp_path / "muster.yaml").write_text(
             f"version: 1\ncordon: {{command: [{program}]{lists}}}\nnodes:\n  n[1-3]:\n")
         done = muster("cordon", home=tmp_path)
-        assert ("n4  muster:beef#7" in done.stdout, "cannot list its marks" in done.stderr) == (finds, not finds)
+        assert ("n4  muster:beef#7" in done.stdout,
+                "cannot list its marks" in done.stderr) == (finds, not finds)
         assert muster("cordon", "n1", "--reason", "x", home=tmp_path).returncode == 0
         done = muster("store", "reconcile", home=tmp_path)
         assert done.returncode == 0 and ("cannot list its marks" in done.stderr) is not finds, done
@@ -421,7 +432,8 @@ def test_a_command_that_cannot_list_its_marks_says_so_where_they_are_listed(tmp_
 def test_of_two_files_of_one_kind_what_the_other_holds_is_neither_released_nor_lost(head: Head) -> None:
     other = HostFile(head.at / "other")
     with opened(head.state) as store:
-        assert all(not one.failed for one in cordon(store, other, ["n1", "n3"], "in the other", "ann", head.clock))
+        assert all(not one.failed
+                   for one in cordon(store, other, ["n1", "n3"], "in the other", "ann", head.clock))
         store.backup(head.copy)
     _, found = head.restored()      # only the first file is given
     assert found.over == ()

@@ -89,7 +89,8 @@ def test_a_job_that_runs_goes_on_and_the_next_one_does_not_start(bed: Slurm, tmp
     bed.ask("sbatch", "-p", "main", "-o", "/dev/null", "-w", "gpu005", "--wrap", "sleep 600")
     wait_until(lambda: bed.state("gpu005") in ("allocated", "mixed"), what="the job")
     assert muster(bed, tmp_path, "cordon", "gpu005", "--reason", "later")[0] == 0
-    assert bed.state("gpu005") == "draining" and "sleep" not in bed.reason("gpu005") and bed.ask("squeue", "-h", "-t", "R").strip()
+    assert (bed.state("gpu005") == "draining" and "sleep" not in bed.reason("gpu005")
+            and bed.ask("squeue", "-h", "-t", "R").strip())
     assert muster(bed, tmp_path, "uncordon", "gpu005")[1] == "gpu005: muster#1 is released\n"
     assert bed.state("gpu005") in ("allocated", "mixed")
 
@@ -110,7 +111,8 @@ def test_a_dry_run_changes_nothing_and_remembers_nothing(bed: Slurm, tmp_path: P
         assert lines(store) == [] and open_cordons(store) == []
 
 
-def test_without_a_controller_nothing_is_done_and_it_is_reported_in_one_line(bed: Slurm, tmp_path: Path) -> None:
+def test_without_a_controller_nothing_is_done_and_it_is_reported_in_one_line(bed: Slurm,
+                                                                             tmp_path: Path) -> None:
     bed.processes["slurmctld"].send_signal(signal.SIGSTOP)
     try:
         slow = {**bed.environment, "SLURM_CONF": str(_impatient(bed, tmp_path))}
@@ -130,7 +132,8 @@ def _impatient(bed: Slurm, folder: Path) -> Path:
     return conf
 
 
-def test_a_renamed_node_is_drained_under_its_new_name_and_the_old_one_stays_so(bed: Slurm, tmp_path: Path) -> None:
+def test_a_renamed_node_is_drained_under_its_new_name_and_the_old_one_stays_so(bed: Slurm,
+                                                                               tmp_path: Path) -> None:
     for name in ("gpu001", "gpu002"):
         if bed.state(name) != "idle":
             bed.ask("scontrol", "update", f"nodename={name}", "state=resume")
@@ -140,7 +143,8 @@ def test_a_renamed_node_is_drained_under_its_new_name_and_the_old_one_stays_so(b
     code, said, noted = muster(bed, tmp_path, "inventory", "rename", "gpu001", "gpu002", "--yes")
     assert code == 1 and said.endswith("gpu001 -> gpu002: muster#1 in slurm, the store, muster.yaml\n")
     assert noted.startswith("note: slurm still has gpu001, which stays held as muster#1: ")
-    assert [(bed.state(name), bed.reason(name)) for name in ("gpu001", "gpu002")] == [("drained", "muster#1: fan")] * 2
+    assert [(bed.state(name), bed.reason(name))
+            for name in ("gpu001", "gpu002")] == [("drained", "muster#1: fan")] * 2
     assert muster(bed, tmp_path, "uncordon", "gpu002") == (0, "gpu002: muster#1 is released\n", "")
     bed.ask("scontrol", "update", "nodename=gpu001", "state=resume")
 

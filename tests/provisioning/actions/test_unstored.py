@@ -72,7 +72,8 @@ def names(home: Path) -> dict[str, CordonMark]:
 
 @pytest.mark.root
 @pytest.mark.parametrize("how", WORDS)
-def test_an_emergency_needs_no_store_and_the_store_takes_it_in_once_it_opens(tmp_path: Path, how: str) -> None:
+def test_an_emergency_needs_no_store_and_the_store_takes_it_in_once_it_opens(tmp_path: Path,
+                                                                             how: str) -> None:
     bad, run = tmp_path / "bad", {"XDG_RUNTIME_DIR": str(tmp_path)}
     with broken(tmp_path, how) as mend:
         words = ("--hostfile", str(bad))
@@ -110,7 +111,8 @@ def test_a_store_that_cannot_be_written_can_be_read(tmp_path: Path, how: str) ->
             done = muster(*words, home=tmp_path, code=0)
         assert "n9" in muster("cordon", home=tmp_path).stdout
         done = muster("silence", "n9", "gpu-*", "--for", "1h", "--reason", "x", home=tmp_path)
-        assert done.returncode == 2 and WORDS[how] in done.stderr and done.stderr.count("\n") == 1, done.stderr
+        assert (done.returncode == 2 and WORDS[how] in done.stderr
+                and done.stderr.count("\n") == 1), done.stderr
 
 
 def test_a_locked_store_does_not_keep_a_node_from_being_cordoned(
@@ -152,7 +154,8 @@ def test_taken_in_twice_it_is_one_and_a_torn_line_spoils_none_after_it(tmp_path:
     path = waiting.begin(tmp_path, one)
     with path.open("ab") as torn:
         torn.write(b'{"schema":"muster.waiting/1","kind":"cor')
-    waiting.begin(tmp_path, waiting.WaitingCordon(CordonMark("deadbeee", 1), "n2", "hostfile", "x", "ann", NOW))
+    waiting.begin(tmp_path,
+                  waiting.WaitingCordon(CordonMark("deadbeee", 1), "n2", "hostfile", "x", "ann", NOW))
     data = path.read_bytes()
     for _ in range(2):
         with opened(tmp_path, make=True):
@@ -161,7 +164,8 @@ def test_taken_in_twice_it_is_one_and_a_torn_line_spoils_none_after_it(tmp_path:
         path.write_bytes(data)      # as if a kill had come before it was removed
 
 
-def test_a_cordon_in_the_store_that_was_lost_meanwhile_makes_room_for_the_one_that_holds(tmp_path: Path) -> None:
+def test_a_cordon_in_the_store_that_was_lost_meanwhile_makes_room_for_the_one_that_holds(
+        tmp_path: Path) -> None:
     with opened(tmp_path, make=True) as store:
         assert mean(store, "n1", "hostfile", "fan", "ann", NOW) is not None
     one = waiting.WaitingCordon(CordonMark("deadbeef", 1), "n1", "hostfile", "smoke", "ann", NOW, held=True)
@@ -188,12 +192,14 @@ def test_where_nothing_can_be_written_down_the_node_is_cordoned_and_the_line_say
     monkeypatch.setattr(waiting, "RUN", tmp_path / "run")
     (tmp_path / "muster").write_text("no folder")
     (tmp_path / "state").write_text("no folder either")
-    (done,) = cordon_unstored(tmp_path / "state", HostFile(tmp_path / "bad"), ["n1"], "smoke", "ann", time.time)
+    (done,) = cordon_unstored(tmp_path / "state", HostFile(tmp_path / "bad"), ["n1"], "smoke",
+                              "ann", time.time)
     assert done.held and "muster cordon adopt n1 --reason TEXT" in done.message
     assert (tmp_path / "bad").read_text().startswith("n1  # muster:")
 
 
-def test_a_cordon_without_the_store_is_listed_once_before_and_after_the_store_takes_it_in(tmp_path: Path) -> None:
+def test_a_cordon_without_the_store_is_listed_once_before_and_after_the_store_takes_it_in(
+        tmp_path: Path) -> None:
     (tmp_path / "muster.yaml").write_text("version: 1\ncordon: {hostfile: bad}\nnodes:\n  n[1-3]:\n")
     assert muster("cordon", "n1", "--reason", "fan", home=tmp_path).returncode == 0
     path = tmp_path / "state" / NAME

@@ -78,7 +78,8 @@ def test_anybody_may_ask_for_the_status(home: Path) -> None:
     (("install", "gpu001", "--sku", "abacus"), "--sku abacus: no such SKU"),
     (("install", "gpu001", "--period", "1s"), "out of bounds, expected 10s to 1d"),
     (("install", "gpu001", "--profile", "tea"), "tea"),
-    (("upgrade", "gpu001", "--rings", "1,2"), "--rings '1,2': the last ring must be `rest`, as in 1,10%,rest"),
+    (("upgrade", "gpu001", "--rings", "1,2"),
+     "--rings '1,2': the last ring must be `rest`, as in 1,10%,rest"),
     (("upgrade", "gpu001", "--rings", "none,rest"), "'none' is no ring"),
 ])
 def test_a_mistake_is_one_line_before_any_node_is_asked(
@@ -90,7 +91,8 @@ def test_a_mistake_is_one_line_before_any_node_is_asked(
 
 
 @pytest.mark.parametrize("words", [("--dry-run",), ("--rings", "1,rest")])
-def test_an_upgrade_names_the_nodes_where_it_cannot_be_and_begins_no_ring(words: tuple[str, ...], home: Path) -> None:
+def test_an_upgrade_names_the_nodes_where_it_cannot_be_and_begins_no_ring(words: tuple[str, ...],
+                                                                          home: Path) -> None:
     done = muster("agent", "upgrade", "gpu[001-002]", *words, home=home, code=1)
     first, second = sorted(done.stdout.splitlines())
     assert first.startswith("gpu001: NOT done: ") and second.startswith("gpu002: NOT done: connect: ")

@@ -445,7 +445,8 @@ def test_a_head_that_dies_while_it_sends_leaves_the_node_as_it_was(root: Path, b
     class Dies:
         """Sends the program, and half of what it asks for."""
 
-        def run(self, nodes, program: Program, limits: Limits) -> Iterator[Reply]:  # type: ignore[no-untyped-def]
+        def run(self, nodes, program: Program,
+                limits: Limits) -> Iterator[Reply]:  # type: ignore[no-untyped-def]
             (node,) = nodes
             argv = [node.python, "-I", "-S", "-c", program.loader, program.nonce, *program.arguments(node)]
             process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

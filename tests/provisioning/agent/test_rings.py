@@ -58,7 +58,8 @@ class World:
                       "time": 1000.0}
             yield AgentResult(name, True, "", (), {
                 "current": self.version[name], "whole": True, "timer": "active, enabled", "now": 1010.0,
-                "result": result, "installed": {"period": 60}, "unknown": own.get("unknown", []) if new else []})
+                "result": result, "installed": {"period": 60},
+                "unknown": own.get("unknown", []) if new else []})
 
     def upgrade(self, names: Sequence[str]) -> Iterable[AgentResult]:
         for name in names:
@@ -93,7 +94,8 @@ def test_rings_are_of_the_sizes_that_are_named_in_the_nodes_order(text: str, exp
     assert rings([], ring_sizes(text)) == []
 
 
-@pytest.mark.parametrize("text", ["", "1", "1,10%", "0,rest", "101%,rest", "rest,1", "-1,rest", "1;rest", "٣,rest"])
+@pytest.mark.parametrize("text",
+                         ["", "1", "1,10%", "0,rest", "101%,rest", "rest,1", "-1,rest", "1;rest", "٣,rest"])
 def test_sizes_that_are_none_are_one_line(text: str) -> None:
     with pytest.raises(UsageError, match="--rings") as error:
         ring_sizes(text)
@@ -114,7 +116,8 @@ def test_where_no_node_gets_worse_every_ring_is_upgraded_one_after_the_other() -
     assert [(len(one.nodes), dict(one.worse), dict(one.states)) for one in outcomes] == [
         (1, {}, {"healthy": 1}), (2, {}, {"healthy": 2}), (17, {}, {"healthy": 17})]
     starts = sorted(set(world.upgraded.values()))
-    assert len(starts) == 3 and all(later - earlier >= world.lag for earlier, later in itertools.pairwise(starts))
+    assert len(starts) == 3 and all(later - earlier >= world.lag for earlier,
+                                    later in itertools.pairwise(starts))
 
 
 @pytest.mark.parametrize(("change", "reason"), [
@@ -123,7 +126,8 @@ def test_where_no_node_gets_worse_every_ring_is_upgraded_one_after_the_other() -
     ({"state": "unhealthy"}, "unhealthy, before healthy"),
     ({"unknown": ["gpu-count", "disk-full"]}, "became UNKNOWN: disk-full, gpu-count"),
 ])
-def test_a_ring_with_a_worse_node_is_the_last_and_says_which_and_why(change: dict[str, Any], reason: str) -> None:
+def test_a_ring_with_a_worse_node_is_the_last_and_says_which_and_why(change: dict[str, Any],
+                                                                     reason: str) -> None:
     world = World(20)
     world.after["n02"] = change
     outcomes = world.run()
@@ -145,7 +149,8 @@ def test_a_ring_of_agents_that_were_silent_and_are_silent_proves_nothing() -> No
     world = World(6, lag=1e6)
     world.ran = dict.fromkeys(world.names, "")
     real = world.ask
-    world.ask = lambda names: (dataclasses.replace(one, report={**one.report, "result": "No such file"}) for one in real(names))  # type: ignore[method-assign]
+    world.ask = lambda names: (dataclasses.replace(one, report={**one.report, "result": "No such file"})
+                               for one in real(names))  # type: ignore[method-assign]
     (first,) = world.run("2,rest", 30.0)
     assert not first.good and not first.worse and first.upgraded and first.states == {"silent": 2}
 
@@ -162,18 +167,24 @@ def test_only_nodes_without_a_result_are_asked_again_and_without_a_wait_none_is(
 def test_better_nodes_do_not_make_up_and_what_was_so_before_is_not_worse() -> None:
     silent = AgentSample("no result", None, frozenset())
     ill = AgentSample("", "unhealthy", frozenset({"a"}))
-    assert worse(silent, silent) == "" == worse(ill, ill) == worse(ill, WELL) == worse(silent, AgentSample("", "unknown", frozenset()))
+    assert (worse(silent, silent) == "" == worse(ill, ill) == worse(ill,
+                                                                    WELL)
+            == worse(silent, AgentSample("", "unknown", frozenset())))
     assert worse(WELL, AgentSample("nothing starts it", "healthy", frozenset())) == "nothing starts it"
     assert worse(WELL, AgentSample("", "unknown", frozenset())) == "unknown, before healthy"
-    assert worse(ill, AgentSample("", "unknown", frozenset("a"))) == "unknown, before unhealthy", "what is not measured is not better"
-    assert worse(WELL, AgentSample("", "healthy", frozenset("abcdefg"))) == "became UNKNOWN: a, b, c, d, e and 2 more"
+    assert (worse(ill, AgentSample("", "unknown", frozenset("a")))
+            == "unknown, before unhealthy"), "what is not measured is not better"
+    assert worse(WELL, AgentSample("", "healthy",
+                                   frozenset("abcdefg"))) == "became UNKNOWN: a, b, c, d, e and 2 more"
 
 
-JSON = st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=9), lambda inner: st.lists(inner, max_size=3)
+JSON = st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=9),
+                    lambda inner: st.lists(inner, max_size=3)
                     | st.dictionaries(st.text(max_size=9), inner, max_size=3), max_leaves=6)
 
 
-@given(st.dictionaries(st.sampled_from(["result", "unknown", "current", "installed", "whole", "timer", "now"]), JSON))
+@given(st.dictionaries(st.sampled_from(["result", "unknown", "current", "installed", "whole", "timer",
+                                        "now"]), JSON))
 def test_whatever_a_node_reports_is_a_sample(report: dict[str, Any]) -> None:
     found = sample(AgentResult("n1", True, "", (), report))
     assert all(isinstance(rule, str) and rule.isprintable() for rule in found.unknown)
@@ -181,7 +192,8 @@ def test_whatever_a_node_reports_is_a_sample(report: dict[str, Any]) -> None:
 
 
 def test_cron_has_two_periods_more() -> None:
-    plain, cron = AgentResult("n1", True, ""), AgentResult("n2", True, "", (), {"cron": True, "period": 300.0})
+    plain, cron = AgentResult("n1", True, ""), AgentResult("n2", True, "", (),
+                                                           {"cron": True, "period": 300.0})
     assert wait_s([plain]) == 150 and wait_s([plain, cron]) == 750
     assert wait_s([dataclasses.replace(cron, report={"cron": True, "period": "x"})]) == 150
 
@@ -198,7 +210,8 @@ class Machines:
             assert next(iter(self.act([node], AgentRequest(AgentAction.INSTALL), old))).ok
             self.runs(node.name)
 
-    def act(self, nodes: Sequence[Node], asked: AgentRequest, made: Bundle | None = None) -> Iterable[AgentResult]:
+    def act(self, nodes: Sequence[Node], asked: AgentRequest,
+            made: Bundle | None = None) -> Iterable[AgentResult]:
         for node in nodes:
             own = dataclasses.replace(asked, root=str(self.roots[node.name]))
             yield from act([node], LocalTransport(), own, Limits(), made or self.new)
@@ -230,11 +243,13 @@ class Machines:
         return done.exit_code, done.output
 
 
-def test_rings_are_shown_stopped_named_and_gone_on_with_on_real_installations(tmp_path: Path, bundle: Bundle) -> None:
+def test_rings_are_shown_stopped_named_and_gone_on_with_on_real_installations(tmp_path: Path,
+                                                                              bundle: Bundle) -> None:
     bad = dataclasses.replace(bundle, rules=b'{"digest": "bad"}')
     fleet = Machines(tmp_path, bundle, bad, 3)
     old = {name: fleet.version(name) for name in fleet.roots}
-    assert fleet.upgrade(dry=True) == (0, "ring 1 of 2: would upgrade n0\nring 2 of 2: would upgrade n[1-2]\n")
+    assert fleet.upgrade(dry=True) == (0,
+                                       "ring 1 of 2: would upgrade n0\nring 2 of 2: would upgrade n[1-2]\n")
     assert {name: fleet.version(name) for name in fleet.roots} == old
     code, printed = fleet.upgrade()
     assert code == 4
@@ -247,21 +262,28 @@ def test_rings_are_shown_stopped_named_and_gone_on_with_on_real_installations(tm
     fleet.new = installs.newer(bundle)
     shutil.rmtree(fleet.roots["n2"] / "etc/cron.d")
     code, printed = fleet.upgrade()
-    assert code == 1 and f"n2: NOT done: there is neither systemd nor cron here: what is to start the agent?; so {old['n2']} stays in use" in printed
-    assert fleet.version("n2") == old["n2"] and fleet.version("n0") != old["n0"] and fleet.version("n1") != old["n1"]
+    assert (code == 1
+            and f"n2: NOT done: there is neither systemd nor cron here: what is to start the agent?; so "
+                f"{old['n2']} stays in use" in printed)
+    assert (fleet.version("n2") == old["n2"] and fleet.version("n0") != old["n0"]
+            and fleet.version("n1") != old["n1"])
     (fleet.roots["n2"] / "etc/cron.d").mkdir()
     code, printed = fleet.upgrade()
-    assert code == 0 and "ring 1 of 1: no node got worse (1 healthy)" in printed and "n1: nothing to do" in printed
+    assert (code == 0 and "ring 1 of 1: no node got worse (1 healthy)" in printed
+            and "n1: nothing to do" in printed)
     assert fleet.version("n2") != old["n2"]
 
 
-def test_status_folds_versions_by_node_set_and_says_what_is_accepted_and_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_folds_versions_by_node_set_and_says_what_is_accepted_and_what_to_type(
+        capsys: pytest.CaptureFixture[str]) -> None:
     def one(name: str, version: str | None) -> AgentStatus:
         return AgentStatus(name, True, OLD, version=version, period=60.0, state="healthy", age=1.0)
-    fleet = [*(one(f"n{number}", "1.2.0") for number in range(1, 5)), one("n5", "1.1.0"), one("n7", "1.1.0"), AgentStatus("n9", False, trouble="connect")]
+    fleet = [*(one(f"n{number}", "1.2.0") for number in range(1, 5)), one("n5", "1.1.0"), one("n7", "1.1.0"),
+             AgentStatus("n9", False, trouble="connect")]
     assert show(fleet, "1.2.0", as_json=False) == 3
     assert capsys.readouterr().out.splitlines()[-2:] == [
-        "n[1-4]: version 1.2.0, as here", "n[5,7]: version 1.1.0, older than here; accepted: muster agent upgrade 'n[5,7]'"]
+        "n[1-4]: version 1.2.0, as here",
+        "n[5,7]: version 1.1.0, older than here; accepted: muster agent upgrade 'n[5,7]'"]
     assert show([*fleet, one("n6", "2.0"), one("n8", None)], "1.2.0", as_json=False) == 1
     assert capsys.readouterr().out.splitlines()[-2:] == [
         "n8: version -, unreadable; not accepted: muster agent upgrade n8",

@@ -106,18 +106,21 @@ def test_from_installation_over_prometheus_upgrade_and_rollback_to_nothing_left(
 
         wait_until(lambda: looked(n1, began, first), 60, "that the timer starts a look")
         for job in ("node", "muster"):
-            wait_until(lambda job=job: judged_by(first, job), 60, f"that Prometheus has it through {job}")  # type: ignore[misc]
+            wait_until(lambda job=job: judged_by(first, job), 60,
+                       f"that Prometheus has it through {job}")  # type: ignore[misc]
             states = {
                 one["metric"]["state"]: one["value"][1]
                 for one in bed.query(f'muster_node_state{{node="n1",job="{job}"}}')}
             assert states == {state: str(int(state == result(n1)["state"])) for state in states}
             assert len(states) == 4
         assert bed.query('muster_source_up{job="muster"}')[0]["value"][1] == "1"
-        # Through a real node_exporter, and through the agent's own: each brings all that a sweep leaves nodes out by.
+        # Through a real node_exporter, and through the agent's own: each brings all that a sweep leaves nodes
+        # out by.
         (claim,) = claims(ask(url_of(bed.url), QUERY, None), {"n1"}).values()
         assert claim.twice and not claim.lacks and {job for job, _ in claim.targets} == {"node", "muster"}
         (through,) = claims(ask(url_of(bed.url), QUERY.replace("}", ', job="node"}'), None), {"n1"}).values()
-        assert not through.twice and through.basis is not None and through.basis.boot_id and through.basis.sku == "cpu-only"
+        assert (not through.twice and through.basis is not None and through.basis.boot_id
+                and through.basis.sku == "cpu-only")
         assert through.time == pytest.approx(float(str(result(n1)["time"])), abs=30) and through.period == 10
         assert "nothing to do" in agent(home, "install", "n1", "--period", "10s", "--exporter", there)
 
@@ -425,7 +428,8 @@ def test_an_upgrade_in_rings_stops_at_a_worse_ring_goes_on_after_a_kill_and_leav
     # A version whose agents do not run: its first node is named, and the next keeps what it has.
     n2, kept = machines["n2"], in_use(machines["n2"])
     n1.run("sh", "-c", "cd /var/lib/muster && mount --bind agent agent && mount -o remount,bind,ro agent")
-    stopped = muster("agent", "upgrade", "n[1-2]", "--period", "3h", "--rings", "1,rest", "--wait", "8s", home=home, timeout=120)
+    stopped = muster("agent", "upgrade", "n[1-2]", "--period", "3h", "--rings", "1,rest", "--wait", "8s",
+                     home=home, timeout=120)
     assert stopped.returncode == 4, stopped.stdout + stopped.stderr
     assert "n1: worse: " in stopped.stdout and "n2 keeps the version before" in stopped.stderr
     assert in_use(n2) == kept

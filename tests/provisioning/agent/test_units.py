@@ -47,7 +47,8 @@ def test_the_service_ends_a_look_that_did_not_end_itself_and_waits_for_no_one_el
     assert AGENT_LIMIT_S < units.LIMIT_S
     assert f"TimeoutStartSec={units.LIMIT_S}\n" in service
     assert "KillMode=process\n" in service
-    for setting in ("MemoryMax", "CPUWeight", "CPUQuotaPeriodSec", "CPUQuota", "TasksMax", "Nice", "IOSchedulingClass", "NoNewPrivileges=yes",
+    for setting in ("MemoryMax", "CPUWeight", "CPUQuotaPeriodSec", "CPUQuota", "TasksMax", "Nice",
+                    "IOSchedulingClass", "NoNewPrivileges=yes",
                     "CapabilityBoundingSet"):
         assert f"\n{setting}" in service
 

@@ -327,7 +327,8 @@ def test_two_at_once_are_not_at_work_on_one_machine(root: Path) -> None:
 
 def test_without_root_it_looks_and_says_that_making_needs_root() -> None:
     # Imported before: where this Python lies no one else may read.
-    become = f"import __future__, {', '.join(sorted(imported(send._CHECK_PARTS)))};os.geteuid() or os.setuid(65534);"
+    become = (f"import __future__, {', '.join(sorted(imported(send._CHECK_PARTS)))};os.geteuid() or "
+              f"os.setuid(65534);")
     asked = {"make": True, "root": "", "desired": BaseSettings(time=False, memlock=False).document}
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", become + LOADER, "nonce", "free", "gpu001"], capture_output=True,

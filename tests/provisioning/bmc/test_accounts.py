@@ -1,4 +1,5 @@
-"""Passwords of controllers: what is kept before what is changed, whatever is killed when; and no one sees one."""
+"""Passwords of controllers: what is kept before what is changed, whatever is killed when; and no one sees
+one."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ ROOT = "root"
 # What a password is.
 
 @given(length=st.integers(8, 20), least=st.integers(0, 20), most=st.sampled_from([0, 8, 12, 16, 20, 40]))
-def test_a_password_is_as_the_controller_wants_it_or_there_is_none(length: int, least: int, most: int) -> None:
+def test_a_password_is_as_the_controller_wants_it_or_there_is_none(length: int, least: int,
+                                                                   most: int) -> None:
     try:
         text = random_password(length, PasswordRules(least, most)).text
     except BmcError as problem:
@@ -230,7 +232,8 @@ def picky(bed: Bed, monkeypatch: pytest.MonkeyPatch, refusals: int) -> list[str]
         if method == "PATCH" or "RoleId" in given:
             told.append(given.get("Password", ""))
             if len(told) <= refusals:
-                return Said(400, {"error": {"code": "Base.1.8.PropertyValueFormatError", "message": "too plain"}})
+                return Said(400,
+                            {"error": {"code": "Base.1.8.PropertyValueFormatError", "message": "too plain"}})
         return answer(method, path, query, headers, body)
 
     monkeypatch.setattr(bed.service, "answer", watched)
@@ -295,7 +298,8 @@ def test_a_controller_that_was_exchanged_gets_its_operators_account_too(bed: Bed
     bed.service.accounts = {ROOT: type(bed.service.accounts[ROOT])(ROOT, DELIVERED)}
     bed.service.tokens.clear()
     assert accounts.settle(bed.node) == "it has a password of its own; it has an operator's account muster"
-    assert bed.kept() == {"gpu001": bed.service.password(ROOT), "gpu001.operator": bed.service.password("muster")}
+    assert bed.kept() == {"gpu001": bed.service.password(ROOT),
+                          "gpu001.operator": bed.service.password("muster")}
 
 
 def test_lengths_that_the_service_names_are_kept_to(bed: Bed) -> None:
@@ -341,7 +345,8 @@ def test_two_at_once_do_not_both_set_it(bed: Bed) -> None:
 
 # A kill at every point.
 
-OURS = ("provisioning/bmc/accounts.py", "provisioning/bmc/passwords.py", "provisioning/bmc/redfish/accounts.py",
+OURS = ("provisioning/bmc/accounts.py", "provisioning/bmc/passwords.py",
+        "provisioning/bmc/redfish/accounts.py",
         "provisioning/bmc/redfish/match.py", "healthcheck/config/files.py")
 MAKING = ("random_password", "<genexpr>")       # which takes as many lines as it happens to
 
@@ -412,11 +417,13 @@ def test_a_kill_while_a_working_one_is_renewed_leaves_one_that_works(bed: Bed, s
 
 # In the fast tier before one request and after the next.
 @pytest.mark.parametrize(("made", "at", "step"), [
-    (False, 1, 2), (True, 2, 2), *(pytest.param(made, 1, 1, marks=pytest.mark.slow) for made in (False, True))])
+    (False, 1, 2), (True, 2, 2),
+    *(pytest.param(made, 1, 1, marks=pytest.mark.slow) for made in (False, True))])
 def test_a_kill_while_the_controller_is_being_asked_loses_none_either(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, made: bool, at: int, step: int,
 ) -> None:
-    """At each request, before the controller has done what is asked, and after it, of which it then tells no one."""
+    """At each request, before the controller has done what is asked, and after it, of which it then tells no
+    one."""
     accounts, answer = bed.accounts(operator="muster"), bed.service.answer
     left, child = [0], [0]
 
@@ -511,7 +518,8 @@ def test_no_password_is_printed_logged_kept_elsewhere_or_in_any_process(
 
 _JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8), lambda inner: st.lists(
     inner, max_size=3) | st.dictionaries(st.sampled_from([
-        "error", "@Message.ExtendedInfo", "MessageId", "MessageArgs", "Message", "PasswordChangeRequired"]), inner,
+        "error", "@Message.ExtendedInfo", "MessageId", "MessageArgs", "Message", "PasswordChangeRequired"]),
+                                         inner,
         max_size=4), max_leaves=10)
 
 
@@ -528,7 +536,8 @@ def test_whatever_a_service_says_of_a_change_of_password_is_read(status: int, bo
     (201, {"Password@Message.ExtendedInfo": [{"MessageId": "Base.1.8.PasswordChangeRequired"}]}, True),
     (403, {"error": {"code": "Base.1.8.PasswordChangeRequired"}}, True),
     (404, {"error": {"@Message.ExtendedInfo": [{"MessageId": "Base.1.8.PasswordChangeRequired"}]}}, False)])
-def test_only_a_message_says_that_the_password_must_be_changed(status: int, body: Any, required: bool) -> None:
+def test_only_a_message_says_that_the_password_must_be_changed(status: int, body: Any,
+                                                               required: bool) -> None:
     assert (change_required(HttpAnswer(status, {}, json.dumps(body).encode())) is not None) is required
 
 
@@ -541,7 +550,8 @@ def test_free_places_and_users_are_told_apart() -> None:
     assert users("ID  Name\t     Callin  Link Auth\tIPMI Msg   Channel Priv Limit\n"
                  "1                    true    false      false      USER\n"
                  "2   admin            true    false      true       ADMINISTRATOR\n"
-                 "3   true             true    false      true       OPERATOR\n") == {1: "", 2: "admin", 3: "true"}
+                 "3   true             true    false      true       OPERATOR\n") == {1: "",
+                                                                                      2: "admin", 3: "true"}
 
 
 # IPMI.
@@ -565,7 +575,8 @@ def test_an_ipmi_controller_gets_them_too_and_no_process_list_has_one(sim: IpmiS
     assert said == "it has a password of its own; it has an operator's account muster"
     own, operator = ((passwords / name).read_text().strip() for name in ("gpu001", "gpu001.operator"))
     assert len(own) == len(operator) == 16
-    assert own.encode() not in seen[0] and operator.encode() not in seen[0] and PASSWORD.encode() not in seen[0]
+    assert (own.encode() not in seen[0] and operator.encode() not in seen[0]
+            and PASSWORD.encode() not in seen[0])
     assert accounts.settle(one) == ""
     bare = Node("gpu001", bmc=Bmc(sim.address, port=sim.port, speaks=Speaks.IPMI))
     IpmiController(bare, lambda: ("muster", operator), 20.0).set_power(PowerAction.ON)

@@ -31,7 +31,8 @@ def services(tmp_path: Path) -> Iterator[dict[str, Service]]:
             f"  {name}: {{bmc: {{address: {place[0]}, port: {place[1]}, tls: {place[2]}, user: {USER}}}}}\n"
             for name, place in places.items())
         (tmp_path / "muster.yaml").write_text(
-            f"version: 1\ndefaults: {{bmc: {{password: {{file: '{tmp_path}/site/pw/{{node}}'}}}}}}\nnodes:\n{entries}"
+            f"version: 1\ndefaults: {{bmc: {{password: {{file: '{tmp_path}/site/pw/{{node}}'}}}}}}\nnodes:\n"
+            f"{entries}"
             "  gpu003: {bmc: {address: 127.0.0.1, port: 9, tls: verify, user: root}}\n")
         (tmp_path / "site").mkdir()
         (tmp_path / "site/bringup.yaml").write_text(WANTED)
@@ -44,9 +45,11 @@ def services(tmp_path: Path) -> Iterator[dict[str, Service]]:
 def accounts(tmp_path: Path, services: dict[str, Service]) -> Command:
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         done = muster("bmc", "accounts", *words, "--rules", "site", home=tmp_path)
-        known = {DELIVERED, *(one.password for service in services.values() for one in service.accounts.values()
-                              if one.password)}
-        assert not [one for one in known if one in done.stdout + done.stderr] and "Traceback" not in done.stderr
+        known = {DELIVERED,
+                 *(one.password for service in services.values() for one in service.accounts.values()
+                   if one.password)}
+        assert (not [one for one in known if one in done.stdout + done.stderr]
+                and "Traceback" not in done.stderr)
         return done
     return run
 
@@ -61,7 +64,8 @@ def test_the_plan_changes_nothing_and_what_is_applied_is_so_afterwards(
     assert not (tmp_path / "site/pw").exists()
     done = accounts("gpu[001-002]", "--apply")
     assert (done.returncode, done.stdout) == (
-        0, "gpu[001-002]: done: it has a password of its own; it has an operator's account muster\n"), done.stderr
+        0, "gpu[001-002]: done: it has a password of its own; it has an operator's account muster\n"
+    ), done.stderr
     for name, service in services.items():
         assert (tmp_path / "site/pw" / name).read_text().strip() == service.password(USER)
     assert accounts("gpu[001-002]").stdout == "gpu[001-002]: as wanted\n"
@@ -86,7 +90,8 @@ def test_one_that_is_not_reached_or_refuses_is_said_and_costs_the_others_nothing
 def test_a_policy_that_wants_nothing_says_what_to_write(accounts: Command, tmp_path: Path) -> None:
     (tmp_path / "site/bringup.yaml").write_text("accounts: {password: keep}\n")
     done = accounts("gpu001")
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "accounts: {password: random" in done.stderr
+    assert (done.returncode == 2 and done.stderr.count("\n") == 1
+            and "accounts: {password: random" in done.stderr)
 
 
 @pytest.mark.parametrize(("text", "said"), [
@@ -94,7 +99,8 @@ def test_a_policy_that_wants_nothing_says_what_to_write(accounts: Command, tmp_p
     ("accounts: {store: {folder: x, command: [y]}}", "accounts: store: expected {folder: PATH}"),
     ("accounts: {store: {command: [keep]}}", "accounts: store: expected {folder: PATH}"),
     ("accounts: {first: {text: secret}}", "accounts: first: expected {file: PATH}"),
-    ("accounts: {length: 40}", "accounts: length: expected"), ("accounts: {password: good}", "accounts: password:"),
+    ("accounts: {length: 40}", "accounts: length: expected"),
+    ("accounts: {password: good}", "accounts: password:"),
     ("accounts: {operator: 'a b'}", "accounts: operator:"), ("accounts: {pasword: random}", "pasword")])
 def test_a_mistake_in_the_policy_is_one_line_with_its_place(
     accounts: Command, tmp_path: Path, text: str, said: str,

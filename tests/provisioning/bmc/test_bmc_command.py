@@ -64,7 +64,8 @@ def test_no_one_is_asked_before_the_certificate_is_pinned(bmc: Command) -> None:
 
 
 @pytest.mark.parametrize("words", [("show",), ("log",), ("check",)])
-def test_what_is_said_of_many_controllers_is_one_line_with_one_command(bmc: Command, words: tuple[str, ...]) -> None:
+def test_what_is_said_of_many_controllers_is_one_line_with_one_command(bmc: Command,
+                                                                       words: tuple[str, ...]) -> None:
     done = bmc(*words, "gpu[001-006]")
     (line,) = done.stdout.splitlines()
     assert line.startswith("gpu[001-006]  ") and line.endswith("pin it: muster bmc enroll 'gpu[001-006]'")
@@ -150,7 +151,8 @@ def test_log_and_sensors_are_judged_by_the_rules_and_only_nodes_in_service_count
     assert [one["status"] for one in results if one["rule"] == "bmc-power-supply"] == ["fail"]
 
 
-def test_a_change_is_made_as_typed_unless_dry_and_enters_the_ledger(bmc: Command, bed: Bed, tmp_path: Path) -> None:
+def test_a_change_is_made_as_typed_unless_dry_and_enters_the_ledger(bmc: Command, bed: Bed,
+                                                                    tmp_path: Path) -> None:
     enrolled(bmc)
     dry = bmc("power", "gpu[001,006]", "on", "--dry-run")
     assert dry.stdout == "gpu[001,006]: would do: power on. Nothing changed.\n"
@@ -223,7 +225,8 @@ def test_each_help_teaches_with_an_example(bmc: Command) -> None:
         assert f"muster bmc {command} " in bmc(command, "--help").stdout
 
 
-def test_a_job_that_came_while_the_person_thought_keeps_the_power_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_came_while_the_person_thought_keeps_the_power_on(tmp_path: Path,
+                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
     from click.testing import CliRunner
 
     from provisioning.bmc import permission
@@ -232,8 +235,12 @@ def test_a_job_that_came_while_the_person_thought_keeps_the_power_on(tmp_path: P
     answers = iter([{}, {"gpu001": "job 7 is on it"}])
     monkeypatch.setattr(permission, "why_not", lambda *args, **kept: next(answers))
     monkeypatch.setattr(bmcchange, "confirm", lambda *args, **kept: True)
-    (tmp_path / "muster.yaml").write_text("version: 1\nnodes: {gpu001: {bmc: {address: 127.0.0.1, port: 1, user: x, tls: verify, password: {env: P}}}}\n")
-    done = CliRunner().invoke(bmcchange.power, ["gpu001", "off", "-i", str(tmp_path / "muster.yaml"), "--state", str(tmp_path / "state")],
+    (tmp_path
+     / "muster.yaml").write_text(
+         "version: 1\nnodes: {gpu001: {bmc: {address: 127.0.0.1, port: 1, user: x, tls: verify, password: "
+         "{env: P}}}}\n")
+    done = CliRunner().invoke(bmcchange.power, ["gpu001", "off", "-i", str(tmp_path / "muster.yaml"),
+                                                "--state", str(tmp_path / "state")],
                               standalone_mode=False)
     assert done.output == "gpu001: not done: job 7 is on it\n"
     assert done.return_value == 1 and not (tmp_path / "state").exists()

@@ -32,7 +32,8 @@ def rows(count: int, apart: float, *, worst: int | None = None) -> list[str]:
 def read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[LogReading, list[int]]]:
     monkeypatch.setattr(tool, "found", lambda: "ipmitool")
 
-    def log(lines: Sequence[str], *, days: float = 7.0, most: int | None = None) -> tuple[LogReading, list[int]]:
+    def log(lines: Sequence[str], *, days: float = 7.0,
+            most: int | None = None) -> tuple[LogReading, list[int]]:
         asked: list[int] = []
 
         def query(words: Sequence[str], end: float) -> str:
@@ -41,7 +42,8 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[LogReading, lis
                 raise BmcError(BmcErrorReason.TIMEOUT, "ipmitool had no answer in time")
             return "\n".join(lines[-asked[-1]:]) + "\n"
 
-        controller = IpmiController(Node("gpu001", bmc=Bmc("127.0.0.1", speaks=Speaks.IPMI)), lambda: ("", ""))
+        controller = IpmiController(Node("gpu001", bmc=Bmc("127.0.0.1", speaks=Speaks.IPMI)),
+                                    lambda: ("", ""))
         monkeypatch.setattr(controller, "_query", query)
         return controller.log(days), asked
     return log
@@ -51,7 +53,7 @@ Read = Callable[..., tuple[LogReading, list[int]]]
 
 
 def worst(found: LogReading) -> bool:
-    return any(event.text == "Uncorrectable ECC" for event in found.log.events)      # type: ignore[union-attr]
+    return any(event.text == "Uncorrectable ECC" for event in found.log.events)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("log", "most", "asked", "bad", "missing"), [

@@ -32,7 +32,8 @@ NAMES = list(MAKERS)
 class Bed:
     """All services, freshly made, and what reaches them."""
 
-    def __init__(self, folder: Path, services: dict[str, Service], places: dict[str, tuple[str, int, str]]) -> None:
+    def __init__(self, folder: Path, services: dict[str, Service],
+                 places: dict[str, tuple[str, int, str]]) -> None:
         self.folder, self.services, self._places = folder, services, places
         self.passwords = folder / "passwords"
         (folder / "delivered").write_text(DELIVERED + "\n")
@@ -46,8 +47,10 @@ class Bed:
         return Node(name, bmc=Bmc(address, user, port, secret=Secret(SecretFrom.FILE, (where,)), tls=ca))
 
     def accounts(self, **desired: object) -> Accounts:
-        wanted = DesiredAccounts(**{"random": True, "folder": self.passwords, "first": Secret(  # type: ignore[arg-type]
-            SecretFrom.FILE, (str(self.folder / "delivered"),)), **desired})
+        wanted = DesiredAccounts(
+            **{
+                "random": True, "folder": self.passwords, "first": Secret(  # type: ignore[arg-type]
+                    SecretFrom.FILE, (str(self.folder / "delivered"),)), **desired})
         return accounts_of(wanted, self.folder, 20.0)
 
 
@@ -65,7 +68,8 @@ def reach(bed: Bed) -> Iterator[Callable[..., Controller]]:
     made: list[Controller] = []
 
     def make(name: str, **more: object) -> Controller:
-        made.append(controller(bed.node(name, **more), folder=bed.folder, seconds=20.0))  # type: ignore[arg-type]
+        made.append(controller(bed.node(name, **more), folder=bed.folder,
+                               seconds=20.0))  # type: ignore[arg-type]
         return made[-1]
     yield make
     for one in made:
@@ -158,7 +162,8 @@ def test_each_gets_a_password_of_its_own_and_an_operator_who_can_do_what_is_need
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_account_that_must_change_its_password_first_is_given_one(bed: Bed, reach: Reach, name: str) -> None:
+def test_an_account_that_must_change_its_password_first_is_given_one(bed: Bed, reach: Reach,
+                                                                     name: str) -> None:
     service = bed.services[name]
     next(one for one in service.accounts.values() if one.user == USER).must_change = True
     with pytest.raises(BmcError) as caught:
@@ -184,7 +189,8 @@ def test_an_idrac_that_demands_a_new_password_takes_roots_among_its_attributes(
     bed: Bed, reach: Reach, name: str,
 ) -> None:
     service = bed.services[name]
-    service.ways = replace(service.ways, attributes=f"{ROOT}/Managers/iDRAC.Embedded.1/Oem/Dell/DellAttributes/"
+    service.ways = replace(service.ways,
+                           attributes=f"{ROOT}/Managers/iDRAC.Embedded.1/Oem/Dell/DellAttributes/"
                                                     "iDRAC.Embedded.1")
     service.accounts["2"].must_change = True
     bed.accounts().settle(bed.node(name, own=True))
@@ -202,6 +208,7 @@ def test_an_idrac_that_demands_a_new_password_takes_roots_among_its_attributes(
 def test_all_of_them_at_once_are_read_within_seconds(bed: Bed) -> None:
     began = time.monotonic()
     nodes = [bed.node(name) for name in NAMES]
-    found = [one for _, one in ask_controllers(nodes, connector(bed.folder, 30.0), lambda one: one.hardware(), 64)]
+    found = [one for _,
+             one in ask_controllers(nodes, connector(bed.folder, 30.0), lambda one: one.hardware(), 64)]
     assert len(found) == len(NAMES) and not any(isinstance(one, BmcError) for one in found)
     assert time.monotonic() - began < 20

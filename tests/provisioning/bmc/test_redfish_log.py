@@ -148,7 +148,8 @@ def paged(count: int, size: int) -> dict[str, Any]:
     for at in range(0, count, size):
         after = {"Members@odata.nextLink": f"{where}?$skip={at + size}"} if at + size < count else {}
         documents[f"{where}?$skip={at}" if at else where] = {"Members@odata.count": count, "Members": [
-            {"Id": str(one), "Message": f"event {one}" if one < count - 1 else "CPU 1 has an internal error (IERR)",
+            {"Id": str(one),
+             "Message": f"event {one}" if one < count - 1 else "CPU 1 has an internal error (IERR)",
              "Severity": "Warning" if one < count - 1 else "Critical"}
             for one in range(at, min(at + size, count))], **after}
     return documents
@@ -224,7 +225,8 @@ def test_an_entry_that_is_critical_and_has_no_words_is_not_passed_over(more: dic
     (event,) = found.log.events
     assert event.text.endswith(CRITICAL)
     assert more.get("MessageId", "entry 1") in event.text
-    rules = [rule for rule in judge.rules_of(load_ruleset(folders(None)).rules) if rule.id == "bmc-sel-critical"]
+    rules = [rule for rule in judge.rules_of(load_ruleset(folders(None)).rules)
+             if rule.id == "bmc-sel-critical"]
     (result,) = [judge._judged(rule, {"bmc_log": judge._log(found)}) for rule in rules]
     assert result.status is Status.UNKNOWN
 

@@ -185,7 +185,8 @@ def killed(bed: Bed, sessions: int) -> None:
     """A command is killed while it has so many sessions open."""
     inventory = bed.folder.parent / "muster.yaml"
     inventory.write_text(f"version: 1\nnodes: {{gpu002: {{bmc: {bed.entry('gpu002')}}}}}\n")
-    done = subprocess.run([sys.executable, "-c", LEAVES, str(inventory), str(bed.folder.parent), str(sessions)],
+    done = subprocess.run([sys.executable, "-c", LEAVES, str(inventory), str(bed.folder.parent),
+                           str(sessions)],
                           check=False, env={**os.environ, "BMC_PASSWORD": PASSWORD})
     assert done.returncode == -signal.SIGKILL
 

@@ -1,8 +1,8 @@
-"""What a controller goes on doing after it has answered: tasks and jobs are followed to their end, and one that
-outlives our time is neither lost nor done twice.
+"""What a controller goes on doing after it has answered: tasks and jobs are followed to their end, and one
+that outlives our time is neither lost nor done twice.
 
-Shapes: DMTF DSP0266 (asynchronous operations) and DSP2046 (Task, Job); Dell's jobs as in listings of iDRAC 9 that
-users have published (JobState Scheduled, JCP001; PR30).
+Shapes: DMTF DSP0266 (asynchronous operations) and DSP2046 (Task, Job); Dell's jobs as in listings of iDRAC 9
+that users have published (JobState Scheduled, JCP001; PR30).
 """
 
 from __future__ import annotations
@@ -43,11 +43,13 @@ MONITOR = "/redfish/v1/TaskService/TaskMonitors/7"
 SYSTEM = {"PowerState": "On", "Actions": {"#ComputerSystem.Reset": {
     "target": "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset",
     "ResetType@Redfish.AllowableValues": ["On", "ForceOff"]}}}
-RUNNING = {"@odata.type": "#Task.v1_7_0.Task", "TaskState": "Running", "TaskStatus": "OK", "PercentComplete": 40}
+RUNNING = {"@odata.type": "#Task.v1_7_0.Task", "TaskState": "Running", "TaskStatus": "OK",
+           "PercentComplete": 40}
 
 
 def task(state: str, status: str = "OK", *messages: str) -> dict[str, Any]:
-    return {"@odata.type": "#Task.v1_7_0.Task", "@odata.id": "/redfish/v1/TaskService/Tasks/7", "TaskState": state,
+    return {"@odata.type": "#Task.v1_7_0.Task", "@odata.id": "/redfish/v1/TaskService/Tasks/7",
+            "TaskState": state,
             "TaskStatus": status, "Messages": [{"Message": one} for one in messages]}
 
 
@@ -106,7 +108,8 @@ def test_an_accepted_action_is_followed_to_its_end_at_the_pace_that_the_service_
 
 
 @pytest.mark.parametrize(("end", "said"), [
-    (answer(200, task("Exception", "Critical", "The supply did not answer.")), "Exception; The supply did not answer."),
+    (answer(200, task("Exception", "Critical", "The supply did not answer.")),
+     "Exception; The supply did not answer."),
     (answer(200, task("Killed")), "Killed"), (answer(200, task("Cancelled")), "Cancelled"),
     (answer(200, task("Completed", "Critical", "Half of it.")), "Completed; Half of it."),
     (answer(400, {"error": {"message": "No such supply."}}), "400: No such supply."),
@@ -123,7 +126,8 @@ def test_what_was_accepted_and_failed_is_refused_with_the_tasks_own_words(
     assert not kept(tmp_path)
 
 
-@pytest.mark.parametrize("end", [answer(200, task("Completed")), answer(200, task("Completed", "Warning", "Slowly.")),
+@pytest.mark.parametrize("end", [answer(200, task("Completed")),
+                                 answer(200, task("Completed", "Warning", "Slowly.")),
                                  answer(200, {"PowerState": "Off"}), answer(204)])
 def test_what_was_accepted_and_made_is_made(opened: Opened, end: HttpAnswer) -> None:
     papers = Tasking(tree(system=SYSTEM), ACCEPTED, end)
@@ -228,12 +232,14 @@ def test_a_file_that_was_not_written_to_its_end_or_is_a_day_old_holds_no_machine
 
 JOB = "/redfish/v1/Managers/iDRAC.Embedded.1/Jobs/JID_1"
 SCHEDULED = {"@odata.type": "#DellJob.v1_4_0.DellJob", "Id": "JID_1", "JobState": "Scheduled",
-             "JobType": "BIOSConfiguration", "Message": "Task successfully scheduled.", "MessageId": "IDRAC.2.8.JCP001",
+             "JobType": "BIOSConfiguration", "Message": "Task successfully scheduled.",
+             "MessageId": "IDRAC.2.8.JCP001",
              "PercentComplete": 0}
 NEW = {**SCHEDULED, "JobState": "New", "Message": "New", "MessageId": "JCP000"}
 
 
-def test_a_bios_job_that_waits_for_the_reset_is_as_far_as_a_write_comes(opened: Opened, tmp_path: Path) -> None:
+def test_a_bios_job_that_waits_for_the_reset_is_as_far_as_a_write_comes(opened: Opened,
+                                                                        tmp_path: Path) -> None:
     papers = Tasking(bios("Dell", "Settings", SupportedApplyTimes=["OnReset"]), answer(202, location=JOB),
                      answer(200, NEW), answer(200, SCHEDULED))
     assert opened(papers).set_bios({"Cores": 4}) == "Scheduled; Task successfully scheduled."
@@ -265,7 +271,8 @@ def test_a_power_change_that_is_scheduled_is_not_done(opened: Opened) -> None:
 
 @pytest.mark.parametrize(("state", "end"), [
     *((one, TaskEnd.RUNNING) for one in ("New", "Starting", "Running", "Suspended", "Interrupted", "Stopping",
-                                         "Service", "Cancelling", "UserIntervention", "Continue", "Validating")),
+                                         "Service", "Cancelling", "UserIntervention", "Continue",
+                                         "Validating")),
     ("Pending", TaskEnd.RESET), ("Completed", TaskEnd.DONE), ("Killed", TaskEnd.FAILED),
     ("Exception", TaskEnd.FAILED), ("Cancelled", TaskEnd.FAILED), ("Invalid", TaskEnd.FAILED),
     ("Wobbling", TaskEnd.UNKNOWN)])
@@ -281,8 +288,10 @@ def test_what_is_no_task_is_none() -> None:
 
 _JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
                      lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-                         st.sampled_from(["TaskState", "JobState", "Messages", "Message", "MessageId", "Oem", "Dell",
-                                          "TaskStatus", "PercentComplete", "@odata.id", "TaskMonitor"]), inner,
+                         st.sampled_from(["TaskState", "JobState", "Messages", "Message", "MessageId",
+                                          "Oem", "Dell",
+                                          "TaskStatus", "PercentComplete", "@odata.id", "TaskMonitor"]),
+                         inner,
                          max_size=4), max_leaves=12)
 
 
@@ -329,14 +338,17 @@ def test_while_a_change_is_under_way_the_step_waits_and_names_no_operation(tmp_p
 
 
 def test_a_change_that_failed_later_is_for_people_and_is_known_not_to_be_done(tmp_path: Path) -> None:
-    controller = Scripted(settings={"Cores": 0}, left=left(ChangeEnd.FAILED, "BIOS settings", "Exception; locked"))
+    controller = Scripted(settings={"Cores": 0},
+                          left=left(ChangeEnd.FAILED, "BIOS settings", "Exception; locked"))
     found = seen_by(step_of(tmp_path, controller), operations=(past(WRITE, None),))
     assert found.stand is StepState.TROUBLE and "locked" in found.message
     assert found.learned[WRITE].done is False
 
 
-def test_a_write_of_which_only_its_job_told_is_followed_by_the_reset_and_not_written_again(tmp_path: Path) -> None:
-    controller = Scripted(settings={"Cores": 0}, pending=UNSUPPORTED, left=left(ChangeEnd.RESET, "BIOS settings"))
+def test_a_write_of_which_only_its_job_told_is_followed_by_the_reset_and_not_written_again(
+        tmp_path: Path) -> None:
+    controller = Scripted(settings={"Cores": 0}, pending=UNSUPPORTED,
+                          left=left(ChangeEnd.RESET, "BIOS settings"))
     found = seen_by(step_of(tmp_path, controller), operations=(past(WRITE, None),))
     assert found.operation is not None and found.operation.key.startswith("off:bios:")
     assert found.learned[WRITE].done is True

@@ -1,4 +1,5 @@
-"""An inventory is read over several connections: the same is found as by one, whatever becomes of the others."""
+"""An inventory is read over several connections: the same is found as by one, whatever becomes of the
+others."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def test_as_many_are_asked_at_once_as_there_are_connections() -> None:
             together.wait(10)
             met.append(1)
 
-    controller.session._connection = lambda: Beside(papers, meets)  # type: ignore[assignment,method-assign,return-value]
+    controller.session._connection = lambda: Beside(papers, meets
+                                                    )  # type: ignore[assignment,method-assign,return-value]
     first = papers.ask
 
     def ask(method: str, path: str, *rest: Any) -> HttpAnswer:
@@ -61,15 +63,18 @@ def test_as_many_are_asked_at_once_as_there_are_connections() -> None:
 @pytest.mark.parametrize("served", [0, 1, 3])
 @pytest.mark.parametrize("happens", [
     BmcError(BmcErrorReason.UNREACHABLE, "no more connections"), BmcError(BmcErrorReason.TIMEOUT, "slow"),
-    BmcError(BmcErrorReason.TLS, "no handshake"), BmcError(BmcErrorReason.BROKEN, "no HTTP"), 503, 429, 401, 302],
+    BmcError(BmcErrorReason.TLS, "no handshake"), BmcError(BmcErrorReason.BROKEN, "no HTTP"), 503,
+    429, 401, 302],
     ids=str)
 def test_the_same_is_found_whatever_happens_to_the_other_connections(happens: Any, served: int) -> None:
     whole = service(hgx())[0].hardware()
     controller, papers = service(hgx())
-    controller.session._connection = lambda: Beside(papers, lambda path: happens, served)  # type: ignore[assignment,method-assign,return-value]
+    controller.session._connection = lambda: Beside(papers, lambda path: happens, served
+                                                    )  # type: ignore[assignment,method-assign,return-value]
     assert controller.hardware() == whole
     log, papers = service(linked_entries(100))
-    log.session._connection = lambda: Beside(papers, lambda path: happens, served)  # type: ignore[assignment,method-assign,return-value]
+    log.session._connection = lambda: Beside(papers, lambda path: happens, served
+                                             )  # type: ignore[assignment,method-assign,return-value]
     assert len(log.log().log.events) == 100
 
 
@@ -80,7 +85,8 @@ def test_no_document_is_read_twice() -> None:
     assert len(paths) == len(set(paths))
 
 
-@pytest.mark.parametrize(("seconds", "answer_s", "given"), [(120.0, None, 120.0), (600.0, 30.0, 30.0), (5.0, 30.0, 5.0)])
+@pytest.mark.parametrize(("seconds", "answer_s", "given"),
+                         [(120.0, None, 120.0), (600.0, 30.0, 30.0), (5.0, 30.0, 5.0)])
 def test_each_answer_has_the_whole_time_of_the_call_unless_less_is_asked_for(
     seconds: float, answer_s: float | None, given: float,
 ) -> None:

@@ -55,7 +55,8 @@ def hgx(**more: Any) -> dict[str, Any]:
 def test_gpus_are_found_on_the_baseboard_and_their_memory_is_no_module() -> None:
     controller, _ = service(hgx())
     parts = controller.hardware().parts
-    assert [part.slot for part in parts["gpu"]] == [f"GPU_SXM_{at}" for at in range(1, 9)]  # type: ignore[union-attr]
+    assert [part.slot for part in parts["gpu"]] == [f"GPU_SXM_{at}" for at in range(1, 9)
+                                                    ]  # type: ignore[union-attr]
     assert [(part.slot, part.amount) for part in parts["cpu"]] == [("CPU1", 56)]  # type: ignore[union-attr]
     assert parts["dimm"] == ()
     assert controller.power() is PowerState.ON
@@ -65,7 +66,8 @@ def test_gpus_that_host_and_baseboard_both_tell_of_are_counted_once() -> None:
     both = of("Systems/1/Processors/1", *(f"Systems/1/Processors/GPU{at}" for at in range(1, 9)))
     cards = {
         f"Systems/1/Processors/GPU{at}": {"Id": f"GPU{at}", "ProcessorType": "GPU"} for at in range(1, 9)}
-    assert len(service(hgx(**{"Systems/1/Processors": both, **cards}))[0].hardware().parts["gpu"]) == 8  # type: ignore[arg-type]
+    assert len(service(hgx(
+        **{"Systems/1/Processors": both, **cards}))[0].hardware().parts["gpu"]) == 8  # type: ignore[arg-type]
 
 
 def test_a_baseboard_that_does_not_answer_costs_the_gpus_and_not_the_cpus() -> None:
@@ -99,15 +101,18 @@ def fabrics(*, typed: bool = True, fabric_typed: bool = True, missing: int = 0) 
                                  "Fabrics": of(*(f"Fabrics/{name}" for name, _, _ in made))}
     for name, kind, switches in made:
         where = f"Fabrics/{name}"
-        documents[where] = {"@odata.id": f"/redfish/v1/{where}", "Id": name, "Switches": ref(f"{where}/Switches"),
+        documents[where] = {"@odata.id": f"/redfish/v1/{where}", "Id": name,
+                            "Switches": ref(f"{where}/Switches"),
                             **({"FabricType": kind} if fabric_typed else {})}
         documents[f"{where}/Switches"] = of(*(f"{where}/Switches/{switch}" for switch in switches))
         for switch in switches:
-            documents[f"{where}/Switches/{switch}"] = {"Id": switch, **({"SwitchType": kind} if typed else {})}
+            documents[f"{where}/Switches/{switch}"] = {"Id": switch,
+                                                       **({"SwitchType": kind} if typed else {})}
     return documents
 
 
-@pytest.mark.parametrize(("typed", "fabric_typed"), [(True, True), (True, False), (False, True), (False, False)])
+@pytest.mark.parametrize(("typed", "fabric_typed"),
+                         [(True, True), (True, False), (False, True), (False, False)])
 def test_pcie_switches_and_retimers_are_no_nvswitches(typed: bool, fabric_typed: bool) -> None:
     documents = fabrics(typed=typed, fabric_typed=fabric_typed)
     found = service(hgx(**documents))[0].hardware().parts["switch"]
@@ -139,7 +144,8 @@ def multi(*ids: str, **more: Any) -> dict[str, Any]:
     """One controller of several machines, as of a chassis with several boards."""
     return tree(
         **{"Systems": of(*(f"Systems/{one}" for one in ids)),
-           **{f"Systems/{one}": {"@odata.id": f"/redfish/v1/Systems/{one}", "Id": one, "SystemType": "Physical",
+           **{f"Systems/{one}": {"@odata.id": f"/redfish/v1/Systems/{one}", "Id": one,
+                                 "SystemType": "Physical",
                                  "PowerState": "On", "SerialNumber": f"SN-{one}",
                                  "Actions": {"#ComputerSystem.Reset": {
                                      "target": f"/redfish/v1/Systems/{one}/Actions/ComputerSystem.Reset"}}}
@@ -198,7 +204,8 @@ def test_empty_seats_are_seats() -> None:
                                  "Status": {"Health": "OK", "State": "Enabled"}},
                              "M/2": {"DeviceLocator": "A2", "Status": {"State": "Absent"}},
                              "M/3": {"DeviceLocator": "A3", "CapacityMiB": 0}}))[0].hardware().parts["dimm"]
-    assert [(part.slot, part.present) for part in found] == [("A1", True), ("A2", False), ("A3", False)]  # type: ignore[union-attr]
+    assert [(part.slot, part.present) for part in found] == [("A1", True), ("A2", False),
+                                                             ("A3", False)]  # type: ignore[union-attr]
 
 
 def test_supplies_and_fans_are_read_in_the_older_and_in_the_newer_way() -> None:
@@ -213,8 +220,10 @@ def test_supplies_and_fans_are_read_in_the_older_and_in_the_newer_way() -> None:
         "F": of("F/1"), "F/1": {"Id": "1", "Name": "Fan1A", "Status": {"Health": "Critical"}}}
     for documents in (old, new):
         parts = service(tree(**documents))[0].hardware().parts
-        assert [(part.slot, part.amount) for part in parts["psu"]] == [("PS1", 2200)]  # type: ignore[union-attr]
-        assert [(part.slot, part.health) for part in parts["fan"]] == [("Fan1A", "Critical")]  # type: ignore[union-attr]
+        assert [(part.slot, part.amount) for part in parts["psu"]] == [
+            ("PS1", 2200)]  # type: ignore[union-attr]
+        assert [(part.slot, part.health) for part in parts["fan"]] == [
+            ("Fan1A", "Critical")]  # type: ignore[union-attr]
 
 
 def test_addresses_of_an_adapter_come_from_interfaces_called_after_it_or_from_its_functions() -> None:

@@ -172,8 +172,8 @@ def test_an_authority_is_believed_where_it_is_named_and_the_systems_do_not_know_
 def test_a_password_is_sent_to_no_one_whose_certificate_is_another(peer: Peers) -> None:
     there = peer(says(ROOT))
     calls: list[int] = []
-    session = Session(
-        there.place(pin="0" * 64), lambda: (calls.append(1), ("root", Hidden("calvin")))[1], 1.0)  # type: ignore[func-returns-value]
+    session = Session(there.place(pin="0" * 64), lambda: (calls.append(1), ("root", Hidden("calvin")))[1],
+                      1.0)  # type: ignore[func-returns-value]
     for _ in range(2):
         with session.call(), pytest.raises(BmcError) as caught:
             session.get("/redfish/v1/Systems")
@@ -475,7 +475,8 @@ CHANGE = ('{"error": {"@Message.ExtendedInfo": [{"MessageId": "Base.1.8.Password
 
 @pytest.mark.parametrize("answers", [
     {"POST_Sessions": reply(401, CHANGE)}, {"POST_Sessions": reply(403, CHANGE)},
-    {"POST_Sessions": reply(201, CHANGE, "X-Auth-Token: t0ken", "Location: /redfish/v1/SessionService/Sessions/9")},
+    {"POST_Sessions": reply(201, CHANGE, "X-Auth-Token: t0ken",
+                            "Location: /redfish/v1/SessionService/Sessions/9")},
     {"POST_Sessions": OPENED, "GET_Systems": reply(403, CHANGE)},
     {"GET_v1": reply(200), "GET_Systems": reply(401, CHANGE)}],
     ids=["login-401", "login-403", "session", "read", "basic"])

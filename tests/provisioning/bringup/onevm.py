@@ -68,7 +68,8 @@ class Site:
 def site(home: Path) -> Iterator[Site]:
     """Its inventory is `home`/muster.yaml, its rules are in `home`/rules; the machine is off."""
     key = make_key(home / "key")
-    with lab(home / "lab", netimage(releases("6.1.")[0]), {"root/.ssh/authorized_keys": f"{public(key)}\n", "etc/site-image": "the lab's\n"},
+    with lab(home / "lab", netimage(releases("6.1.")[0]),
+             {"root/.ssh/authorized_keys": f"{public(key)}\n", "etc/site-image": "the lab's\n"},
              serial=_VM.number, uuid=_VM.uuid) as vm:
         def power(name: str, on: bool) -> None:
             vm.turn(on, network=bmc.boots.get(name) == "Pxe")

@@ -1,5 +1,5 @@
-"""Eight machines that are files, through the real steps boot and os, with an installer that is files too: what
-was done to a machine is a line of its file, with the time.
+"""Eight machines that are files, through the real steps boot and os, with an installer that is files too:
+what was done to a machine is a line of its file, with the time.
 
 As a program (`python -m tests.provisioning.bringup.osworld FOLDER`) it brings them up once for each point of
 each operation, killed there, and then to the end; each time in a folder of its own, below that one.
@@ -89,7 +89,8 @@ class FileController:
 
     def power(self) -> PowerState:
         key, _ = self.world.last(self.name, "on", "off")
-        return PowerState.ON if key == "on" or (not key and self.name in (*ON, *HAS_A_SYSTEM)) else PowerState.OFF
+        return PowerState.ON if key == "on" or (not key
+                                                and self.name in (*ON, *HAS_A_SYSTEM)) else PowerState.OFF
 
     def earlier(self) -> tuple[EarlierChange, ...]:
         return ()
@@ -135,7 +136,8 @@ class FileInstaller:
     def _lately(self, node: Node) -> bool:
         _, asked = self.world.last(node.name, "install")
         own = self.world.clock.now < asked + _SHOWS_S
-        return own or (asked < self.world.clock.began <= self.world.clock.now < self.world.clock.began + _SHOWS_S)
+        return (own or (asked < self.world.clock.began <= self.world.clock.now
+                        < self.world.clock.began + _SHOWS_S))
 
     def changes(self, node: Node) -> tuple[str, ...]:
         return (f"deploy {node.name}",)
@@ -156,9 +158,12 @@ def bring_up(folder: Path, turn: int, at: int = 0) -> BringupOutcome:
         return FileController(world, node.name)
 
     executors = {
-        "boot": BootFrom(POLICY.steps["boot"], controllers, policy, installer, installer.state),  # type: ignore[arg-type]
-        "os": OsInstalled(POLICY.steps["os"], controllers, policy, installer, installer.state)}  # type: ignore[arg-type]
-    nodes = [Node(name, rack="r1", power=f"pdu{at // 4}", lifecycle=Lifecycle(LifecycleState.BRINGUP), bmc=Bmc("192.0.2.1"))
+        "boot": BootFrom(POLICY.steps["boot"], controllers, policy, installer,
+                         installer.state),  # type: ignore[arg-type]
+        "os": OsInstalled(POLICY.steps["os"], controllers, policy, installer,
+                          installer.state)}  # type: ignore[arg-type]
+    nodes = [Node(name, rack="r1", power=f"pdu{at // 4}", lifecycle=Lifecycle(LifecycleState.BRINGUP),
+                  bmc=Bmc("192.0.2.1"))
              for at, name in enumerate(NAMES)]
     return run(RunContext(folder / "state", "somebody", clock.time, clock.sleep), nodes, executors,
                Plan({name: one.step for name, one in executors.items()}, width=16), lambda event: None)

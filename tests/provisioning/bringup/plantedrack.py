@@ -1,5 +1,5 @@
-"""Machines of which many have something wrong, their site, and muster run on them: the plan of what is planted
-where.
+"""Machines of which many have something wrong, their site, and muster run on them: the plan of what is
+planted where.
 
 What is expected of each stands in `plantedends`, and knows nothing of this file but the names of troubles.
 """
@@ -32,7 +32,8 @@ PLANTED = {
     # What a run copes with by itself:
     Wrong.SICK_AT_FIRST: 3, Wrong.LOSES_ANSWERS: 3, Wrong.SLOW: 2,
 }
-# The same troubles on fewer machines: what becomes of one does not depend on how many there are. A twin is a pair.
+# The same troubles on fewer machines: what becomes of one does not depend on how many there are. A twin is a
+# pair.
 FEW = {wrong: 2 if wrong in (Wrong.TWIN, Wrong.BIOS_IGNORED, Wrong.LOSES_ANSWERS) else 1 for wrong in PLANTED}
 _AS_WISHED = {"ProcTurboMode": "Enabled"}
 SKU = """\

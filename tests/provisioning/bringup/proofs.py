@@ -10,7 +10,8 @@ from provisioning.bringup.steps.osproof import Proof
 from provisioning.osinstall.base import OsReport, OsState
 from provisioning.osinstall.others import ByOthers
 
-DEAD = OsReport(OsState.PLANNED, "nothing answers: 192.0.2.7 port 22: no route to host", advice="see its console")
+DEAD = OsReport(OsState.PLANNED, "nothing answers: 192.0.2.7 port 22: no route to host",
+                advice="see its console")
 ALIVE = OsReport(OsState.INSTALLED, "/etc/site-image is there", "site-7", answered=True)
 INSTALLER = OsReport(OsState.INSTALLING, "an installer runs there: subiquity", advice="see its console")
 READY = OsReport(OsState.PLANNED, "is ready")

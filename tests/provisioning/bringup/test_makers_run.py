@@ -1,6 +1,6 @@
-"""Seven makers' controllers through `muster bringup run --apply` to the end of the BIOS step: delivered with one
-password, which each demands to be changed, they end with a password of their own, as ordered, and with the BIOS
-setting that the policy wants; each was touched as often as that takes, tasks and jobs included."""
+"""Seven makers' controllers through `muster bringup run --apply` to the end of the BIOS step: delivered with
+one password, which each demands to be changed, they end with a password of their own, as ordered, and with
+the BIOS setting that the policy wants; each was touched as often as that takes, tasks and jobs included."""
 
 from __future__ import annotations
 
@@ -52,14 +52,16 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
             f"  {name}: {{bmc: {{address: {place[0]}, port: {place[1]}, tls: {place[2]}, user: {USER}}}}}\n"
             for name, place in places.items())
         (home / "muster.yaml").write_text(
-            f"version: 1\ndefaults: {{lifecycle: bringup, sku: gx8, bmc: {{password: {{file: '{home}/site/pw/{{node}}'"
+            f"version: 1\ndefaults: {{lifecycle: bringup, sku: gx8, bmc: {{password: {{file: "
+            f"'{home}/site/pw/{{node}}'"
             f"}}}}}}\nnodes:\n{entries}")
         (home / "site/sku").mkdir(parents=True)
         (home / "site/sku/gx8.yaml").write_text(SKU)
         (home / "site/bringup.yaml").write_text(POLICY)
         (home / "site/delivered").write_text(DELIVERED)
         (home / "site/delivered").chmod(0o600)
-        done = muster("bringup", "run", "gx[01-07]", "--apply", "--until", "bios", "--rules", "site", home=home,
+        done = muster("bringup", "run", "gx[01-07]", "--apply", "--until", "bios", "--rules",
+                      "site", home=home,
                       timeout=150)
         status = muster("bringup", "status", "--format", "json", home=home)
         machines = {one["node"]: one for one in json.loads(status.stdout)["machines"]}
@@ -67,7 +69,8 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
 
 
 def test_all_of_them_come_to_the_end_of_the_bios_step(ended: Ended) -> None:
-    assert {name: one["step"] for name, one in ended.machines.items()} == dict.fromkeys(NAMES, "boot"), ended.output
+    assert {name: one["step"] for name,
+            one in ended.machines.items()} == dict.fromkeys(NAMES, "boot"), ended.output
     assert not [one for one in ended.machines.values() if one["stand"] == "trouble"]
 
 
@@ -91,8 +94,9 @@ def test_each_was_changed_as_often_as_it_takes(ended: Ended) -> None:
 
 
 def test_no_password_is_in_what_was_printed_or_in_the_state_folder(ended: Ended) -> None:
-    secrets = {DELIVERED, *(account.password for one in ended.services.values() for account in one.accounts.values()
-                            if account.password)}
+    secrets = {DELIVERED,
+               *(account.password for one in ended.services.values() for account in one.accounts.values()
+                 if account.password)}
     for path in (ended.home / "state").rglob("*"):
         if path.is_file():
             assert not [one for one in secrets if one.encode() in path.read_bytes()], path

@@ -22,14 +22,16 @@ WANTED = Counter({(name, key): 1 for name in NAMES if name not in HAS_A_SYSTEM
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """In memory where that can be: a process is killed, not this machine, so nothing rests on what fsync costs."""
+    """In memory where that can be: a process is killed, not this machine, so nothing rests on what fsync
+    costs."""
     memory = Path("/dev/shm")
     with TemporaryDirectory(dir=memory if memory.is_dir() else None) as made:
         yield Path(made)
 
 
 def effects(folder: Path) -> Counter[tuple[str, str]]:
-    return Counter((path.name, line.split()[0]) for path in (folder / "world").iterdir() for line in path.read_text().splitlines())
+    return Counter((path.name, line.split()[0]) for path in (folder / "world").iterdir()
+                   for line in path.read_text().splitlines())
 
 
 def ended(folder: Path) -> None:
@@ -44,19 +46,25 @@ def ended(folder: Path) -> None:
         assert all(one.ended is not None for one in bringups.actions(store))
         # One that was through before the kill goes through again, and nothing is done to it.
         passed = {(one.node, one.step, one.outcome) for one in bringups.steps(store, set(NAMES))}
-    assert {(name, {"boot:pxe": "pxe", "on:os": "on", "off:boot:pxe": "off"}.get(key, "install" if key.startswith("install:") else key)) for name, key in written} == set(WANTED)
+    assert {(name,
+             {"boot:pxe": "pxe", "on:os": "on",
+              "off:boot:pxe": "off"}.get(key, "install" if key.startswith("install:") else key)) for name,
+            key in written} == set(WANTED)
     assert passed == {(name, step, "so") for name in NAMES for step in ("boot", "os")}
 
 
-def test_undisturbed_each_operation_is_made_once_and_a_machine_with_a_system_is_left_alone(folder: Path) -> None:
+def test_undisturbed_each_operation_is_made_once_and_a_machine_with_a_system_is_left_alone(
+        folder: Path) -> None:
     assert bring_up(folder, 0).exit_code == 0
     ended(folder)
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])     # 4 meets each operation before, after and when it is answered, but for one
+@pytest.mark.parametrize("step", [4, pytest.param(
+    1, marks=pytest.mark.slow)])  # 4 meets each operation before, after and when it is answered, but for one
 def test_killed_at_points_of_every_operation_it_comes_to_the_same_end(folder: Path, step: int) -> None:
-    done = subprocess.run([sys.executable, "-m", "tests.provisioning.bringup.osworld", str(folder), str(step)],
+    done = subprocess.run([sys.executable, "-m", "tests.provisioning.bringup.osworld",
+                           str(folder), str(step)],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=580)
     assert done.returncode == 0, done.stderr[-3000:]
     points = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]

@@ -1,5 +1,6 @@
-"""One virtual machine from power-off over own PXE, by the real commands alone: bring-up arms it, an installer writes its disk,
-the installed system phones home, and its proven host key is pinned; muster is killed on the way."""
+"""One virtual machine from power-off over own PXE, by the real commands alone: bring-up arms it, an installer
+writes its disk, the installed system phones home, and its proven host key is pinned; muster is killed on the
+way."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ power: {answer_minutes: 0.05}
 
 @pytest.mark.slow
 @pytest.mark.timeout(MINUTES * 60 + 300)
-def test_bring_up_installs_a_machine_over_own_pxe_though_it_is_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bring_up_installs_a_machine_over_own_pxe_though_it_is_killed(tmp_path: Path,
+                                                                      capsys: pytest.CaptureFixture[
+                                                                          str]) -> None:
     require_pxe()
     require_installer()
     require_rack()
@@ -41,7 +44,8 @@ def test_bring_up_installs_a_machine_over_own_pxe_though_it_is_killed(tmp_path: 
         (tmp_path / "rules").mkdir()
         (tmp_path / "rules/bringup.yaml").write_text(_BRINGUP)
         with site(tmp_path, uuid=_VM.uuid, serial=_VM.number, more=(
-                f"lifecycle: planned, sku: cpu-only, rack: r1, identity_file: {tmp_path}/key, known_hosts_file: {tmp_path}/known_hosts, "
+                f"lifecycle: planned, sku: cpu-only, rack: r1, identity_file: {tmp_path}/key, "
+                f"known_hosts_file: {tmp_path}/known_hosts, "
                 f"bmc: {{address: {bmc.address(NAME)}, port: {bmc.port}, user: {bmc.user}, tls: pin, "
                 f"password: {{file: {secret}}}}}")) as one:
             there.append(one)
@@ -51,7 +55,8 @@ def test_bring_up_installs_a_machine_over_own_pxe_though_it_is_killed(tmp_path: 
             _killed_in_the_installer(one)
             said.append(_muster(one, "bringup", "resume", "--until", "ssh", "--rules", "rules"))
 
-            assert "is installed with small" in one.served() and one.served().count("boots the installer of small") == 1
+            assert ("is installed with small" in one.served()
+                    and one.served().count("boots the installer of small") == 1)
             assert bmc.boots == {NAME: "Pxe"}
             (key,) = one.state().host_keys
             assert (tmp_path / "known_hosts").read_text().split()[1:3] == key.split()
@@ -60,7 +65,8 @@ def test_bring_up_installs_a_machine_over_own_pxe_though_it_is_killed(tmp_path: 
                 operations = [(line.step, line.name, line.done) for line in bringups.actions(store)]
                 (row,) = bringups.progress(store)
             assert (steps["os"], steps["ssh"], row.kept["os.image"]) == ("so", "so", "small")
-            assert [name for step, name, _ in operations if step == "os"].count("have its operating system installed") == 1
+            assert [name for step, name,
+                    _ in operations if step == "os"].count("have its operating system installed") == 1
             assert all(done for *_, done in operations), operations
             assert one.run("cat", "/etc/hostname").strip() == NAME
             assert not [text for text in said if bmc.password in text]
@@ -70,16 +76,19 @@ def test_bring_up_installs_a_machine_over_own_pxe_though_it_is_killed(tmp_path: 
 
 def _muster(one: Site, *words: str) -> str:
     done = muster(*words, home=one.home, timeout=MINUTES * 60)
-    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}\n{one.served()}\n{one.vm.console()[-2000:]}"
+    assert (done.returncode
+            == 0), f"{words}: {done.stdout}{done.stderr}\n{one.served()}\n{one.vm.console()[-2000:]}"
     return done.stdout + done.stderr
 
 
 def _killed_in_the_installer(one: Site) -> None:
     with (one.home / "run.log").open("wb") as file:
-        process = running("bringup", "run", NAME, "--apply", "--until", "ssh", "--rules", "rules", home=one.home,
+        process = running("bringup", "run", NAME, "--apply", "--until", "ssh", "--rules", "rules",
+                          home=one.home,
                           out=file, err=file)
     try:
-        wait_until(lambda: process.poll() is not None or "its installer fetched seed" in one.served(), 480, "the installer")
+        wait_until(lambda: process.poll() is not None or "its installer fetched seed" in one.served(), 480,
+                   "the installer")
         assert process.poll() is None, (one.home / "run.log").read_text()
     finally:
         process.send_signal(signal.SIGKILL)

@@ -21,7 +21,8 @@ PLANTED = {
 _SKU = "sku: gx8\ntitle: a server without GPUs\ninherit: cpu-only\nsource: a test's\n"
 # Containers share this machine's kernel, its memory and its clock; whether those are as they should be is not
 # theirs to say.
-_PROFILE = "profile: bringup\nleave_out: [docker-images, host-bios, host-cmdline, 'host-clock-*', memory-hugepages-leaked]\n"
+_PROFILE = ("profile: bringup\nleave_out: [docker-images, host-bios, host-cmdline, 'host-clock-*', "
+            "memory-hugepages-leaked]\n")
 _RULES = """\
 - {id: service-expected, with: {names: [ssh, chrony]}}
 - {id: service-failed, with: {ignore: [systemd-remount-fs, systemd-sysusers]}}
@@ -73,5 +74,6 @@ def test_all_steps_to_service_on_real_nodes_though_the_run_is_killed_twice(
 
 def _end(machine: dict[str, object]) -> End:
     troubles = machine["troubles"]
-    return End(str(machine["step"]), machine["owner"],
-               troubles[0]["part"] if isinstance(troubles, list) and troubles else "")  # type: ignore[arg-type]
+    return End(
+        str(machine["step"]), machine["owner"],
+        troubles[0]["part"] if isinstance(troubles, list) and troubles else "")  # type: ignore[arg-type]

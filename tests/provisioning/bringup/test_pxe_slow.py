@@ -99,7 +99,8 @@ def _killed(one: Site) -> str:
     """Begins, and is killed while the machine loads its system over the network; what it had said."""
     log = one.home / "run.log"
     with log.open("wb") as file:
-        process = running("bringup", "run", NAME, "--apply", "--rules", "rules", home=one.home, out=file, err=file)
+        process = running("bringup", "run", NAME, "--apply", "--rules", "rules", home=one.home,
+                          out=file, err=file)
     try:
         wait_until(lambda: process.poll() is not None or "tftp/vmlinuz to" in one.vm.network(), 120, "PXE")
         assert process.poll() is None, log.read_text()

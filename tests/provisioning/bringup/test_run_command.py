@@ -77,7 +77,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "muster.yaml").write_text(INVENTORY)
     (tmp_path / "rules").mkdir()
     together = "".join(
-        f"  {step}: {{gather_seconds: 0}}\n" for step in ("checks", "kernel", "leased", "burnin", "certificate"))
+        f"  {step}: {{gather_seconds: 0}}\n"
+        for step in ("checks", "kernel", "leased", "burnin", "certificate"))
     (tmp_path / "rules/bringup.yaml").write_text(
         f"steps:\n{together}stop: {{share: 0.3, least: 3, refused_logins: 2}}\n")
     monkeypatch.chdir(tmp_path)
@@ -157,7 +158,8 @@ def test_with_apply_machines_go_all_the_way_and_a_log_tells_each_change(
     assert "bringup" not in typed("run", "gpu[001-002]", "--quiet", "--apply")[2]
 
 
-def test_trouble_is_reported_with_its_owner_and_the_others_go_on(typed: Typed, world: World, home: Path) -> None:
+def test_trouble_is_reported_with_its_owner_and_the_others_go_on(typed: Typed, world: World,
+                                                                 home: Path) -> None:
     world.shows["gpu001", "hardware"] = Observation(StepState.TROUBLE, PSU.what, troubles=(PSU,))
     code, out, _ = typed("run", "gpu[001-003]", "--apply", "--quiet")
     assert code == 1 and stands(

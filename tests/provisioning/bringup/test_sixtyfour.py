@@ -1,6 +1,6 @@
-"""Machines, most of them with planted troubles, through `muster bringup run --apply`. The slow tier kills their
-run three times, and has sixty-four of them, whose run it kills five times; in the fast tier engine/test_run_kill.py
-has runs killed.
+"""Machines, most of them with planted troubles, through `muster bringup run --apply`. The slow tier kills
+their run three times, and has sixty-four of them, whose run it kills five times; in the fast tier
+engine/test_run_kill.py has runs killed.
 
 Controllers are sushy-tools' emulator, machines real sshd processes that live while their power is on. Steps
 after SSH are left out here but for the last; the slow tier has them.
@@ -102,7 +102,8 @@ def killed(
     moments = Moment.some((alone.site.bed.folder / "requests.jsonl").read_bytes(), kills)
     print(f"killed at {moments}")
     with _site(tmp_path_factory.mktemp("killed") / "home", rack) as made, _watched() as seen:
-        hit = sum(made.killed("bringup", "run", f"gx[01-{number}]", "--apply", "--rules", "rules", when=moment)
+        hit = sum(made.killed("bringup", "run", f"gx[01-{number}]", "--apply", "--rules",
+                              "rules", when=moment)
                   for moment in moments)
         code = made.muster("bringup", "resume", "--rules", "rules")
         yield Ended(made, rack, [code], _document(made), seen, hit, kills)

@@ -1,8 +1,8 @@
-"""A site of hosts behind two leaves and two spines, for burn-ins of its links: saved outputs of its fabric, and ranks in network namespaces that
-its forwarding tables route between.
+"""A site of hosts behind two leaves and two spines, for burn-ins of its links: saved outputs of its fabric,
+and ranks in network namespaces that its forwarding tables route between.
 
-A port is called 1X SDR, 2 Gb/s: a hundredth of that, 20 Mbit/s, is what ranks reach on two cores that seven others want, too; a sound link carries
-eight times that, a slow one a quarter.
+A port is called 1X SDR, 2 Gb/s: a hundredth of that, 20 Mbit/s, is what ranks reach on two cores that seven
+others want, too; a sound link carries eight times that, a slow one a quarter.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def cabled(per_leaf: int = 2, leaves: int = 2, spines: int = 2, width: int = 1) 
         leaf = f"leaf{at + 1}"
         devices[leaf] = PlannedDevice(leaf, Tier.LEAF)
         for spine in range(spines):
-            cables.append(PlannedCable(PlannedEnd(leaf, str(per_leaf + spine + 1)), PlannedEnd(f"spine{spine + 1}", str(at + 1))))
+            cables.append(PlannedCable(PlannedEnd(leaf, str(per_leaf + spine + 1)),
+                                       PlannedEnd(f"spine{spine + 1}", str(at + 1))))
         for host in range(per_leaf):
             name = f"n{at * per_leaf + host + 1}"
             devices[name] = PlannedDevice(name, Tier.HOST)
@@ -50,7 +51,8 @@ def outputs(folder: Path, plan: CablingPlan) -> Subnet:
 class FabricSite(Site):
     """The site; with a fabric its hosts are in namespaces, else on this machine."""
 
-    def __init__(self, home: Path, python: str, fabric: RoutedFabric | None = None, nodes: int = 4, small: dict[str, Any] | None = None,
+    def __init__(self, home: Path, python: str, fabric: RoutedFabric | None = None, nodes: int = 4,
+                 small: dict[str, Any] | None = None,
                  marked: str = "") -> None:
         super().__init__(home, python, nodes=nodes, small={**SMALL, **(small or {})}, marked=marked)
         if fabric is None:

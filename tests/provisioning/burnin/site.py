@@ -59,7 +59,8 @@ class Site:
     planted faults."""
 
     def __init__(
-        self, home: Path, python: str | tuple[str, ...], nodes: int = 4, ranks: int = 1, *, cordon: str | None = None,
+        self, home: Path, python: str | tuple[str, ...], nodes: int = 4, ranks: int = 1, *,
+        cordon: str | None = None,
         marked: str = "", small: dict[str, Any] | None = None, sku: str = "cpu-only", rules: str = RULES,
     ) -> None:
         self.home = home
@@ -72,7 +73,8 @@ class Site:
         self.plant()
         (home / "rules").mkdir()
         (home / "rules/burnin.yaml").write_text(rules)
-        words = [*([python] if isinstance(python, str) else python), str(Path(badgpu.__file__).resolve()), str(self.faults)]
+        words = [*([python] if isinstance(python, str) else python), str(Path(badgpu.__file__).resolve()),
+                 str(self.faults)]
         entries = {
             name: {"leaf": f"leaf{(at // 2) + 1}", "address": f"127.0.0.{at + 2}", "power": name}
                 for at, name in enumerate(self.names)}

@@ -1,5 +1,5 @@
-"""`muster burnin run --stages fabric` as it is typed: pairs of gloo ranks over a fabric of network namespaces load every link, and name one that
-tc made slow."""
+"""`muster burnin run --stages fabric` as it is typed: pairs of gloo ranks over a fabric of network namespaces
+load every link, and name one that tc made slow."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ from tests.testbed.routedfabric import routed
 
 
 def recounted(document: dict[str, Any], subnet: Subnet) -> set[FabricEnd]:
-    """The ends of links whose channel carried the share, by what the document's pairs reached and the routes hop by hop."""
-    ports = {device.description.split()[0]: next(iter(device.ports)) for device in subnet.devices.values() if device.kind is DeviceKind.ADAPTER}
+    """The ends of links whose channel carried the share, by what the document's pairs reached and the routes
+    hop by hop."""
+    ports = {device.description.split()[0]: next(iter(device.ports))
+             for device in subnet.devices.values() if device.kind is DeviceKind.ADAPTER}
     guids = {device.description.split()[0]: guid for guid, device in subnet.devices.items()}
     rounds: dict[int, list[BurnPair]] = defaultdict(list)
     for task in document["tasks"]:
-        ends = [BurnPort(name, FabricEnd(guids[name], ports[name])) for name in (seat.partition(":")[0] for seat in task["seats"])]
+        ends = [BurnPort(name, FabricEnd(guids[name], ports[name]))
+                for name in (seat.partition(":")[0] for seat in task["seats"])]
         sent = task["reports"]["figures"]["sustained_gb_s"] if task["reports"]["end"] == "done" else 0.0
         rates = sent if isinstance(sent, list) else [sent]
         rounds[task["params"]["round"]].append(BurnPair(ends[0], ends[1], 8 * min(rates)))
@@ -42,7 +45,8 @@ def checked(site: FabricSite, subnet: Subnet) -> dict[str, Any]:
     validate(document, "burnin-1")
     carried = recounted(document, subnet)
     assert document["fabric"]["links"] == len(subnet.links)
-    assert document["fabric"]["proven"] == sum(link.a in carried and link.b in carried for link in subnet.links)
+    assert document["fabric"]["proven"] == sum(link.a in carried and link.b in carried
+                                               for link in subnet.links)
     return document
 
 
@@ -60,7 +64,8 @@ def test_of_two_links_that_share_every_pair_none_is_named_alone(tmp_path: Path) 
         done = site.burn(code=1)
     document = checked(site, subnet)
     assert accused(document) == [("unexplained", "slow link")], done.stdout
-    assert "cannot tell which of these links is slow: spine1 port 1 to leaf1 port 3; spine1 port 2 to leaf2 port 3" in done.stdout
+    assert ("cannot tell which of these links is slow: spine1 port 1 to leaf1 port 3; spine1 port 2 to "
+            "leaf2 port 3") in done.stdout
     assert "links: 6 of 8 proven to carry 1% each way, by the forwarding tables" in done.stdout
     assert "not proven: spine1 port 2 to leaf2 port 3: spine1 port 2 was loaded to 0%" in done.stdout
 
@@ -79,8 +84,10 @@ def test_sound_links_are_all_proven_and_every_node_passes(tmp_path: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("one", "other", "loss"), [("leaf2", "spine1", None), ("spine2", "leaf3", 0.2), ("n4", "leaf2", None)])
-def test_with_three_leaves_the_slow_link_itself_is_named(tmp_path: Path, one: str, other: str, loss: float | None) -> None:
+@pytest.mark.parametrize(("one", "other", "loss"),
+                         [("leaf2", "spine1", None), ("spine2", "leaf3", 0.2), ("n4", "leaf2", None)])
+def test_with_three_leaves_the_slow_link_itself_is_named(tmp_path: Path, one: str, other: str,
+                                                         loss: float | None) -> None:
     subnet = outputs(tmp_path / "outputs", cabled(leaves=3))
     with routed(subnet, tmp_path) as fabric:
         link = fabric.between(one, other)
@@ -94,13 +101,15 @@ def test_with_three_leaves_the_slow_link_itself_is_named(tmp_path: Path, one: st
     assert accused(document) == [("link", "slow link")], done.stdout
     assert {one, other} <= set(document["accusations"][0]["name"].split())
     outcomes = {node["node"]: node["outcome"] for node in document["nodes"]}
-    assert {name for name, outcome in outcomes.items() if outcome != "pass"} == ({one} if one.startswith("n") else set()), done.stdout
+    assert {name for name, outcome in outcomes.items()
+            if outcome != "pass"} == ({one} if one.startswith("n") else set()), done.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.timeout(300)
-def test_a_head_that_is_killed_in_a_round_leaves_no_rank_and_the_next_run_starts_clean(tmp_path: Path) -> None:
+def test_a_head_that_is_killed_in_a_round_leaves_no_rank_and_the_next_run_starts_clean(
+        tmp_path: Path) -> None:
     outputs(tmp_path / "outputs", cabled())
     mark = secrets.token_hex(8)
     site = FabricSite(tmp_path, torches.python(), marked=mark, small={"allreduce.run_s": 20})
@@ -111,6 +120,7 @@ def test_a_head_that_is_killed_in_a_round_leaves_no_rank_and_the_next_run_starts
     half = json.loads(site.muster("burnin", "show", "--format", "json").stdout)
     assert half["verdict"] == "unknown" and half["options"]["finished"] is False
     assert half.get("fabric", {"proven": 0})["proven"] == 0
-    done = site.muster("burnin", "run", "n[1-2]", "--launcher", "local", "--rules", "rules", "--stages", "leaf-pairs", timeout=110)
+    done = site.muster("burnin", "run", "n[1-2]", "--launcher", "local", "--rules", "rules", "--stages",
+                       "leaf-pairs", timeout=110)
     assert "given back: the process that held it is gone" in done.stderr, (done.stdout, done.stderr)
     await_none_with(mark, 15)

@@ -386,7 +386,8 @@ def test_where_it_cannot_listen_is_said_in_one_line(server: KeyServer) -> None:
 # Many
 
 @pytest.mark.parametrize("clients", [1024, pytest.param(4096, marks=pytest.mark.slow)])
-def test_thousands_of_connections_have_their_keys_and_all_of_them_are_read_in_half_a_second(clients: int) -> None:
+def test_thousands_of_connections_have_their_keys_and_all_of_them_are_read_in_half_a_second(
+        clients: int) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most < 2 * clients + 200:
         clients = (most - 200) // 2
@@ -498,7 +499,8 @@ def test_one_that_sends_100_mb_before_it_greets_is_cut_off_after_a_few_kilobytes
 
 
 @pytest.mark.parametrize("role", ["agent", "rank"])
-def test_a_node_with_the_token_of_another_is_refused_and_the_other_is_named(server: KeyServer, role: str) -> None:
+def test_a_node_with_the_token_of_another_is_refused_and_the_other_is_named(server: KeyServer,
+                                                                            role: str) -> None:
     with pytest.raises(RequestRefused, match="the token of node n1, which is not good for n2"):
         link(server, role, "n2", token=token_of(TOKEN, "n1"))
     assert server.events.get(timeout=5) == keyserver.TokenOfAnother("n1", "n2", "127.0.0.1")
@@ -511,11 +513,13 @@ def test_a_node_with_the_token_of_another_is_refused_and_the_other_is_named(serv
 
 def test_the_conductor_remarks_once_on_a_token_that_is_used_under_another_name() -> None:
     remarks: list[str] = []
-    conductor = Conductor(LocalTransport(), [Node("n1"), Node("n2")], hosts=["127.0.0.1"], remark=remarks.append)
+    conductor = Conductor(LocalTransport(), [Node("n1"), Node("n2")], hosts=["127.0.0.1"],
+                          remark=remarks.append)
     for _ in range(3):
         conductor._note(keyserver.TokenOfAnother("n1", "n2", "192.0.2.7"))
     assert len(remarks) == 1
-    assert remarks[0].startswith("a peer at 192.0.2.7 used the token of node n1 under the name n2 and was refused")
+    assert remarks[0].startswith(
+        "a peer at 192.0.2.7 used the token of node n1 under the name n2 and was refused")
     for each in (conductor._server._listener, conductor._server._awake, conductor._server._alarm):
         each.close()
     conductor._server._selector.close()

@@ -109,7 +109,8 @@ def test_wrong_counts_are_unexplained_for_they_do_not_say_whose_they_are(tmp_pat
     [result] = Bench(allreduceperf.install(tmp_path / "build", "wrong")).run(task("n1"))
     [one] = result.accusations
     assert (
-        one.object, one.name, one.fault) == (Object.UNEXPLAINED, "t1", WRONG_DATA) and "pair tests can tell" in one.why
+        one.object, one.name, one.fault) == (Object.UNEXPLAINED, "t1",
+                                             WRONG_DATA) and "pair tests can tell" in one.why
     assert all(report.wrong_total == 32 and not report.figures for report in result.reports)
 
 
@@ -118,7 +119,8 @@ def test_wrong_counts_are_unexplained_for_they_do_not_say_whose_they_are(tmp_pat
     [("fewer", "t1 does not count: nccl-tests: it lists 7 ranks, and 8 were started"),
      ("cut", "t1 does not count: nccl-tests: it has no footer: its table stops after size 67108864"),
      ("garbage",
-      "t1 does not count: nccl-tests: it has no footer: its table stops before its first size ([2J[red]nothing "
+      "t1 does not count: nccl-tests: it has no footer: its table stops before its first size "
+      "([2J[red]nothing "
       "of the kind)"),
      ("crash", "t1 does not count: nccl-tests: it has no footer: its table stops before its first size")])
 def test_what_cannot_count_has_no_figure_accuses_no_one_and_is_said(

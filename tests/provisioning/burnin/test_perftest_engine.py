@@ -20,10 +20,12 @@ SMALL = {"write.run_s": 5}
 FULL = 2 * 8 * 0.97     # Gb/s both ways over 4X SDR
 
 
-def burn(home: Path, *more: str, rates: dict[str, float] | None = None, fault: str = "", leaves: int = 2) -> tuple[Any, FabricSite]:
+def burn(home: Path, *more: str, rates: dict[str, float] | None = None, fault: str = "",
+         leaves: int = 2) -> tuple[Any, FabricSite]:
     plan = cabled(leaves=leaves, width=4)
     outputs(home / "outputs", plan)
-    for file in (home / "outputs").iterdir():      # one device a host, so that the stand-in can tell hosts apart
+    # one device a host, so that the stand-in can tell hosts apart
+    for file in (home / "outputs").iterdir():
         text = file.read_text()
         for number in range(1, 2 * leaves + 1):
             text = text.replace(f"n{number} mlx5_0", f"n{number} mlx5_{number}")
@@ -38,7 +40,8 @@ def test_full_rates_prove_every_link_and_no_pytorch_is_needed(tmp_path: Path) ->
     assert done.returncode == 0, (done.stdout, done.stderr)
     document = site.document()
     validate(document, "burnin-1")
-    assert document["verdict"] == "pass" and document["fabric"]["proven"] == 8 and document["fabric"]["means"] == "write"
+    assert (document["verdict"] == "pass" and document["fabric"]["proven"] == 8
+            and document["fabric"]["means"] == "write")
     assert {task["kind"] for task in document["tasks"]} == {"write"} and "write (perftest)" in done.stdout
     assert "links: 8 of 8 proven to carry 90% each way, by the forwarding tables" in done.stdout
     assert site.cordoned() == []
@@ -50,19 +53,22 @@ def test_a_slow_adapter_s_link_is_named_and_its_node_alone_does_not_pass(tmp_pat
     done, site = burn(tmp_path, rates={"mlx5_3": 4.0}, leaves=3)
     assert done.returncode == 1, (done.stdout, done.stderr)
     (accused,) = site.document()["accusations"]
-    assert (accused["object"], accused["fault"]) == ("link", "slow link") and "n3 mlx5_3" in accused["name"], done.stdout
+    assert (accused["object"],
+            accused["fault"]) == ("link", "slow link") and "n3 mlx5_3" in accused["name"], done.stdout
     assert {one["node"] for one in site.document()["nodes"] if one["outcome"] != "pass"} == {"n3"}
 
 
 def test_output_that_is_no_rate_is_not_measured_and_never_a_pass(tmp_path: Path) -> None:
     done, site = burn(tmp_path, fault="garbage")
-    assert done.returncode == 1 and "ib_write_bw: it printed no rate: \\x1b[2J nothing of the kind" in done.stdout, done.stdout
+    assert (done.returncode == 1
+            and "ib_write_bw: it printed no rate: \\x1b[2J nothing of the kind" in done.stdout), done.stdout
     assert site.document()["fabric"]["proven"] == 0 and site.document()["verdict"] != "pass"
 
 
 def test_where_it_is_not_installed_nothing_is_measured_and_the_node_is_reported_why(tmp_path: Path) -> None:
     done, site = burn(tmp_path, fault="absent")
-    assert done.returncode == 3 and "ib_write_bw is not there: install perftest" in done.stdout, (done.stdout, done.stderr)
+    assert (done.returncode == 3
+            and "ib_write_bw is not there: install perftest" in done.stdout), (done.stdout, done.stderr)
     assert site.document()["verdict"] == "unknown" and site.document()["tasks"] == []
 
 
@@ -80,15 +86,20 @@ def test_a_head_that_is_killed_leaves_no_ib_write_bw(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (("--stages", "fabric"), "--stages fabric is planned from saved outputs of the fabric's tools: give --fabric DIR"),
+    (("--stages", "fabric"),
+     "--stages fabric is planned from saved outputs of the fabric's tools: give --fabric DIR"),
     (("--stages", "node", "--fabric", "outputs"), "--fabric goes with --stages fabric"),
-    (("--stages", "node", "--engine", "perftest"), "--engine perftest runs the stage fabric: give --stages fabric and --fabric DIR"),
+    (("--stages", "node", "--engine", "perftest"),
+     "--engine perftest runs the stage fabric: give --stages fabric and --fabric DIR"),
     (("--stages", "fabric", "--fabric", "nowhere"), "nowhere: is no folder of saved outputs"),
     (("--stages", "fabric", "--fabric", "outputs", "--via", "mlx5_0"), "--via goes with --fabric-node NODE"),
-    (("--stages", "fabric", "--fabric", "outputs", "--fabric-node", "n1", "--via", "-x"), "--via -x: no name of a device"),
-    (("--stages", "fabric", "--fabric", "outputs", "--fabric-node", "@all"), "--fabric-node @all: names 2 nodes, expected one"),
+    (("--stages", "fabric", "--fabric", "outputs", "--fabric-node", "n1", "--via", "-x"),
+     "--via -x: no name of a device"),
+    (("--stages", "fabric", "--fabric", "outputs", "--fabric-node", "@all"),
+     "--fabric-node @all: names 2 nodes, expected one"),
 ])
-def test_what_cannot_be_meant_is_reported_before_anything_is_held(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_meant_is_reported_before_anything_is_held(tmp_path: Path, words: tuple[str, ...],
+                                                                  said: str) -> None:
     outputs(tmp_path / "outputs", cabled(width=4))
     site = FabricSite(tmp_path, "/no/such/python", nodes=2)
     done = site.run(*words)

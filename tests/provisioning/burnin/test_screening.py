@@ -73,8 +73,8 @@ def test_whoever_is_there_no_budget_is_exceeded_no_taken_node_is_chosen_and_the_
     own = [by_name[name] for name in choice.chosen if name not in choice.neighbours]
     assert [order(one) for one in own] == sorted(order(one) for one in own)
     assert all(one.proven is None or NOW - one.proven >= DAYS * DAY for one in own)
-    assert all(
-        by_name[name].place.leaf == by_name[choice.neighbours[name]].place.leaf for name in choice.neighbours)  # type: ignore[union-attr]
+    assert all(by_name[name].place.leaf == by_name[choice.neighbours[name]].place.leaf
+               for name in choice.neighbours)  # type: ignore[union-attr]
     # Whoever is left out for want of room would not fit beside those who are chosen.
     for name in (name for name, why in choice.left.items() if why.startswith("no room")):
         more = choose([replace(by_name[each], proven=None, tried=None) for each in (*choice.chosen, name)],

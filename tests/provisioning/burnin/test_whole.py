@@ -32,7 +32,8 @@ def test_well_nodes_pass_every_stage_and_are_given_back_with_a_page_a_document_a
     assert stages == {"node": 36, "leaf-pairs": 2, "cross-pairs": 16, "all": 2, "train": 1}
     assert found["verdict"] == "pass" and found["options"]["finished"] is True and not found["accusations"]
     assert [path.read_bytes() for path in kept(tmp_path / "state")] == [(tmp_path / "doc.json").read_bytes()]
-    assert "1 - 2" not in done.stdout and len(list(ElementTree.parse(tmp_path / "pairs.svg").iter())) > 20  # noqa: S314  (ours)
+    assert "1 - 2" not in done.stdout and len(list(ElementTree.parse(  # noqa: S314  (ours)
+        tmp_path / "pairs.svg").iter())) > 20
     assert site.cordoned() == [] and "burnin: leaf-pairs round 1: 2 tasks on 4 nodes" in done.stderr
     again = site.muster("burnin", "show")
     assert (again.returncode, again.stdout) == (0, done.stdout)
@@ -149,7 +150,8 @@ def test_over_ssh_the_head_is_found_by_what_sshd_says_of_the_connection(
       "muster: --launcher slurm starts programs within the lease's reservation: it needs `cordon: slurm` "
       "in the inventory"),
      (("--stages", "nodes"),
-      "muster: --stages 'nodes': expected some of node, rail, leaf-pairs, cross-pairs, fabric, all, train, soak"),
+      "muster: --stages 'nodes': expected some of node, rail, leaf-pairs, cross-pairs, fabric, all, "
+      "train, soak"),
      (("--max-kw", "3"),
       "muster: what n1 and 1 more draws at most is not known, and power is limited: set it in the inventory"),
      (("--sku", "cray"), "muster: --sku cray: no such SKU; there are ")])

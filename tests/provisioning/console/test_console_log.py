@@ -1,4 +1,5 @@
-"""What is kept of a console: lines out of bytes, files of bounded size, marks that no machine can forge, and what the catalogue knows."""
+"""What is kept of a console: lines out of bytes, files of bounded size, marks that no machine can forge, and
+what the catalogue knows."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def test_whatever_bytes_come_in_whatever_pieces_the_lines_are_safe_and_bounded(p
     assert all(line and len(line) <= LONGEST and not UNSAFE.search(line) for line in found)
 
 
-@given(st.lists(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40), max_size=8),
+@given(st.lists(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40),
+                max_size=8),
        st.integers(1, 50))
 def test_lines_are_the_same_however_they_are_cut(written: list[str], size: int) -> None:
     data = "".join(f"{line}\r\n" for line in written).encode()
@@ -37,7 +39,8 @@ def test_lines_are_the_same_however_they_are_cut(written: list[str], size: int) 
 
 def test_a_menu_of_firmware_is_read_without_its_colours_and_a_line_without_an_end_is_cut() -> None:
     lines = ConsoleLines()
-    assert lines.feed(b"\x1b[2J\x1b[1;1H\x1b[37;40mPress F2\x1b[0m\x1b[5;1HBoot: NIC\r\n") == ["Press F2", "Boot: NIC"]
+    assert lines.feed(b"\x1b[2J\x1b[1;1H\x1b[37;40mPress F2\x1b[0m\x1b[5;1HBoot: NIC\r\n") == ["Press F2",
+                                                                                               "Boot: NIC"]
     assert [len(line) for line in lines.feed(b"x" * 20_000)] == [LONGEST, LONGEST]
 
 
@@ -124,8 +127,9 @@ def test_what_is_shown_of_a_console_says_what_was_not_captured(tmp_path: Path, c
     log.mark(CaptureMark.GAP, "the controller ended the session", 1e9)
     log.close()
     lines = shown()
-    assert lines[0] == ("console (not all of it: its console is in use by another session; the controller ended "
-                        "the session):")
+    assert (lines[0]
+            == ("console (not all of it: its console is in use by another session; the controller ended "
+                "the session):"))
     assert [line[:4] for line in lines[1:]] == ["  ! "] * 3 + ["  | "] * 5 and "panic-root" in "".join(lines)
     assert lines[-1] == f"  | {LINES[-1]}"
     later = view(tmp_path, "n1", 2e9, lambda: catalogue)

@@ -1,4 +1,5 @@
-"""The console's log that a Redfish service keeps: what is new is read, also where old lines were dropped; and a service without one says how else."""
+"""The console's log that a Redfish service keeps: what is new is read, also where old lines were dropped; and
+a service without one says how else."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def test_only_what_is_new_is_read_page_after_page(tmp_path: Path, service: Servi
     assert not service.tokens
 
 
-def test_where_the_oldest_lines_were_dropped_what_is_new_is_found_behind_the_last(tmp_path: Path, service: Service, node: Node) -> None:
+def test_where_the_oldest_lines_were_dropped_what_is_new_is_found_behind_the_last(
+        tmp_path: Path, service: Service, node: Node) -> None:
     lines = [f"old {at}" for at in range(60)]
     with_log(service, lines)
     source = opened(node, tmp_path / "state")
@@ -80,13 +82,15 @@ def test_a_service_without_a_log_says_which_ways_it_has(tmp_path: Path, service:
     with pytest.raises(ConsoleUnavailable) as raised:
         opened(node, tmp_path / "state")
     assert not raised.value.passing and "offers no serial over LAN" in raised.value.message
-    service.documents[service.system]["SerialConsole"] = {"SSH": {"ServiceEnabled": True, "Port": 2200}, "IPMI": {"ServiceEnabled": False}}
+    service.documents[service.system]["SerialConsole"] = {"SSH": {"ServiceEnabled": True, "Port": 2200},
+                                                          "IPMI": {"ServiceEnabled": False}}
     with pytest.raises(ConsoleUnavailable) as raised:
         opened(node, tmp_path / "state")
     assert "it offers it by SSH, which muster does not use" in raised.value.message
 
 
-def test_a_log_of_hostile_texts_and_no_count_is_refused_in_one_line(tmp_path: Path, service: Service, node: Node) -> None:
+def test_a_log_of_hostile_texts_and_no_count_is_refused_in_one_line(tmp_path: Path, service: Service,
+                                                                    node: Node) -> None:
     with_log(service, ["\x1b[31m\x00" + "x" * 9000])
     source = opened(node, tmp_path / "state")
     assert isinstance(source, HostLogSource)

@@ -1,4 +1,5 @@
-"""Consoles beside the steps of a run, and on its page: begun with a step that starts machines, ended with it, shown where one is stuck."""
+"""Consoles beside the steps of a run, and on its page: begun with a step that starts machines, ended with it,
+shown where one is stuck."""
 
 from __future__ import annotations
 
@@ -55,13 +56,16 @@ def opens(node: Node, folder: Path) -> ConsoleSource:
 def ran(folder: Path, os_seen: Callable[[Machine], Observation]) -> None:
     """A run of step os and one after it, at which the capture has to be over."""
     def passed(machine: Machine) -> Observation:
-        wait_until(lambda: [one for one in tail(folder, machine.name) if one.mark is CaptureMark.ENDED], what="the end of the capture")
+        wait_until(lambda: [one for one in tail(folder, machine.name) if one.mark is CaptureMark.ENDED],
+                   what="the end of the capture")
         return SO
 
-    executors: dict[str, Executor] = {"os": Acts(step("os"), os_seen), "service": Acts(step("service"), passed)}
+    executors: dict[str, Executor] = {"os": Acts(step("os"), os_seen),
+                                      "service": Acts(step("service"), passed)}
     captures = ConsoleCaptures(folder, 4, open_source=opens)
     try:
-        run(RunContext(folder, "ada"), [node("n1")], with_consoles(executors, captures), Plan({name: one.step for name, one in executors.items()}),
+        run(RunContext(folder, "ada"), [node("n1")], with_consoles(executors, captures),
+            Plan({name: one.step for name, one in executors.items()}),
             ending_with_steps(captures, lambda event: None))
     finally:
         captures.close()
@@ -81,11 +85,13 @@ def test_a_capture_begins_with_the_step_and_is_over_at_the_next(tmp_path: Path) 
     assert [one.mark for one in tail(tmp_path, "n1")] == [CaptureMark.BEGUN, None, CaptureMark.ENDED]
 
 
-def test_a_machine_that_is_stuck_is_shown_with_its_last_lines_and_what_is_known_of_them(tmp_path: Path) -> None:
+def test_a_machine_that_is_stuck_is_shown_with_its_last_lines_and_what_is_known_of_them(
+        tmp_path: Path) -> None:
     seen = written(tmp_path)
     ran(tmp_path, lambda machine: seen(machine) and trouble("its system does not answer", Owner.OPERATOR))
     with opened(tmp_path) as store:
-        found = progress(bringups.progress(store), bringups.troubles(store), (), bringups.steps(store), time.time(), owners={})
+        found = progress(bringups.progress(store), bringups.troubles(store), (), bringups.steps(store),
+                         time.time(), owners={})
     shown = stuck_consoles(tmp_path, [packaged()])(found)
     page = list(lines(shown, fold, lambda text, kind: text))
     at = page.index("    console:")
@@ -99,11 +105,13 @@ def test_a_machine_that_is_stuck_is_shown_with_its_last_lines_and_what_is_known_
 
 def test_a_stuck_machine_of_which_nothing_was_captured_says_so(tmp_path: Path) -> None:
     ran_without = Observation(StepState.TROUBLE, "no")
-    run(RunContext(tmp_path, "ada"), [node("n1")], {"os": Acts(step("os"), lambda machine: ran_without)}, Plan({"os": step("os")}),
+    run(RunContext(tmp_path, "ada"), [node("n1")], {"os": Acts(step("os"), lambda machine: ran_without)},
+        Plan({"os": step("os")}),
         lambda event: None)
     with opened(tmp_path) as store:
         found = progress(bringups.progress(store), bringups.troubles(store), (), (), time.time(), owners={})
-    assert "    console: not captured" in list(lines(stuck_consoles(tmp_path, [packaged()])(found), fold, lambda text, kind: text))
+    assert "    console: not captured" in list(lines(stuck_consoles(tmp_path, [packaged()])(found), fold,
+                                                     lambda text, kind: text))
 
 
 def test_a_capture_waits_for_whoever_has_the_log_and_then_begins(tmp_path: Path) -> None:
@@ -114,7 +122,8 @@ def test_a_capture_waits_for_whoever_has_the_log_and_then_begins(tmp_path: Path)
         capture.join(0.3)
         assert capture.running
         other.close()
-        wait_until(lambda: any(one.mark is CaptureMark.BEGUN for one in tail(tmp_path, "n1")), 20, "it never began")
+        wait_until(lambda: any(one.mark is CaptureMark.BEGUN for one in tail(tmp_path, "n1")), 20,
+                   "it never began")
     finally:
         capture.end()
         capture.join(20)

@@ -1,4 +1,5 @@
-"""Serial over LAN of a real controller (OpenIPMI's ipmi_sim): captured, lost and found again, left behind by a kill, and never taken from another."""
+"""Serial over LAN of a real controller (OpenIPMI's ipmi_sim): captured, lost and found again, left behind by
+a kill, and never taken from another."""
 
 from __future__ import annotations
 
@@ -100,7 +101,8 @@ def test_what_a_machine_writes_is_kept_and_no_process_shows_the_password(bed: Be
         assert path.stat().st_mode & 0o777 == 0o600 and PASSWORD not in path.read_text()
 
 
-def test_a_session_that_the_controller_ends_is_begun_again_and_the_gap_is_named(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_the_controller_ends_is_begun_again_and_the_gap_is_named(
+        bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     """ipmi_sim says nothing of it to who had the session: it is found out in the silence."""
     monkeypatch.setattr(sol, "QUIET_S", 2.0)
     with bed.capture():

@@ -26,7 +26,8 @@ class Loses:
         return 0
 
     def attach_console(self, level: object) -> subprocess.Popen[bytes]:
-        made = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        made = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE)
         STARTED.append(made)
         return made
 
@@ -37,7 +38,8 @@ class Loses:
 STARTED: list[subprocess.Popen[bytes]] = []
 
 
-def test_a_controller_that_stops_answering_while_the_console_opens_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_controller_that_stops_answering_while_the_console_opens_leaves_no_process(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sol, "IpmiController", Loses)
     monkeypatch.setattr(sol, "supplier", lambda node: None)
     monkeypatch.setattr(sol, "_LOOKS_S", 0.01)

@@ -35,8 +35,9 @@ def run(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
     pytest.param(("6 faults, one to a node; 6", "--nodes", "12", "--seed", "51"), id="12"),
     pytest.param(("25 faults, one to a node; 7",), id="32", marks=pytest.mark.slow)])
 def ended(request: pytest.FixtureRequest) -> tuple[str, subprocess.CompletedProcess[bytes]]:
-    """What was planted, and the demo: with six faults, of which one shows as time passes and one is a hostile node, and as it comes, with 32
-    nodes and every fault. Its folder for temporary files is empty afterwards."""
+    """What was planted, and the demo: with six faults, of which one shows as time passes and one is a hostile
+    node, and as it comes, with 32 nodes and every fault. Its folder for temporary files is empty
+    afterwards."""
     planted, *options = request.param
     with in_memory(512) as name:
         folder = Path(name)
@@ -87,7 +88,8 @@ def test_interrupted_it_clears_up_and_says_130(name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("nodes", [pytest.param("1", marks=pytest.mark.slow), "2"])
-def test_a_small_fleet_is_judged_as_well_and_kept_it_stays_until_it_is_told_to_end(nodes: str, tmp_path: Path) -> None:
+def test_a_small_fleet_is_judged_as_well_and_kept_it_stays_until_it_is_told_to_end(nodes: str,
+                                                                                   tmp_path: Path) -> None:
     words, environment = command(tmp_path, "--nodes", nodes, "--keep")
     with subprocess.Popen(
         words, cwd="/", env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as demo:

@@ -60,7 +60,8 @@ def look(tree: Path) -> dict[str, Any]:
         name: build_fact(FACTS[name], seen) for name in FACTS
             if name not in ("gpus", "gpu_presence", "clock")}
     bus = seen.files(gpu.PCI)
-    return {**facts, "pci_gpus": [path.split("/")[-2] for path in bus if gpu.is_gpu(gpu.uevent(bus.text(path)))]}
+    return {**facts,
+            "pci_gpus": [path.split("/")[-2] for path in bus if gpu.is_gpu(gpu.uevent(bus.text(path)))]}
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 """Every number of the simulated library, and every number that the NVML reader asks for, against NVIDIA's own
 binding and against recorded output of real tools: reader and simulation cannot share a guess.
 
-The disputed fields are those of help topic `gpu`: tests/recordings/nvml/bindings.json holds what nine releases of
-NVIDIA's binding say of them.
+The disputed fields are those of help topic `gpu`: tests/recordings/nvml/bindings.json holds what nine
+releases of NVIDIA's binding say of them.
 """
 
 from __future__ import annotations
@@ -46,13 +46,15 @@ FIELDS = {
     "NVLINK link_recovery_failed": "NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS",
     "NVLINK link_recovery_events": "NVLINK_COUNT_LINK_RECOVERY_EVENTS",
     "NVLINK effective_errors": "NVLINK_COUNT_EFFECTIVE_ERRORS",
-    "NVLINK effective_ber": "NVLINK_COUNT_EFFECTIVE_BER", "NVLINK symbol_errors": "NVLINK_COUNT_SYMBOL_ERRORS",
+    "NVLINK effective_ber": "NVLINK_COUNT_EFFECTIVE_BER",
+    "NVLINK symbol_errors": "NVLINK_COUNT_SYMBOL_ERRORS",
     "NVLINK symbol_ber": "NVLINK_COUNT_SYMBOL_BER", "NVLINK raw_ber": "NVLINK_COUNT_RAW_BER_V2",
     "GPU recovery_action": "GET_GPU_RECOVERY_ACTION", "C2C crc_errors": "C2C_LINK_ERROR_INTR",
     "C2C replays": "C2C_LINK_ERROR_REPLAY",
     **{f"NVLINK fec.{bin}": f"NVLINK_COUNT_FEC_HISTORY_{bin}" for bin in range(16)},
     "GPU rows.corrected.inactive": "REMAPPED_ROWS_COR_INACTIVE",
-    "GPU rows.uncorrected.inactive": "REMAPPED_ROWS_UNC_INACTIVE", "GPU banks.remapped": "ACTIVE_BANK_REMAPPINGS",
+    "GPU rows.uncorrected.inactive": "REMAPPED_ROWS_UNC_INACTIVE",
+    "GPU banks.remapped": "ACTIVE_BANK_REMAPPINGS",
     "GPU banks.none": "BANK_REMAPPER_HISTOGRAM_NONE", "GPU banks.pending": "PENDING_BANK_REMAPPING",
 }
 # The same for the reader, by the key of its line.
@@ -80,18 +82,22 @@ LAYOUTS: dict[str, Any] = {
     "nvmlMarginTemperature_t": pynvml.c_nvmlMarginTemperature_v1_t,
     "nvmlRepairStatus_t": pynvml.c_nvmlRepairStatus_t,
     "nvmlRowRemapperHistogramValues_t": pynvml.c_nvmlRowRemapperHistogramValues,
-    "nvmlC2cModeInfo_v1_t": pynvml.c_nvmlC2cModeInfo_v1_t, "nvmlGpuFabricInfo_t": pynvml.c_nvmlGpuFabricInfo_t,
+    "nvmlC2cModeInfo_v1_t": pynvml.c_nvmlC2cModeInfo_v1_t,
+    "nvmlGpuFabricInfo_t": pynvml.c_nvmlGpuFabricInfo_t,
     "nvmlGpuFabricInfo_v2_t": pynvml.c_nvmlGpuFabricInfo_v2_t,
     "nvmlGpuFabricInfo_v3_t": pynvml.c_nvmlGpuFabricInfo_v3_t,
     "nvmlPlatformInfo_t": pynvml.c_nvmlPlatformInfo_v2_t, "nvmlFieldValue_t": pynvml.c_nvmlFieldValue_t,
     "nvmlProcessInfo_t": pynvml.c_nvmlProcessInfo_t,
 }
 VERSIONS = {
-    ("nvmlMarginTemperature_t", 1): pynvml.nvmlMarginTemperature_v1, ("nvmlMemory_v2_t", 2): pynvml.nvmlMemory_v2,
+    ("nvmlMarginTemperature_t", 1): pynvml.nvmlMarginTemperature_v1,
+    ("nvmlMemory_v2_t", 2): pynvml.nvmlMemory_v2,
     ("nvmlEccSramErrorStatus_t", 1): pynvml.nvmlEccSramErrorStatus_v1,
-    ("nvmlRepairStatus_t", 1): pynvml.nvmlRepairStatus_v1, ("nvmlGpuFabricInfo_v2_t", 2): pynvml.nvmlGpuFabricInfo_v2,
+    ("nvmlRepairStatus_t", 1): pynvml.nvmlRepairStatus_v1,
+    ("nvmlGpuFabricInfo_v2_t", 2): pynvml.nvmlGpuFabricInfo_v2,
     ("nvmlGpuFabricInfo_v3_t", 3): pynvml.nvmlGpuFabricInfo_v3,
-    ("nvmlPlatformInfo_t", 1): pynvml.nvmlPlatformInfo_v1, ("nvmlPlatformInfo_t", 2): pynvml.nvmlPlatformInfo_v2,
+    ("nvmlPlatformInfo_t", 1): pynvml.nvmlPlatformInfo_v1,
+    ("nvmlPlatformInfo_t", 2): pynvml.nvmlPlatformInfo_v2,
 }
 
 
@@ -137,11 +143,13 @@ def test_the_numbers_that_the_reader_names_are_the_bindings() -> None:
         return {f"{prefix}{word.upper()}": at for at, word in enumerate(words) if word}
 
     tables = {
-        **named("NVML_DEVICE_ARCH_", reader.ARCHITECTURES), **named("NVML_COMPUTEMODE_", reader.COMPUTE_MODES),
+        **named("NVML_DEVICE_ARCH_", reader.ARCHITECTURES),
+        **named("NVML_COMPUTEMODE_", reader.COMPUTE_MODES),
         **named("NVML_GPU_FABRIC_STATE_", reader.FABRIC_STATES),
         **named("NVML_GPU_FABRIC_HEALTH_SUMMARY_", reader.FABRIC_SUMMARIES),
         **named("NVML_GPU_RECOVERY_ACTION_", reader.ACTIONS),
-        "NVML_ERROR_INVALID_ARGUMENT": reader.INVALID_ARGUMENT, "NVML_ERROR_NOT_SUPPORTED": reader.NOT_SUPPORTED,
+        "NVML_ERROR_INVALID_ARGUMENT": reader.INVALID_ARGUMENT,
+        "NVML_ERROR_NOT_SUPPORTED": reader.NOT_SUPPORTED,
         "NVML_ERROR_FUNCTION_NOT_FOUND": reader.FUNCTION_NOT_FOUND, "NVML_ERROR_UNKNOWN": reader.UNKNOWN,
         "NVML_ERROR_ARGUMENT_VERSION_MISMATCH": reader.VERSION_MISMATCH,
         "NVML_ERROR_LIBRARY_NOT_FOUND": reader.LIBRARY_NOT_FOUND, "NVML_ERROR_NOT_FOUND": reader.NOT_FOUND,
@@ -154,7 +162,8 @@ def test_the_numbers_that_the_reader_names_are_the_bindings() -> None:
                                         for name in ("CRC_FLIT", "CRC_DATA", "ECC_DATA")]
     wide = ("DOUBLE", "UNSIGNED_LONG", "UNSIGNED_LONG_LONG", "SIGNED_LONG_LONG")
     assert set(reader.WIDE) == {number(f"NVML_VALUE_TYPE_{name}") for name in wide}
-    members = {"dVal": "DOUBLE", "uiVal": "UNSIGNED_INT", "ulVal": "UNSIGNED_LONG", "ullVal": "UNSIGNED_LONG_LONG",
+    members = {"dVal": "DOUBLE", "uiVal": "UNSIGNED_INT", "ulVal": "UNSIGNED_LONG",
+               "ullVal": "UNSIGNED_LONG_LONG",
                "sllVal": "SIGNED_LONG_LONG", "siVal": "SIGNED_INT", "usVal": "UNSIGNED_SHORT"}
     assert {number(f"NVML_VALUE_TYPE_{type}"): member for member, type in members.items()} == reader.TYPES
 
@@ -200,7 +209,8 @@ def test_each_version_is_the_bindings() -> None:
 
 
 def test_what_stands_in_an_order_is_asked_for_by_the_bindings_numbers(nvml: Nvml) -> None:
-    n = nvml("gpu.0.p2p.1.read = 1", "gpu.0.p2p.1.write = 2", "gpu.0.p2p.1.nvlink = 3", "gpu.0.p2p.1.atomics = 4",
+    n = nvml("gpu.0.p2p.1.read = 1", "gpu.0.p2p.1.write = 2", "gpu.0.p2p.1.nvlink = 3",
+             "gpu.0.p2p.1.atomics = 4",
              "gpu.0.p2p.1.pci = 5", "gpu.0.nvlink.0.replay = 1", "gpu.0.nvlink.0.recovery = 2",
              "gpu.0.nvlink.0.crc_flit = 3", "gpu.0.nvlink.0.crc_data = 4", "gpu.0.nvlink.0.ecc_data = 5")
     zero, one = n.nvmlDeviceGetHandleByIndex(0), n.nvmlDeviceGetHandleByIndex(1)
@@ -211,7 +221,8 @@ def test_what_stands_in_an_order_is_asked_for_by_the_bindings_numbers(nvml: Nvml
     assert [n.nvmlDeviceGetNvLinkErrorCounter(zero, 0, kind) for kind in errors] == [1, 2, 3, 4, 5]
     clocks = [number(f"NVML_CLOCK_{name}") for name in ("GRAPHICS", "SM", "MEM", "VIDEO")]
     assert [n.nvmlDeviceGetMaxClockInfo(zero, kind) for kind in clocks] == [1980, 1980, 2619, 1545]
-    limits = [number(f"NVML_TEMPERATURE_THRESHOLD_{name}") for name in ("SHUTDOWN", "SLOWDOWN", "MEM_MAX", "GPU_MAX")]
+    limits = [number(f"NVML_TEMPERATURE_THRESHOLD_{name}")
+              for name in ("SHUTDOWN", "SLOWDOWN", "MEM_MAX", "GPU_MAX")]
     log = (RECORDED / "nvidia-smi/h100-q-x.xml").read_text()
     printed = [re.search(rf"<gpu_temp_{name}_threshold>(\d+) C", log)
                for name in ("max", "slow", "max_mem", "max_gpu")]
@@ -232,7 +243,8 @@ def test_a_healthy_gpu_is_as_real_nvidia_smi_prints_an_h100(nvml: Nvml) -> None:
     row = (RECORDED / "nvidia-smi/h100-query.csv").read_text().splitlines()[1].split(", ")
     assert row[3:] == [
         str(n.nvmlDeviceGetTotalEccErrors(gpu, n.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, n.NVML_VOLATILE_ECC)),
-        "Enabled" if n.nvmlDeviceGetEccMode(gpu) == [1, 1] else "", str(n.nvmlDeviceGetCurrPcieLinkGeneration(gpu)),
+        "Enabled" if n.nvmlDeviceGetEccMode(gpu) == [1, 1] else "",
+        str(n.nvmlDeviceGetCurrPcieLinkGeneration(gpu)),
         str(n.nvmlDeviceGetCurrPcieLinkWidth(gpu)), f"{n.nvmlDeviceGetCurrentClocksEventReasons(gpu):#018x}"]
 
 
@@ -261,7 +273,8 @@ def test_a_driver_has_the_fields_that_the_binding_of_its_release_gives_it(nvml: 
 
 
 def test_the_reader_asks_for_both_numberings_that_the_bindings_have_and_the_help_names_them() -> None:
-    known = {tuple(said["fields"][name] for name in (*TIMES, LIFE)): said["fields"]["NVML_FI_PWR_SMOOTHING_ENABLED"]
+    known = {tuple(said["fields"][name]
+                   for name in (*TIMES, LIFE)): said["fields"]["NVML_FI_PWR_SMOOTHING_ENABLED"]
              for said in BINDINGS.values() if TIMES[0] in said["fields"]}
     assert set(known) == {(*reader.EARLIER, reader.LIFE_EARLIER), (*reader.LATER, reader.LIFE_LATER)}
     assert known[(*reader.EARLIER, reader.LIFE_EARLIER)] == reader.ON_EARLIER

@@ -146,7 +146,8 @@ def test_what_is_no_lease_file_is_refused_in_no_time(text: str) -> None:
 @pytest.mark.parametrize(("text", "name", "ended", "more"), [
     (ISC, "bmc-02", 1794988800.0, DhcpLease("10.1.0.24", "", "", None, False)),
     (DNSMASQ, "bmc-02", 1794990000.0, DhcpLease("fd00::22", "", "bmc-02", 1795090000.0, True)),
-    (KEA, "bmc-02.example", 1794990000.0, DhcpLease("10.1.0.25", "7c:c2:55:00:00:05", "a,b", 1795090000.0, False)),
+    (KEA, "bmc-02.example", 1794990000.0,
+     DhcpLease("10.1.0.25", "7c:c2:55:00:00:05", "a,b", 1795090000.0, False)),
 ], ids=["of ISC's the last declaration of an address holds", "dnsmasq writes a line each",
         "Kea's log takes leases away again"])
 def test_each_server_s_leases(text: str, name: str, ended: float, more: DhcpLease) -> None:

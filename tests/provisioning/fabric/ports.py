@@ -1,4 +1,5 @@
-"""What the tests of disabled ports share: a store with its ledger, and whoever is killed while the record is written."""
+"""What the tests of disabled ports share: a store with its ledger, and whoever is killed while the record is
+written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Ports are written down before they are disabled, asked once, and believed only when read back, whoever is killed in between."""
+"""Ports are written down before they are disabled, asked once, and believed only when read back, whoever is
+killed in between."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ UPLINK, SECOND = FabricEnd(leaf(0), 3), FabricEnd(leaf(1), 3)
 
 
 class MadeFabric:
-    """A route to a fabric in memory; `deaf` makes a request have no effect, `killed` ends the sender at that moment."""
+    """A route to a fabric in memory; `deaf` makes a request have no effect, `killed` ends the sender at that
+    moment."""
 
     name = "a made fabric"
 
@@ -101,11 +103,14 @@ def test_a_port_is_disabled_read_back_and_enabled_again_and_the_ledger_has_both(
     done = bed.disable()
     assert done.done is True and "3 of its 4 working uplinks are left" in done.message
     (row,) = bed.rows()
-    assert (row.stands, row.why, row.route) == ("disabled", "bit errors", "a made fabric") and row.place == "200 port 3 to 100 port 1"
+    assert (row.stands, row.why, row.route) == ("disabled", "bit errors",
+                                                "a made fabric") and row.place == "200 port 3 to 100 port 1"
     back = acting.enable(row, "mended", bed.tools())
-    assert back == PortOutcome(row.place, True, "enabled (polling); its link is not up yet") and bed.rows() == ()
+    assert back == PortOutcome(row.place, True,
+                               "enabled (polling); its link is not up yet") and bed.rows() == ()
     assert bed.fabric.asked == [(UPLINK, False), (UPLINK, True)]
-    assert [action for action, _ in bed.ledger()] == ["disable port", "enable port"] and all(outcome for _, outcome in bed.ledger())
+    assert ([action for action, _ in bed.ledger()] == ["disable port", "enable port"]
+            and all(outcome for _, outcome in bed.ledger()))
 
 
 def test_what_does_not_show_is_unknown_and_never_done_and_is_not_asked_twice(bed: Bed) -> None:
@@ -120,9 +125,11 @@ def test_what_does_not_show_is_unknown_and_never_done_and_is_not_asked_twice(bed
     assert late.done is False and bed.rows() == () and bed.fabric.asked == [(UPLINK, False)]
 
 
-@pytest.mark.parametrize(("moment", "asked", "stands"), [("before", 0, "UNKNOWN: asked to disable it"), ("after", 1, "disabled"),
-                                                         ("reading back", 1, "disabled")])
-def test_whoever_is_killed_leaves_what_the_next_one_finds_out(bed: Bed, moment: str, asked: int, stands: str) -> None:
+@pytest.mark.parametrize(("moment", "asked", "stands"),
+                         [("before", 0, "UNKNOWN: asked to disable it"), ("after", 1, "disabled"),
+                          ("reading back", 1, "disabled")])
+def test_whoever_is_killed_leaves_what_the_next_one_finds_out(bed: Bed, moment: str, asked: int,
+                                                              stands: str) -> None:
     proposal = bed.proposal()
     bed.fabric.killed = moment
     with pytest.raises(Death):
@@ -176,7 +183,8 @@ def test_the_policy_bounds_how_many_are_disabled_and_enabling_makes_no_room(bed:
     assert bed.disable(policy=one).done is True
     acting.enable(bed.rows()[0], "mended", bed.tools())
     refused = bed.disable(SECOND, one)
-    assert refused.message == "not disabled: 1 ports were disabled lately, and the policy allows 1" and len(bed.fabric.asked) == 2
+    assert (refused.message == "not disabled: 1 ports were disabled lately, and the policy allows 1"
+            and len(bed.fabric.asked) == 2)
     bed.now += 25 * 3600
     assert bed.disable(SECOND, one).done is True
 
@@ -205,7 +213,8 @@ def test_a_leaf_does_not_lose_its_uplinks_one_day_at_a_time(bed: Bed) -> None:
 def test_the_machine_of_a_host_link_is_held_and_where_it_cannot_be_nothing_is_asked(bed: Bed) -> None:
     link = replace(bed.proposal(), disable=replace(bed.proposal().disable, hosts=("gpu001",)))
     bed.refuses = "it is not proven idle: a job"
-    assert acting.disable(link, bed.fabric.subnet, 12, bed.tools()).message == "not disabled: it is not proven idle: a job"
+    assert acting.disable(link, bed.fabric.subnet, 12,
+                          bed.tools()).message == "not disabled: it is not proven idle: a job"
     assert bed.fabric.asked == [] and bed.rows() == ()
     bed.refuses = ""
     assert acting.disable(link, bed.fabric.subnet, 12, bed.tools()).done is True and bed.held == ["gpu001"]
@@ -213,13 +222,17 @@ def test_the_machine_of_a_host_link_is_held_and_where_it_cannot_be_nothing_is_as
 
 def test_a_switch_that_is_gone_afterwards_is_said_and_the_outcome_is_not_well(bed: Bed) -> None:
     proposal, before = bed.proposal(), bed.fabric.subnet
-    bed.fabric.subnet = replace(before, devices={guid: one for guid, one in before.devices.items() if guid != leaf(2)})
+    bed.fabric.subnet = replace(before, devices={guid: one for guid,
+                                                 one in before.devices.items() if guid != leaf(2)})
     done = acting.disable(proposal, before, 12, bed.tools())
-    assert done.done is None and "202 is no longer seen" in done.message and bed.rows()[0].stands == "disabled"
+    assert (done.done is None and "202 is no longer seen" in done.message
+            and bed.rows()[0].stands == "disabled")
 
 
-@pytest.mark.parametrize(("word", "said"), [("leaf", "expected SWITCH/PORT"), ("nosuch/3", "no device of that name or GUID was seen"),
-                                            ("200/99", "no such port was seen there"), ("\x1b[31m/1", "no device")])
+@pytest.mark.parametrize(("word", "said"), [("leaf", "expected SWITCH/PORT"),
+                                            ("nosuch/3", "no device of that name or GUID was seen"),
+                                            ("200/99", "no such port was seen there"),
+                                            ("\x1b[31m/1", "no device")])
 def test_a_port_that_cannot_be_found_is_one_clear_line(bed: Bed, word: str, said: str) -> None:
     with pytest.raises(UsageError, match=said) as error:
         named(word, bed.fabric.look())

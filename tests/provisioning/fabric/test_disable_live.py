@@ -1,4 +1,5 @@
-"""Ports of a simulated fabric are disabled by ibportstate and enabled again: ibsim, opensm and infiniband-diags, the program over our transport."""
+"""Ports of a simulated fabric are disabled by ibportstate and enabled again: ibsim, opensm and
+infiniband-diags, the program over our transport."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class SimulatedPorts(NodePorts):
 
     def look(self) -> tuple[Subnet, ...]:
         assert self.bed is not None
-        folder = self.bed.look(self.bed.folder / f"look{next(_FOLDERS)}", without=("saquery-smir", "saquery-issm", "sminfo", "ibqueryerrors"))
+        folder = self.bed.look(self.bed.folder / f"look{next(_FOLDERS)}",
+                               without=("saquery-smir", "saquery-issm", "sminfo", "ibqueryerrors"))
         return tuple(one.subnet() for one in saved(folder))
 
 
@@ -50,13 +52,16 @@ def free(host: str) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
     require_fabric()
-    with fabric(tmp_path_factory.mktemp("fabric") / "f", two_tiers(8, 4, 2, uplinks=2), managers=("gpu001",)) as made:
+    with fabric(tmp_path_factory.mktemp("fabric") / "f", two_tiers(8, 4, 2, uplinks=2),
+                managers=("gpu001",)) as made:
         yield made
 
 
 def route(bed: Fabric, more: Mapping[str, str] = MappingProxyType({})) -> SimulatedPorts:
-    environment = {name: value for name, value in bed.environment(bed.observer).items() if name in ("PATH", "LD_PRELOAD", "IBSIM_SOCKNAME", "SIM_HOST")}
-    return SimulatedPorts(Node(bed.observer, bed.observer), LocalTransport(), environment={**environment, **more}, bed=bed)
+    environment = {name: value for name, value in bed.environment(bed.observer).items()
+                   if name in ("PATH", "LD_PRELOAD", "IBSIM_SOCKNAME", "SIM_HOST")}
+    return SimulatedPorts(Node(bed.observer, bed.observer), LocalTransport(),
+                          environment={**environment, **more}, bed=bed)
 
 
 def tools(bed: Fabric, folder: Path) -> PortTools:
@@ -68,11 +73,15 @@ def proposal(seen: tuple[Subnet, ...], word: str) -> PortProposal:
     return found
 
 
-def test_an_uplink_is_disabled_the_fabric_goes_on_and_the_uplink_is_given_back(bed: Fabric, tmp_path: Path) -> None:
+def test_an_uplink_is_disabled_the_fabric_goes_on_and_the_uplink_is_given_back(bed: Fabric,
+                                                                               tmp_path: Path) -> None:
     with_all = tools(bed, tmp_path)
     (before,) = with_all.route.look()
     one = proposal((before,), "leaf01/5")
-    assert (one.place, one.disable.lost) == ("leaf01 port 5 to spine01 port 1", "an uplink of leaf01: 3 of its 4 working uplinks are left (600 of 800 Gb/s)")
+    assert ((one.place,
+             one.disable.lost)
+            == ("leaf01 port 5 to spine01 port 1",
+                "an uplink of leaf01: 3 of its 4 working uplinks are left (600 of 800 Gb/s)"))
     done = disable(one, before, 16, with_all)
     assert done.done is True, done
     (after,) = with_all.route.look()
@@ -106,7 +115,8 @@ def test_a_port_whose_cable_was_moved_since_the_look_is_not_touched(bed: Fabric)
     assert wrong is not None and wrong.peer is not None
     answer = through.set(PortTarget("", end, wrong.peer), enable=False, seen=seen)
     assert answer.done is False and "its cable leads to 0x" in answer.message
-    elsewhere = through.set(PortTarget("", FabricEnd("b8cef6000000ffff", 5), wrong.peer), enable=False, seen=seen)
+    elsewhere = through.set(PortTarget("", FabricEnd("b8cef6000000ffff", 5), wrong.peer),
+                            enable=False, seen=seen)
     assert elsewhere.done is False and "no way from" in elsewhere.message
     assert through.look()[0].links == seen.links
 

@@ -302,8 +302,9 @@ def test_where_ufm_cannot_be_read_before_the_change_nothing_is_asked(plain: Bed)
     target, seen = plain.target(), plain.seen()
     plain.ufm.faults = lambda method, path: 404 if path == "/app/unhealthy_ports" else None
     answer = plain.route().set(target, enable=False, seen=seen)
-    assert answer.done is False and "it has no /ufmRestV3/app/unhealthy_ports (404)" in answer.message and plain.ufm.puts(
-    ) == []
+    assert (answer.done is False and "it has no /ufmRestV3/app/unhealthy_ports (404)" in answer.message
+            and plain.ufm.puts(
+            ) == [])
     with pytest.raises(UfmError, match="404"):
         plain.route().look()
 
@@ -327,7 +328,8 @@ def test_a_job_of_which_nothing_can_be_read_is_said(plain: Bed) -> None:
     plain.ufm.job = ["Running"]
     plain.ufm.faults = lambda method, path: b"<html>" if path.startswith("/jobs") else None
     answer = plain.route().set(target, enable=False, seen=seen)
-    assert answer.done is None and "job 7 of UFM, last seen: no status" in answer.message and "web page" in answer.message
+    assert (answer.done is None and "job 7 of UFM, last seen: no status" in answer.message
+            and "web page" in answer.message)
 
 
 def test_links_that_a_node_finds_to_fail_are_isolated_through_ufm(plain: Bed,
@@ -362,7 +364,8 @@ def test_the_commands_disable_list_and_enable_through_ufm(plain: Bed) -> None:
     code, shown, problem = ports(plain, *words, "--apply")
     assert code == 0 and ISOLATED in shown, shown + problem
     listed = muster("fabric", "disable", home=plain.folder.parent)
-    assert f"{plain.port.replace('_', '/')}  leaf01 port 5 to spine01 port 1: disabled since " in listed.stdout
+    assert (f"{plain.port.replace('_', '/')}  leaf01 port 5 to spine01 port 1: "
+            f"disabled since ") in listed.stdout
     refused = muster("fabric", "enable", "all", "--by", "gpu001", "--apply", home=plain.folder.parent,
                      timeout=90)
     assert refused.returncode == 1 and "has to be enabled by the same means" in refused.stdout

@@ -1,4 +1,5 @@
-"""What controllers say of firmware when they are asked, in seven makers' ways and over IPMI, and what is kept of it."""
+"""What controllers say of firmware when they are asked, in seven makers' ways and over IPMI, and what is kept
+of it."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def test_seven_makers_tell_of_their_bios_and_bmc_and_each_is_kept(store: Store, 
         one.add(USER, DELIVERED)
     began = time.time()
     with served(tmp_path, services) as places:
-        nodes = [Node(name, bmc=Bmc(address, USER, port, secret=Secret(SecretFrom.FILE, (str(password),)), tls=ca))
+        nodes = [Node(name,
+                      bmc=Bmc(address, USER, port, secret=Secret(SecretFrom.FILE, (str(password),)), tls=ca))
                  for name, (address, port, ca) in places.items()]
         assert read_now(store, nodes, connector(tmp_path, 20.0), 4) == {}
     found = known_firmware(store)

@@ -1,4 +1,5 @@
-"""Firmware is sent in four makers' manners, once, whatever is killed in between; only a look ends an update."""
+"""Firmware is sent in four makers' manners, once, whatever is killed in between; only a look ends an
+update."""
 
 from __future__ import annotations
 
@@ -57,23 +58,29 @@ class Bed:
         (folder / "password").write_text(DELIVERED + "\n")
         (folder / "password").chmod(0o600)
         service.add(USER, DELIVERED)
-        self.node = Node("gx01", bmc=Bmc(address, USER, port, secret=Secret(SecretFrom.FILE, (str(folder / "password"),)), tls=ca))
+        self.node = Node("gx01", bmc=Bmc(address, USER, port,
+                                         secret=Secret(SecretFrom.FILE, (str(folder / "password"),)), tls=ca))
 
     def policy(self, component: str = "bios", version: str = "2.2.0") -> BringupPolicy:
         digest = hashlib.sha256(f"{component.upper()} {version}".encode()).hexdigest()
         where = f"url: '{URL}'" if self.service.manner == "simple" else "file: image.bin"
-        return load([packaged(), site(self.folder / "rules", f"firmware:\n- {{id: new, component: {component}, exactly: '{version}', "
-                                      f"payload: {{{where}, sha256: {digest}}}}}\n")])
+        return load([packaged(),
+                     site(self.folder / "rules",
+                          f"firmware:\n- {{id: new, component: {component}, exactly: '{version}', "
+                          f"payload: {{{where}, sha256: {digest}}}}}\n")])
 
     def tools(self, policy: BringupPolicy, forbidden: str = "", **times: float) -> UpdateTools:
         (entry,) = policy.firmware
         text = f"{entry.component.upper()} {entry.exactly}"
         self.service.served[URL] = text
         by_url = self.service.manner == "simple"
-        image = FirmwareImage("image.bin", None if by_url else text.encode(), URL if by_url else None, entry.component != "bmc")
+        image = FirmwareImage("image.bin", None if by_url else text.encode(), URL if by_url else None,
+                              entry.component != "bmc")
         power = PowerTimes(5, times.get("on_s", 5.0), times.get("bios_s", 10.0))
-        return UpdateTools(self.folder / "state", "ops", lambda node: controller(node, folder=self.folder / "state", seconds=20.0),
-                           lambda node: forbidden, {entry.id: image}, UpdateTimes(30, times.get("bmc_s", 10.0), power), again_s=0.05)
+        return UpdateTools(self.folder / "state", "ops",
+                           lambda node: controller(node, folder=self.folder / "state", seconds=20.0),
+                           lambda node: forbidden, {entry.id: image},
+                           UpdateTimes(30, times.get("bmc_s", 10.0), power), again_s=0.05)
 
     def run(self, component: str = "bios", **more: object) -> UpdateOutcome:
         policy = self.policy(component)
@@ -83,7 +90,9 @@ class Bed:
 
     def steps(self, component: str = "bios") -> list[tuple[str, bool | None]]:
         with opened(self.folder / "state") as store:
-            return [(one.step, one.done) for one in firmware_steps(store, "gx01", "new", target_of(self.policy(component).firmware[0]))]
+            return [(one.step, one.done)
+                    for one in firmware_steps(store, "gx01", "new",
+                                              target_of(self.policy(component).firmware[0]))]
 
 
 @contextmanager
@@ -104,14 +113,17 @@ def test_the_image_is_sent_once_and_a_look_shows_it(tmp_path: Path, manner: str)
         assert bed.steps() == [("send", True), *reset]
         assert bed.service.documents[bed.service.system]["PowerState"] == "On"
         with opened(tmp_path / "state") as store:
-            told = {one.name: (one.version, one.time >= began) for one in known_firmware(store)["gx01"].versions}
+            told = {one.name: (one.version, one.time >= began)
+                    for one in known_firmware(store)["gx01"].versions}
             lines = [one for one in ledger.lines(store) if one.action.startswith("firmware")]
         assert told["bios"] == ("2.2.0", True)
-        assert len(lines) == len(bed.steps()) and all(one.outcome is not None and one.node == "gx01" for one in lines)
+        assert len(lines) == len(bed.steps()) and all(one.outcome is not None and one.node == "gx01"
+                                                      for one in lines)
         assert bed.run().done and bed.service.pushed == ["BIOS 2.2.0"]      # there is nothing left to do
 
 
-# By the first step and how many further on is the next: each step of one manner and, in the fast tier, every fifth of the others.
+# By the first step and how many further on is the next: each step of one manner and, in the fast tier, every
+# fifth of the others.
 KILLS = [("simple", 0, 1), *((manner, at, 5) for at, manner in enumerate(MANNERS) if manner != "simple"),
          *(pytest.param(manner, 0, 1, marks=pytest.mark.slow) for manner in MANNERS if manner != "simple")]
 
@@ -129,10 +141,13 @@ def test_killed_at_each_step_nothing_is_sent_twice_and_what_is_not_known_is_a_pe
                 bed.run()
             outcome = bed.run()
             assert len(bed.service.pushed) <= 1, at
-            resets = [one for one in bed.service.asked if one[0] == "POST" and one[1].rstrip("/").endswith("ComputerSystem.Reset")]
+            resets = [one for one in bed.service.asked if one[0] == "POST"
+                      and one[1].rstrip("/").endswith("ComputerSystem.Reset")]
             assert len(resets) <= 2, (at, resets)
             version = bed.service.documents[bed.service.system]["BiosVersion"]
-            assert outcome.done == (version == "2.2.0" and bed.service.documents[bed.service.system]["PowerState"] == "On"), (at, outcome)
+            assert (outcome.done
+                    == (version == "2.2.0"
+                        and bed.service.documents[bed.service.system]["PowerState"] == "On")), (at, outcome)
             if not outcome.done:
                 assert "not known" in outcome.message or "has not" in outcome.message, (at, outcome)
                 assert "--again" in outcome.hand
@@ -147,7 +162,8 @@ def test_killed_at_each_step_nothing_is_sent_twice_and_what_is_not_known_is_a_pe
 def test_a_controller_that_restarts_with_its_new_firmware_is_waited_for(tmp_path: Path) -> None:
     with bed_of(tmp_path, "multipart", away=6) as bed:
         outcome = bed.run("bmc", bmc_s=60.0)
-        assert outcome.done and outcome.message == "as wanted: bmc 2.2.0" and bed.steps("bmc") == [("send", True)]
+        assert (outcome.done and outcome.message == "as wanted: bmc 2.2.0"
+                and bed.steps("bmc") == [("send", True)])
 
 
 def test_a_controller_that_does_not_come_back_is_said_and_typing_again_goes_on(tmp_path: Path) -> None:
@@ -159,13 +175,15 @@ def test_a_controller_that_does_not_come_back_is_said_and_typing_again_goes_on(t
 
 
 @pytest.mark.parametrize("manner", MANNERS)
-def test_a_refused_image_and_a_task_that_fails_are_failures_with_a_next_step(tmp_path: Path, manner: str) -> None:
+def test_a_refused_image_and_a_task_that_fails_are_failures_with_a_next_step(tmp_path: Path,
+                                                                             manner: str) -> None:
     cases: tuple[dict[str, object], ...] = ({"wrong_image": True}, {"fails": "The flash did not answer."})
     for at, more in enumerate(cases):
         (tmp_path / str(at)).mkdir()
         with bed_of(tmp_path / str(at), manner, **more) as bed:
             outcome = bed.run()
-            assert not outcome.done and "it did not take it: " in outcome.message and "--again" in outcome.hand
+            assert (not outcome.done and "it did not take it: " in outcome.message
+                    and "--again" in outcome.hand)
             assert bed.steps() == [("send", False)]
             assert not bed.run().done and len(bed.service.pushed) <= 1
 
@@ -187,21 +205,26 @@ def test_after_the_first_machine_fails_no_other_is_begun(tmp_path: Path) -> None
     with bed_of(tmp_path, "multipart", wrong_image=True) as bed:
         policy = bed.policy()
         others = [replace(bed.node, name=f"gx0{at}") for at in (2, 3)]
-        plan = UpdatePlan(tuple((MachineUpdate(node, policy.firmware, {}),) for node in (bed.node, *others)), ())
+        plan = UpdatePlan(tuple((MachineUpdate(node, policy.firmware, {}),) for node in (bed.node, *others)),
+                          ())
         outcomes = list(run(plan, policy, bed.tools(policy)))
-        assert [one.node for one in outcomes] == ["gx01", "gx02", "gx03"] and not any(one.done for one in outcomes)
+        assert [one.node for one in outcomes] == ["gx01", "gx02",
+                                                  "gx03"] and not any(one.done for one in outcomes)
         assert [one.message for one in outcomes[1:]] == ["not begun: others failed before it"] * 2
 
 
-def test_one_that_is_off_and_shows_the_version_is_asked_on_once_and_said_where_it_stays_off(tmp_path: Path) -> None:
+def test_one_that_is_off_and_shows_the_version_is_asked_on_once_and_said_where_it_stays_off(
+        tmp_path: Path) -> None:
     with bed_of(tmp_path, "staged", early=True, stays_off=True) as bed:
         outcome = bed.run(on_s=0.5)
-        assert not outcome.done and outcome.message == "it was asked to turn on, and has not" and "--again" in outcome.hand
+        assert (not outcome.done and outcome.message == "it was asked to turn on, and has not"
+                and "--again" in outcome.hand)
         assert bed.steps() == [("send", True), ("off", True), ("on", True)]
         assert not bed.run(on_s=0.5).done and len(bed.steps()) == 3
 
 
-def test_one_that_was_turned_off_is_turned_on_also_by_a_persons_word_and_under_another_payload(tmp_path: Path) -> None:
+def test_one_that_was_turned_off_is_turned_on_also_by_a_persons_word_and_under_another_payload(
+        tmp_path: Path) -> None:
     for word in ("again", "other payload"):
         (tmp_path / word).mkdir()
         with bed_of(tmp_path / word, "staged", early=True) as bed:
@@ -209,7 +232,8 @@ def test_one_that_was_turned_off_is_turned_on_also_by_a_persons_word_and_under_a
             bed.service.documents[bed.service.system] |= {"PowerState": "Off", "BiosVersion": "2.2.0"}
             with opened(tmp_path / word / "state", make=True) as store:
                 for name in ("send", "off"):
-                    end_step(store, begin_step(store, "ops", "gx01", "new", target, name, "", 1.0), True, "", 1.0)
+                    end_step(store, begin_step(store, "ops", "gx01", "new", target, name, "", 1.0),
+                             True, "", 1.0)
                 begin_anew(store, [("gx01", "new")] if word == "again" else [], "ops", 2.0)
                 assert left_off(store) == {("gx01", "new")}
             assert bed.run().done and bed.service.documents[bed.service.system]["PowerState"] == "On"
@@ -217,7 +241,8 @@ def test_one_that_was_turned_off_is_turned_on_also_by_a_persons_word_and_under_a
                 assert left_off(store) == frozenset() and bed.service.pushed == []
 
 
-def test_the_end_of_a_task_is_kept_though_the_look_after_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_a_task_is_kept_though_the_look_after_it_fails(tmp_path: Path,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     """A controller tells of it once, and forgets it."""
     failed: list[int] = []
 
@@ -227,7 +252,8 @@ def test_the_end_of_a_task_is_kept_though_the_look_after_it_fails(tmp_path: Path
             raise BmcError(BmcErrorReason.TIMEOUT, "no answer")
         return read.look(controller)
     monkeypatch.setattr(update, "look", look)
-    monkeypatch.setattr(task, "_followed", lambda *words, **more: task.TaskReading(task.TaskEnd.RUNNING, "running"))
+    monkeypatch.setattr(task, "_followed",
+                        lambda *words, **more: task.TaskReading(task.TaskEnd.RUNNING, "running"))
     with bed_of(tmp_path, "multipart") as bed:
         outcome = bed.run()
         assert len(failed) == 5 and outcome.done and bed.steps()[0] == ("send", True)
@@ -236,7 +262,8 @@ def test_the_end_of_a_task_is_kept_though_the_look_after_it_fails(tmp_path: Path
 def test_a_task_that_no_one_may_look_at_has_not_failed(tmp_path: Path) -> None:
     with bed_of(tmp_path, "multipart", hidden=True) as bed:
         outcome = bed.run()
-        assert not outcome.done and "it is not known whether it took it" in outcome.message and "Not for this account." in outcome.message
+        assert (not outcome.done and "it is not known whether it took it" in outcome.message
+                and "Not for this account." in outcome.message)
         assert bed.steps() == [("send", None)]
 
 
@@ -247,19 +274,24 @@ def test_the_end_of_an_older_update_is_never_taken_for_that_of_one_that_was_not_
         with PendingTasks(tmp_path / "state", "gx01").keeping(PendingTask(path, WHAT, True)) as kept:
             kept.stays()
         with opened(tmp_path / "state", make=True) as store:
-            begin_step(store, "ops", "gx01", "new", target_of(bed.policy().firmware[0]), "send", "", time.time())
+            begin_step(store, "ops", "gx01", "new", target_of(bed.policy().firmware[0]), "send",
+                       "", time.time())
         outcome = bed.run()
-        assert not outcome.done and outcome.message == ("it is not known whether it took it: the run was cut off as it sent; "
-                                                        "its BMC tells of no task, and still runs bios 2.1.5")
+        assert (not outcome.done
+                and outcome.message == ("it is not known whether it took it: the run was cut off as it sent; "
+                                        "its BMC tells of no task, and still runs bios 2.1.5"))
         assert "log shows no update" in outcome.hand and "gx01 --again --apply" in outcome.hand
-        assert bed.steps() == [("send", None)] and bed.service.documents[bed.service.system]["PowerState"] == "On"
+        assert (bed.steps() == [("send", None)]
+                and bed.service.documents[bed.service.system]["PowerState"] == "On")
 
 
 @pytest.mark.parametrize("manner", ["multipart", "staged", "jobs"])
-def test_a_machine_is_not_reset_while_no_task_tells_whether_its_image_is_written(tmp_path: Path, manner: str) -> None:
+def test_a_machine_is_not_reset_while_no_task_tells_whether_its_image_is_written(tmp_path: Path,
+                                                                                 manner: str) -> None:
     with bed_of(tmp_path, manner, untold=True) as bed:
         outcome = bed.run()
-        assert not outcome.done and "it is not known whether it took it" in outcome.message and "no task tells" in outcome.message
+        assert (not outcome.done and "it is not known whether it took it" in outcome.message
+                and "no task tells" in outcome.message)
         assert bed.steps() == [("send", None)] and "--again" in outcome.hand
         assert not bed.run().done and len(bed.service.pushed) == 1
 
@@ -273,7 +305,8 @@ def exchange(folder: Path, kind: str, *serials: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "counts"), [("board", False), ("gpu", True)])
-def test_what_was_sent_to_a_board_that_has_left_does_not_keep_its_successor_from_an_update(tmp_path: Path, kind: str, counts: bool) -> None:
+def test_what_was_sent_to_a_board_that_has_left_does_not_keep_its_successor_from_an_update(
+        tmp_path: Path, kind: str, counts: bool) -> None:
     with bed_of(tmp_path, "multipart") as bed:
         assert bed.run().done and len(bed.service.pushed) == 1
         exchange(tmp_path, kind, "B1", "B2")
@@ -282,7 +315,8 @@ def test_what_was_sent_to_a_board_that_has_left_does_not_keep_its_successor_from
         assert outcome.done is not counts and len(bed.service.pushed) == (1 if counts else 2)
 
 
-def test_what_was_sent_after_the_old_board_was_last_seen_may_have_been_sent_to_the_new_one_and_counts(tmp_path: Path) -> None:
+def test_what_was_sent_after_the_old_board_was_last_seen_may_have_been_sent_to_the_new_one_and_counts(
+        tmp_path: Path) -> None:
     with bed_of(tmp_path, "multipart") as bed:
         with opened(tmp_path / "state", make=True) as store:
             record(store, SweepRecord(1.0, 2.0, False, "test", "digest"), [])
@@ -296,6 +330,7 @@ def test_what_was_sent_after_the_old_board_was_last_seen_may_have_been_sent_to_t
 def test_what_may_have_been_sent_counts_though_the_board_was_exchanged(tmp_path: Path) -> None:
     with bed_of(tmp_path, "multipart") as bed:
         with opened(tmp_path / "state", make=True) as store:
-            begin_step(store, "ops", "gx01", "new", target_of(bed.policy().firmware[0]), "send", "", time.time() - 60)
+            begin_step(store, "ops", "gx01", "new", target_of(bed.policy().firmware[0]), "send", "",
+                       time.time() - 60)
         exchange(tmp_path, "board", "B1", "B2")
         assert not bed.run().done and bed.service.pushed == []

@@ -1,4 +1,5 @@
-"""`muster images` on nodes with a real systemd, containerd and Docker: a slow one, a full one, one without a runtime, a head that is killed."""
+"""`muster images` on nodes with a real systemd, containerd and Docker: a slow one, a full one, one without a
+runtime, a head that is killed."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def slow() -> Iterator[Registry]:
 
 
 @pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory, source: Registry, slow: Registry) -> Iterator[dict[str, Machine]]:
+def machines(tmp_path_factory: pytest.TempPathFactory, source: Registry,
+             slow: Registry) -> Iterator[dict[str, Machine]]:
     """n1 to n3 are sound, n2 with Docker; n4 has a slow mirror, n5 a small disk, n6 no runtime."""
     require_nspawn()
     require_containerd()
@@ -74,13 +76,15 @@ def states(home: Path, *words: str, code: int) -> dict[str, dict[str, object]]:
     return {one["node"]: one for one in document["nodes"]}
 
 
-def test_a_fleet_is_pulled_to_a_digest_with_the_slow_the_full_and_the_unknown_named(home: Path, source: Registry, slow: Registry) -> None:
+def test_a_fleet_is_pulled_to_a_digest_with_the_slow_the_full_and_the_unknown_named(
+        home: Path, source: Registry, slow: Registry) -> None:
     reference = added("app", 12_000_000, source, slow)
     before = states(home, "status", "--image", reference, code=1)
     assert {name: one["state"] for name, one in before.items()} == {
         "n1": "absent", "n2": "absent", "n3": "absent", "n4": "absent", "n5": "absent", "n6": "unknown"}
     assert {name: one["runtime"] for name, one in before.items()} == {
-        "n1": "containerd", "n2": "docker", "n3": "containerd", "n4": "containerd", "n5": "containerd", "n6": None}
+        "n1": "containerd", "n2": "docker", "n3": "containerd", "n4": "containerd",
+        "n5": "containerd", "n6": None}
     done = muster("images", "pull", "n[1-6]", "--image", reference, home=home, timeout=200, code=1)
     out = done.stdout
     assert "  present          4  n[1-4]" in out
@@ -91,7 +95,8 @@ def test_a_fleet_is_pulled_to_a_digest_with_the_slow_the_full_and_the_unknown_na
     assert muster("images", "status", "n[1-4]", "--image", reference, home=home).returncode == 0
 
 
-def test_a_killed_head_leaves_no_pull_behind_and_the_same_command_goes_on(home: Path, machines: dict[str, Machine], source: Registry, slow: Registry) -> None:
+def test_a_killed_head_leaves_no_pull_behind_and_the_same_command_goes_on(
+        home: Path, machines: dict[str, Machine], source: Registry, slow: Registry) -> None:
     reference = added("killed", 9_000_000, source, slow)
     slow.started.clear()
     with running("images", "pull", "n4", "--image", reference, home=home) as head:
@@ -99,13 +104,15 @@ def test_a_killed_head_leaves_no_pull_behind_and_the_same_command_goes_on(home: 
         assert "images pull" in machines["n4"].run("ps", "axww")
         head.send_signal(signal.SIGKILL)
         head.wait(10)
-    wait_until(lambda: "images pull" not in machines["n4"].run("ps", "axww") and not slow.serving, 30, "the end of the pull on the node")
+    wait_until(lambda: "images pull" not in machines["n4"].run("ps", "axww") and not slow.serving, 30,
+               "the end of the pull on the node")
     assert states(home, "status", "n4", "--image", reference, code=1)["n4"]["state"] == "absent"
     found = states(home, "pull", "n4", "--image", reference, code=0)
     assert found["n4"]["state"] == "present"
 
 
-def test_credentials_are_those_of_the_nodes_runtime_and_show_nowhere(home: Path, machines: dict[str, Machine], source: Registry) -> None:
+def test_credentials_are_those_of_the_nodes_runtime_and_show_nowhere(home: Path, machines: dict[str, Machine],
+                                                                     source: Registry) -> None:
     reference = added("private", 2_000_000, source)
     source.password, source.slow = f"puller:{SECRET}", 1_000_000
     seen: list[str] = []

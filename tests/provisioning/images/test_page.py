@@ -22,15 +22,21 @@ def report() -> ImagesReport:
         return NodeImages(name, (first, *more), runtime)
 
     there = NodeImage("dcgm", ImageState.PRESENT, end=PullEnd.THERE)
-    nodes = [node(f"gpu{at:03d}", NodeImage("pytorch", ImageState.PRESENT, end=PullEnd.PULLED, seconds=60.0 + at), there) for at in range(1, 6)]
+    nodes = [node(f"gpu{at:03d}", NodeImage("pytorch", ImageState.PRESENT, end=PullEnd.PULLED,
+                                            seconds=60.0 + at), there) for at in range(1, 6)]
     nodes += [
-        node("gpu006", NodeImage("pytorch", ImageState.PRESENT, (DIGESTS[2],), end=PullEnd.PULLED, seconds=700.0), there),
-        node("gpu007", NodeImage("pytorch", ImageState.OTHER, (DIGESTS[2], ""), "docker: EOF", PullEnd.FAILED, 12.0), there, runtime="docker"),
-        node("gpu008", NodeImage("pytorch", ImageState.ABSENT, why="ended, because only 900 MiB were left free at /var/lib/containerd",
+        node("gpu006", NodeImage("pytorch", ImageState.PRESENT, (DIGESTS[2],), end=PullEnd.PULLED,
+                                 seconds=700.0), there),
+        node("gpu007", NodeImage("pytorch", ImageState.OTHER, (DIGESTS[2], ""), "docker: EOF", PullEnd.FAILED,
+                                 12.0), there, runtime="docker"),
+        node("gpu008", NodeImage("pytorch", ImageState.ABSENT,
+                                 why="ended, because only 900 MiB were left free at /var/lib/containerd",
                                  end=PullEnd.NO_SPACE, seconds=30.0), there),
-        node("gpu009", NodeImage("pytorch", ImageState.INCOMPLETE, why="its content is incomplete (3/9)"), there),
+        node("gpu009",
+             NodeImage("pytorch", ImageState.INCOMPLETE, why="its content is incomplete (3/9)"), there),
         unknown("gpu010", ["pytorch", "dcgm"], "connect: nothing listens"),
-        unknown("gpu011", ["pytorch"], "not asked: a job is on it", left="a job is on it"), NodeImages("login1", ())]
+        unknown("gpu011", ["pytorch"], "not asked: a job is on it", left="a job is on it"),
+        NodeImages("login1", ())]
     return ImagesReport(WANTED, tuple(nodes), 1_790_000_000.0, {"gpu011": "a job is on it"})
 
 
@@ -51,5 +57,6 @@ def test_the_exit_code_is_of_the_worst_that_was_measured_and_nothing_measured_is
         return ImagesReport(WANTED, tuple(one[state] for state in states), 0.0).code
 
     assert code(ImageState.PRESENT) == 0 and code(ImageState.PRESENT, ImageState.UNKNOWN) == 3
-    assert {code(state, ImageState.UNKNOWN) for state in (ImageState.ABSENT, ImageState.OTHER, ImageState.INCOMPLETE)} == {1}
+    assert {code(state, ImageState.UNKNOWN)
+            for state in (ImageState.ABSENT, ImageState.OTHER, ImageState.INCOMPLETE)} == {1}
     assert code() == 3 and ImagesReport(WANTED, (NodeImages("n", ()),), 0.0).code == 3

@@ -1,4 +1,5 @@
-"""Pulls by digest through a real containerd and a real Docker, from a registry that works, lies, dies, is slow, or wants a password."""
+"""Pulls by digest through a real containerd and a real Docker, from a registry that works, lies, dies, is
+slow, or wants a password."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ def look(reference: str, choice: RuntimeChoice) -> NodeImage:
 
 
 def pull(reference: str, choice: RuntimeChoice, **bounds: float) -> NodeImage:
-    return only(list(send.pull([NODE], from_words([reference]), LocalTransport(), choice, bounds=PullBounds(**bounds))))  # type: ignore[arg-type]
+    return only(list(send.pull([NODE], from_words([reference]), LocalTransport(), choice,
+                               bounds=PullBounds(**bounds))))  # type: ignore[arg-type]
 
 
 def only(found: list[NodeImages]) -> NodeImage:
@@ -83,7 +85,8 @@ def only(found: list[NodeImages]) -> NodeImage:
     return one
 
 
-def test_an_image_is_pulled_by_its_digest_once_and_is_there_afterwards(source: Registry, through: RuntimeChoice) -> None:
+def test_an_image_is_pulled_by_its_digest_once_and_is_there_afterwards(source: Registry,
+                                                                       through: RuntimeChoice) -> None:
     reference = source.add("team/app:1.0", image("good"))
     assert look(reference, through).state is ImageState.ABSENT
     one = pull(reference, through)
@@ -102,11 +105,13 @@ def test_docker_pulls_by_digest_and_shows_it(source: Registry, docker: Dockerd, 
     assert pull(reference, choice).end is PullEnd.THERE
 
 
-def test_what_the_tag_means_on_the_node_is_reported_beside_the_wanted_digest(source: Registry, through: RuntimeChoice) -> None:
+def test_what_the_tag_means_on_the_node_is_reported_beside_the_wanted_digest(source: Registry,
+                                                                             through: RuntimeChoice) -> None:
     old, new = image("old"), image("new")
     source.add("team/tagged:1.0", old)
     tagged = f"{source.host}/team/tagged:1.0"
-    words = (("docker", "--host", f"unix://{through.address}", "pull", tagged) if through.kind == "docker" else
+    words = (("docker", "--host", f"unix://{through.address}", "pull", tagged)
+             if through.kind == "docker" else
              ("ctr", "--address", through.address, "images", "pull", "--plain-http", tagged))
     subprocess.run(words, check=True, capture_output=True, timeout=60)
     reference = source.add("team/tagged:1.0", new)
@@ -117,7 +122,8 @@ def test_what_the_tag_means_on_the_node_is_reported_beside_the_wanted_digest(sou
 
 
 @pytest.mark.parametrize("lie", ["manifest", "blob"])
-def test_a_registry_that_sends_other_bytes_than_the_digest_says_is_found_out(lie: str, source: Registry, through: RuntimeChoice) -> None:
+def test_a_registry_that_sends_other_bytes_than_the_digest_says_is_found_out(lie: str, source: Registry,
+                                                                             through: RuntimeChoice) -> None:
     reference = source.add(f"team/lie{lie}:1.0", image(lie, 50_000))
     source.lies = lie
     one = pull(reference, through)
@@ -127,7 +133,8 @@ def test_a_registry_that_sends_other_bytes_than_the_digest_says_is_found_out(lie
     assert pull(reference, through).state is ImageState.PRESENT
 
 
-def test_a_registry_that_dies_in_the_middle_leaves_an_absent_image_and_its_reason(source: Registry, through: RuntimeChoice) -> None:
+def test_a_registry_that_dies_in_the_middle_leaves_an_absent_image_and_its_reason(
+        source: Registry, through: RuntimeChoice) -> None:
     reference = source.add("team/dies:1.0", image("dies", 2_000_000))
     source.dies_after = 500_000
     one = pull(reference, through, seconds=15)
@@ -153,12 +160,14 @@ def clients(reference: str) -> list[str]:
             words = path.read_bytes().split(b"\0")
         except OSError:
             continue
-        if words and words[0].endswith((b"ctr", b"docker")) and any(digest.encode() in word for word in words):
+        if words and words[0].endswith((b"ctr", b"docker")) and any(digest.encode() in word
+                                                                    for word in words):
             found.append(path.parent.name)
     return found
 
 
-def test_whoever_loses_the_line_to_the_head_ends_the_pull_and_the_next_one_goes_on(source: Registry, through: RuntimeChoice) -> None:
+def test_whoever_loses_the_line_to_the_head_ends_the_pull_and_the_next_one_goes_on(
+        source: Registry, through: RuntimeChoice) -> None:
     reference = source.add("team/cut:1.0", image("cut", 3_000_000))
     source.slow = 300_000
     with pulling(reference, through) as program:
@@ -176,7 +185,8 @@ def test_whoever_loses_the_line_to_the_head_ends_the_pull_and_the_next_one_goes_
     assert (third.state, third.end) == (ImageState.PRESENT, PullEnd.PULLED)
 
 
-def test_whoever_kills_the_program_on_the_node_ends_the_pull_with_it(source: Registry, through: RuntimeChoice) -> None:
+def test_whoever_kills_the_program_on_the_node_ends_the_pull_with_it(source: Registry,
+                                                                     through: RuntimeChoice) -> None:
     reference = source.add("team/killed:1.0", image("killed", 3_000_000))
     source.slow = 300_000
     with pulling(reference, through) as program:
@@ -203,7 +213,8 @@ def pulling(reference: str, choice: RuntimeChoice) -> Iterator[subprocess.Popen[
     transport = Caught()
     list(send.pull([NODE], from_words([reference]), transport, choice))
     loader, *words = caught[0]
-    with subprocess.Popen([sys.executable, "-I", "-S", "-c", loader, *words], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, bufsize=0) as program:
+    with subprocess.Popen([sys.executable, "-I", "-S", "-c", loader, *words], stdin=subprocess.PIPE,
+                          stdout=subprocess.DEVNULL, bufsize=0) as program:
         assert program.stdin is not None
         program.stdin.write(transport.payload)
         yield program

@@ -15,7 +15,8 @@ from provisioning.images.turns import PlaceTurns, interleaved, places, straggler
 
 
 def fleet(racks: int, each: int) -> list[Node]:
-    return [Node(f"r{rack}n{at}", rack=f"r{rack}", leaf=(f"leaf{rack // 2}",)) for rack in range(racks) for at in range(each)]
+    return [Node(f"r{rack}n{at}", rack=f"r{rack}", leaf=(f"leaf{rack // 2}",)) for rack in range(racks)
+            for at in range(each)]
 
 
 def test_no_rack_and_no_leaf_has_more_at_work_than_it_may_and_everyone_has_a_turn() -> None:
@@ -67,7 +68,8 @@ def test_a_pull_begins_in_all_places_and_its_rounds_are_counted() -> None:
     assert PlaceTurns(nodes, 1).rounds(64) == 1 + 4 and PlaceTurns([Node("a"), Node("b")], 4).rounds(1) == 2
 
 
-@given(st.lists(st.builds(lambda at, rack: (at, rack), st.integers(0, 99), st.sampled_from(["", "a", "b"])), unique_by=lambda one: one[0]))
+@given(st.lists(st.builds(lambda at, rack: (at, rack), st.integers(0, 99), st.sampled_from(["", "a", "b"])),
+                unique_by=lambda one: one[0]))
 def test_no_node_is_lost_or_doubled_by_the_order(made: list[tuple[int, str]]) -> None:
     nodes = [Node(f"n{at}", rack=rack or None) for at, rack in made]
     assert sorted(node.name for node in interleaved(nodes)) == sorted(node.name for node in nodes)

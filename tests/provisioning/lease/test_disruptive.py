@@ -329,7 +329,8 @@ def test_without_a_scheduler_a_file_of_hosts_holds_and_the_gpus_prove(
 def test_what_cannot_be_meant_is_reported_before_anything_is_done(
     bed: Slurm, fleet: DemoFleet, tmp_path: Path, more: tuple[str, ...], said: str,
 ) -> None:
-    done = muster("check", "gpu001", "--inventory", str(fleet.inventory), "--disruptive", *more, home=tmp_path,
+    done = muster("check", "gpu001", "--inventory", str(fleet.inventory), "--disruptive", *more,
+                  home=tmp_path,
                   **bed.environment)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
 

@@ -290,7 +290,8 @@ class Hands(RuleBasedStateMachine):
 
 TestHands = Hands.TestCase
 TestHands.settings = settings(
-    max_examples=tries(60), stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    max_examples=tries(60), stateful_step_count=25, deadline=None,
+    suppress_health_check=[HealthCheck.too_slow])
 
 
 # ---- who holds
@@ -411,7 +412,7 @@ def test_somebody_elses_interrupt_is_not_taken_for_a_lost_lease(tmp_path: Path) 
         taken = take.take(made(store), ["gpu001"], 300, "why")
         assert taken.entry is not None
         with LeaseWatch(tmp_path, made, taken.entry,
-                        Interrupted()) as watch, pytest.raises(KeyboardInterrupt):      # type: ignore[arg-type]
+                        Interrupted()) as watch, pytest.raises(KeyboardInterrupt):  # type: ignore[arg-type]
             list(watch.run([Node("gpu001")], Program("", "", b""), Limits()))
         assert watch.stood() == {}
 
@@ -547,8 +548,7 @@ GONE = Unmeasured("NVML: it failed to start")
 
 
 @pytest.mark.parametrize(("found", "presence", "sku", "why"), [
-    (IDLE, EIGHT, WITH, None),
-    (IDLE, EIGHT, None, None),
+    (IDLE, EIGHT, WITH, None), (IDLE, EIGHT, None, None),
     (loads(*[()] * 7, (4711,)), EIGHT, WITH, "process 4711 runs on GPU 7"),
     (loads(*[()] * 7, (4711, 4712)), EIGHT, WITH, "process 4711 and 1 more runs on GPU 7"),
     (loads(*[()] * 7, GONE), EIGHT, WITH, "what runs on GPU 7 is not known: NVML: it failed to start"),
@@ -557,15 +557,13 @@ GONE = Unmeasured("NVML: it failed to start")
     (Partial(IDLE[:3], "cut"), EIGHT, WITH, "what runs on its GPUs is not known: cut"),
     (IDLE[:7], EIGHT, WITH, "the driver reports 7 GPUs, and there are 8"),
     (IDLE[:7], changed(EIGHT, listed=7), WITH, "the driver reports 7 GPUs, and there are 8"),
-    (IDLE, changed(EIGHT, on_pci=GONE), WITH, "how many GPUs it has is not known"),        # type: ignore[arg-type]
+    (IDLE, changed(EIGHT, on_pci=GONE), WITH, "how many GPUs it has is not known"),  # type: ignore[arg-type]
     (IDLE, GONE, WITH, "how many GPUs it has is not known: NVML: it failed to start"),
     ((), changed(EIGHT, listed=0, on_pci=0), WITH, "no GPU was seen, and its SKU hgx has some"),
     ((), changed(EIGHT, listed=0, on_pci=0), None, _NO_GPU),
-    ((), changed(EIGHT, listed=0, on_pci=0), WITHOUT, _NO_GPU),
-    (GONE, GONE, WITHOUT, _NO_GPU),
+    ((), changed(EIGHT, listed=0, on_pci=0), WITHOUT, _NO_GPU), (GONE, GONE, WITHOUT, _NO_GPU),
     (Partial((), "cut"), GONE, WITHOUT, "what runs on its GPUs is not known: cut"),
-    (loads((1,)), changed(EIGHT, listed=1, on_pci=1), WITHOUT, "process 1 runs on GPU 0"),
-])
+    (loads((1,)), changed(EIGHT, listed=1, on_pci=1), WITHOUT, "process 1 runs on GPU 0"),])
 def test_only_what_was_wholly_seen_proves_that_gpus_are_idle(
     found: Any, presence: Any, sku: Sku | None, why: str | None,
 ) -> None:

@@ -163,8 +163,8 @@ def test_reservations_that_hold_now_or_begin_at_no_time_that_can_be_read_are_in_
     unread = LINE.replace("muster-12-ab", "b").replace(
         "2026-11-21T19:39:58", "Tomorr 10:00").replace("State=ACTIVE", "State=INACTIVE")
     for text, found in ((now, "reservation 'a' has it"), (unread, "reservation 'b' has it soon")):
-        assert reserved(
-            [G1, G3], 0.0, lambda argv, text=text: CommandOutput(0, text.encode(), b"")) == {G1: found}  # type: ignore[misc]
+        assert reserved([G1, G3], 0.0, lambda argv, text=text: CommandOutput(0, text.encode(), b"")) == {
+            G1: found}  # type: ignore[misc]
     assert reserved([G1], 0.0, lambda argv: CommandOutput(0, b"No reservations in the system\n", b"")) == {}
 
 

@@ -141,7 +141,8 @@ def test_of_two_stores_one_has_the_node(bed: Slurm, tmp_path: Path, kind: str) -
                 manager(kind, Backend(run), "root", run=run)(store), ["gpu003"], 300, "a test")
 
     def lost(folder: Path, entry: LeaseRecord) -> dict[str, str]:
-        return LeaseWatch(folder, manager(kind, Backend(), "root"), entry, Working()).check()  # type: ignore[arg-type]
+        return LeaseWatch(folder, manager(kind, Backend(), "root"), entry,
+                          Working()).check()  # type: ignore[arg-type]
 
     threads = [threading.Thread(target=want, args=(tmp_path / name,)) for name in ("one", "two")]
     for thread in threads:
@@ -268,7 +269,8 @@ class Working:
 
 def worked(bed: Slurm, folder: Path, operation: Callable[[LeaseGrant, LeaseWatch], object],
            seconds: float = 300) -> tuple[list[Reply], dict[str, str], Working, LeaseGrant]:
-    """What comes of work on gpu001 and gpu002 while `operation` is done; the lease is given back afterwards."""
+    """What comes of work on gpu001 and gpu002 while `operation` is done; the lease is given back
+    afterwards."""
     made = manager("reservation", Backend(), "root")
     work = Working()
     with opened(folder, make=True) as store:

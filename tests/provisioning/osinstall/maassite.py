@@ -28,7 +28,8 @@ class Site:
 
     def options(self, **more: Any) -> MaasOptions:
         """ubuntu/jammy on this MAAS."""
-        given = MaasOptions(self.bed.url, key_file(self.folder), osystem="ubuntu", distro_series="jammy", seconds=20,
+        given = MaasOptions(self.bed.url, key_file(self.folder), osystem="ubuntu",
+                            distro_series="jammy", seconds=20,
                             tls=str(self.bed.authority or "verify"))
         return replace(given, **more)
 

@@ -1,4 +1,5 @@
-"""Back end `command`: what a site's program may answer, and what becomes of one that hangs, floods or fails."""
+"""Back end `command`: what a site's program may answer, and what becomes of one that hangs, floods or
+fails."""
 
 from __future__ import annotations
 
@@ -32,10 +33,13 @@ def installer(folder: Path, text: str, seconds: float = 20.0) -> ByCommand:
     return ByCommand(program(folder, text), seconds, drives_power=False)
 
 
-def test_it_is_asked_for_a_machine_by_name_without_a_shell_and_its_answer_is_the_report(tmp_path: Path) -> None:
-    answer = {"state": "installed", "image": "rocky-9.4", "message": "booted $(id)", "host_keys": [f"{KEY} root@x"]}
+def test_it_is_asked_for_a_machine_by_name_without_a_shell_and_its_answer_is_the_report(
+        tmp_path: Path) -> None:
+    answer = {"state": "installed", "image": "rocky-9.4", "message": "booted $(id)",
+              "host_keys": [f"{KEY} root@x"]}
     asked = tmp_path / "asked"
-    back = installer(tmp_path, f"echo \"$*\" >>{asked}; [ $2 = install ] || cat <<'END'\n{json.dumps(answer)}\nEND")
+    back = installer(tmp_path,
+                     f"echo \"$*\" >>{asked}; [ $2 = install ] || cat <<'END'\n{json.dumps(answer)}\nEND")
     assert back.state(NODE) == OsReport(OsState.INSTALLED, "booted $(id)", "rocky-9.4", (KEY,))
     back.install(NODE)
     assert asked.read_text() == "site state gpu001\nsite install gpu001\n"
@@ -71,10 +75,12 @@ def test_one_that_leaves_an_installation_running_behind_it_is_not_waited_for(tmp
     ("echo secret >&2; exit 1", "ended with exit code 1"),
     (f"head -c {MOST_BYTES + 1} /dev/zero; sleep 60", "printed over 64 KiB"),
     ("echo nonsense", "printed no JSON object"), ("echo '[1]'", "printed no JSON object"),
-    ("echo '{\"state\": \"done\"}'", "state: expected one of planned, installing, installed, failed, unknown, got 'done'"),
+    ("echo '{\"state\": \"done\"}'",
+     "state: expected one of planned, installing, installed, failed, unknown, got 'done'"),
     ("echo '{\"stat\": 1}'", "unknown key 'stat'; known: state, image, host_keys, message, advice"),
     ("echo '{\"state\": \"failed\", \"message\": 3}'", "message: expected text, got '3'"),
-    ("echo '{\"state\": \"installed\", \"host_keys\": [\"ssh-rsa x\"]}'", "host_keys: expected lines such as"),
+    ("echo '{\"state\": \"installed\", \"host_keys\": [\"ssh-rsa x\"]}'",
+     "host_keys: expected lines such as"),
     ("echo '{\"state\": \"installed\", \"host_keys\": \"x\"}'", "host_keys: expected a list of at most 16")])
 def test_what_is_no_answer_is_an_error_that_names_the_key_and_repeats_no_standard_error(
     tmp_path: Path, text: str, what: str,
@@ -107,10 +113,12 @@ def test_what_it_leaves_running_with_its_output_open_is_said_and_ended(tmp_path:
 
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-                    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4), max_leaves=10)
+                    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner,
+                                                                                max_size=4), max_leaves=10)
 DOCUMENTS = st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=5), JSON) | st.fixed_dictionaries(
     {"state": st.sampled_from([one.value for one in OsState]) | JSON},
-    optional={"image": st.text() | JSON, "message": st.text() | JSON, "advice": st.text(), "host_keys": st.lists(st.text() | st.just(KEY), max_size=20)})
+    optional={"image": st.text() | JSON, "message": st.text() | JSON, "advice": st.text(),
+              "host_keys": st.lists(st.text() | st.just(KEY), max_size=20)})
 
 
 @given(st.binary() | (JSON | DOCUMENTS).map(lambda one: json.dumps(one).encode()))
@@ -127,7 +135,9 @@ def test_any_bytes_are_a_report_of_clean_short_lines_or_one_line_of_an_error(dat
     assert report.message
 
 
-@given(st.sampled_from(OsState), st.text(st.characters(codec="ascii", min_codepoint=33, max_codepoint=126), max_size=60))
+@given(st.sampled_from(OsState),
+       st.text(st.characters(codec="ascii", min_codepoint=33, max_codepoint=126), max_size=60))
 def test_what_a_program_says_in_plain_words_comes_through(state: OsState, word: str) -> None:
-    given_: dict[str, Any] = {"state": state.value, "message": f"is {word}", "image": word, "host_keys": [KEY]}
+    given_: dict[str, Any] = {"state": state.value, "message": f"is {word}", "image": word,
+                              "host_keys": [KEY]}
     assert parsed(json.dumps(given_).encode(), "os") == OsReport(state, f"is {word}", word, (KEY,))

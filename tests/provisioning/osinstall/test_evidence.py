@@ -26,15 +26,18 @@ def found(wanted: WantedSigns = NO_SIGN, **changes: Any) -> OsReport:
 def test_a_system_on_a_disk_that_has_come_up_is_installed_and_says_which_image() -> None:
     report = found()
     assert (report.state, report.image) == (OsState.INSTALLED, "site-7")
-    assert report.message == "its root file system is ext4 on /dev/nvme0n1p2, and its system has come up (running)"
+    assert (report.message
+            == "its root file system is ext4 on /dev/nvme0n1p2, and its system has come up (running)")
     assert found(systemd="degraded").state is OsState.INSTALLED
     assert found(root=["zfs", "rpool/ROOT/site", "0:27"]).state is OsState.INSTALLED
     assert found(root=["btrfs", "/dev/sda3", "0:25"]).state is OsState.INSTALLED
 
 
 @pytest.mark.parametrize("word", [
-    "boot=casper", "autoinstall", "boot=live", "preseed/url=http://x/p.cfg", "preseed=file", "auto-install/enable=true",
-    "debian-installer/locale=en", "inst.ks=http://x/ks", "inst.sshd", "ks=nfs:x", "rd.live.image", "root=live:CDLABEL=x",
+    "boot=casper", "autoinstall", "boot=live", "preseed/url=http://x/p.cfg", "preseed=file",
+    "auto-install/enable=true",
+    "debian-installer/locale=en", "inst.ks=http://x/ks", "inst.sshd", "ks=nfs:x", "rd.live.image",
+    "root=live:CDLABEL=x",
     "autoyast=http://x", "coreos.inst.install_dev=sda"])
 def test_the_word_of_an_installer_is_an_installation_and_never_a_pass(word: str) -> None:
     report = found(cmdline=text(f"{LINE} {word} quiet"))
@@ -44,8 +47,10 @@ def test_the_word_of_an_installer_is_an_installation_and_never_a_pass(word: str)
 
 
 @pytest.mark.parametrize("word", [
-    "root=squash:http://10.0.0.1:5248/squashfs", "overlayroot=tmpfs", "overlayroot=tmpfs:recurse=0", "root=/dev/nfs",
-    "nfsroot=10.0.0.1:/srv/x", "root=nfs:10.0.0.1:/x", "root=nfs4:10.0.0.1:/x", "wwinit.uri=http://10.0.0.1:9873/x"])
+    "root=squash:http://10.0.0.1:5248/squashfs", "overlayroot=tmpfs", "overlayroot=tmpfs:recurse=0",
+    "root=/dev/nfs",
+    "nfsroot=10.0.0.1:/srv/x", "root=nfs:10.0.0.1:/x", "root=nfs4:10.0.0.1:/x",
+    "wwinit.uri=http://10.0.0.1:9873/x"])
 def test_a_stateless_system_proves_itself_only_by_the_sites_own_sign(word: str) -> None:
     line = text(f"{LINE} {word}")
     report = found(cmdline=line)
@@ -61,9 +66,12 @@ def test_each_word_that_is_looked_for_names_who_documents_it() -> None:
 
 
 @pytest.mark.parametrize("root", [
-    ["overlay", "/cow", "0:25"], ["squashfs", "/dev/loop0", "7:0"], ["tmpfs", "tmpfs", "0:22"], ["ramfs", "none", "0:2"],
-    ["rootfs", "none", "0:2"], ["iso9660", "/dev/sr0", "11:0"], ["nfs4", "10.0.0.1:/x", "0:40"], ["erofs", "/dev/sda1", "8:1"],
-    ["ext4", "/dev/loop3", "7:3"], ["ext4", "/dev/ram0", "1:0"], ["ext4", "/dev/zram0", "252:0"], ["xfs", "none", "0:31"],
+    ["overlay", "/cow", "0:25"], ["squashfs", "/dev/loop0", "7:0"], ["tmpfs", "tmpfs", "0:22"],
+    ["ramfs", "none", "0:2"],
+    ["rootfs", "none", "0:2"], ["iso9660", "/dev/sr0", "11:0"], ["nfs4", "10.0.0.1:/x", "0:40"],
+    ["erofs", "/dev/sda1", "8:1"],
+    ["ext4", "/dev/loop3", "7:3"], ["ext4", "/dev/ram0", "1:0"], ["ext4", "/dev/zram0", "252:0"],
+    ["xfs", "none", "0:31"],
     ["ext4", "/dev/mapper/live-rw", "253:0"], [], ["ext4"]])
 def test_a_root_that_is_not_on_a_disk_is_not_taken_for_an_installed_system(root: list[str]) -> None:
     report = found(root=root)
@@ -111,7 +119,8 @@ def test_an_image_goes_by_its_id_or_its_id_and_version_in_os_release() -> None:
         assert found(WantedSigns(image=name)).state is OsState.INSTALLED
     for name in ("7", "site-8", "ubuntu"):
         report = found(WantedSigns(image=name))
-        assert (report.state, report.message) == (OsState.UNKNOWN, f"its os-release names the image site-7, not the image {name}")
+        assert ((report.state, report.message)
+                == (OsState.UNKNOWN, f"its os-release names the image site-7, not the image {name}"))
     assert "no IMAGE_ID" in found(WantedSigns(image="site"), release=text("ID=x\n")).message
     both = WantedSigns(MarkerFile("/etc/site-image"), "site")
     assert found(both, marker=text("")).state is OsState.INSTALLED
@@ -123,7 +132,8 @@ def test_what_could_not_be_read_proves_nothing() -> None:
     assert found(release=text(None)).state is OsState.UNKNOWN
 
 
-WORD = st.text(st.characters(codec="utf-8", exclude_characters='"'), min_size=1).filter(lambda one: one.split() == [one])
+WORD = st.text(st.characters(codec="utf-8", exclude_characters='"'),
+               min_size=1).filter(lambda one: one.split() == [one])
 
 
 @given(st.lists(WORD, max_size=8))
@@ -131,7 +141,8 @@ def test_a_command_line_without_quotes_is_its_words(given_: list[str]) -> None:
     assert words(" ".join(given_) + "\n") == tuple(given_)
 
 
-@given(st.lists(WORD, max_size=4), st.sampled_from([sign.glob.replace("*", "x") for sign in SIGNS]), st.lists(WORD, max_size=4))
+@given(st.lists(WORD, max_size=4), st.sampled_from([sign.glob.replace("*", "x") for sign in SIGNS]),
+       st.lists(WORD, max_size=4))
 def test_a_word_of_an_installer_is_found_wherever_it_stands_and_keeps_from_passing(
     before: list[str], word: str, after: list[str],
 ) -> None:
@@ -148,10 +159,12 @@ def test_any_command_line_is_read_and_shown_on_one_clean_line(line: str) -> None
 
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=20),
-                    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4), max_leaves=8)
+                    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner,
+                                                                                max_size=4), max_leaves=8)
 
 
-@given(st.binary() | JSON.map(packed) | st.dictionaries(st.sampled_from(list(plain())), JSON).map(lambda one: packed(plain(**one))))
+@given(st.binary() | JSON.map(packed) | st.dictionaries(st.sampled_from(list(plain())),
+                                                        JSON).map(lambda one: packed(plain(**one))))
 def test_a_machine_may_report_anything_and_is_read_or_refused(body: bytes) -> None:
     try:
         signs = read(body)

@@ -18,7 +18,8 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDL7QHzCcmlBjaLs6jqbZHNfuCp2jmuZjNszJ
 HEAD = "NODENAME        STAGE           SENT                      LASTSEEN   SECURITY\n" + "=" * 80 + "\n"
 
 
-def asked(folder: Path, example: str, tools: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> tuple[OsReport, str]:
+def asked(folder: Path, example: str, tools: dict[str, str],
+          monkeypatch: pytest.MonkeyPatch) -> tuple[OsReport, str]:
     """What the example says of n1 where each tool prints this, and which tools an installation called."""
     bin_, keys, log = folder / "bin", folder / "keys", folder / "log"
     bin_.mkdir()
@@ -50,7 +51,8 @@ WAREWULF = [
     ("n1                   RUNTIME_OVERLAY      __RUNTIME__.img.gz        16\n", OsState.INSTALLED),
     ("n1              RUNTIME OVERLAY __RUNTIME__.img.gz        700        QUERY\n", OsState.UNKNOWN),
     ("n1              IPXE            default.ipxe              3          OK\n", OsState.INSTALLING),
-    ("n1              --              --                        --         --\n", OsState.PLANNED), ("", OsState.PLANNED)]
+    ("n1              --              --                        --         --\n", OsState.PLANNED),
+    ("", OsState.PLANNED)]
 
 
 @pytest.mark.parametrize(("tool", "says", "state", "installs"), [
@@ -68,17 +70,21 @@ def test_xcat_and_warewulf(
 
 
 @pytest.mark.parametrize(("status", "state"), [
-    ("[   UP   ]", OsState.INSTALLED), ("[  DOWN  ]", OsState.UNKNOWN), ("[  INSTALLING  ] (node installer started)", OsState.INSTALLING),
-    ("[  INSTALLER_FAILED  ]", OsState.FAILED), ("[  INSTALLER_REBOOTING  ]", OsState.INSTALLING), ("[  PENDING  ]", OsState.UNKNOWN)])
+    ("[   UP   ]", OsState.INSTALLED), ("[  DOWN  ]", OsState.UNKNOWN),
+    ("[  INSTALLING  ] (node installer started)", OsState.INSTALLING),
+    ("[  INSTALLER_FAILED  ]", OsState.FAILED), ("[  INSTALLER_REBOOTING  ]", OsState.INSTALLING),
+    ("[  PENDING  ]", OsState.UNKNOWN)])
 def test_bcm(tmp_path: Path, status: str, state: OsState, monkeypatch: pytest.MonkeyPatch) -> None:
     report, installed = asked(tmp_path, "BCM", {"cmsh": f"n1 ............. {status}\n"}, monkeypatch)
     assert (report.state, installed) == (state, "")
 
 
-def test_bcm_installs_a_machine_that_is_down_only_where_it_was_set_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bcm_installs_a_machine_that_is_down_only_where_it_was_set_to(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     executable(
         tmp_path / "cmsh",
         "#!/bin/sh\ncase $2 in *nextinstallmode) echo FULL ;; *) echo 'n1 .. [  DOWN  ]' ;; esac\n")
     executable(tmp_path / "os", EXAMPLES["BCM"])
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert ByCommand((str(tmp_path / "os"),), 20, drives_power=False).state(Node("n1")).state is OsState.PLANNED
+    assert ByCommand((str(tmp_path / "os"),), 20,
+                     drives_power=False).state(Node("n1")).state is OsState.PLANNED

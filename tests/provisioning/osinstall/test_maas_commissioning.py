@@ -1,4 +1,5 @@
-"""What is taken of MAAS's commissioning results: the newest run that passed, and of it only what is in the known form."""
+"""What is taken of MAAS's commissioning results: the newest run that passed, and of it only what is in the
+known form."""
 
 from __future__ import annotations
 
@@ -33,31 +34,46 @@ def test_the_newest_run_that_passed_counts_wherever_it_stands_in_the_list(site: 
 def test_a_machine_without_such_a_result_says_so(site: Site) -> None:
     assert lldp(site, script_set(3, "Commissioning", {"maas-lshw": b"<list/>"})) == ""
     found = commissioned(site.backend(), NODE)
-    assert found.unread == ("MAAS kept no output of lldpctl for gpu001 (abc123): commission it with lldpd",) and found.pci == {}
+    assert (found.unread == ("MAAS kept no output of lldpctl for gpu001 (abc123): commission it with lldpd",)
+            and found.pci == {})
 
 
-@pytest.mark.parametrize("results", [{}, "x", [1, None, {"id": "x", "results": []}, {"id": 5}, {"id": 6, "results": [{"name": "maas-capture-lldpd", "exit_status": 0,
-                                     "stdout": "no base64 \x1b", "output": 5}]}]])
+@pytest.mark.parametrize("results",
+                         [{}, "x", [1, None, {"id": "x", "results": []}, {"id": 5},
+                                    {"id": 6, "results": [{"name": "maas-capture-lldpd", "exit_status": 0,
+"stdout": "no base64 \x1b", "output": 5}]}]])
 def test_results_in_another_form_hold_nothing(site: Site, results: Any) -> None:
     site.machine(maas.READY)
-    site.bed.faults = lambda method, path, op: json.dumps(results).encode() if path.startswith("nodes/") else None
+    site.bed.faults = lambda method, path, op: json.dumps(results).encode() if path.startswith(
+        "nodes/") else None
     assert commissioned(site.backend(), NODE).lldp == ""
 
 
 @pytest.mark.parametrize(("zone", "pool", "tags", "expected"), [
-    ("default", "default", ["gpu"], ("", "", ())), ("room-b", "train", ["rack-r07", "RACK_r08", "rack-"], ("room-b", "train", ("r07", "r08"))),
+    ("default", "default", ["gpu"], ("", "", ())),
+    ("room-b", "train", ["rack-r07", "RACK_r08", "rack-"], ("room-b", "train", ("r07", "r08"))),
 ])
-def test_tags_name_racks_and_what_is_called_default_is_no_place(site: Site, zone: str, pool: str, tags: list[str], expected: tuple[Any, ...]) -> None:
+def test_tags_name_racks_and_what_is_called_default_is_no_place(site: Site, zone: str, pool: str,
+                                                                tags: list[str],
+                                                                expected: tuple[Any, ...]) -> None:
     site.machine(maas.READY, zone={"name": zone}, pool={"name": pool}, tag_names=tags)
     found = commissioned(site.backend(), NODE)
     assert (found.zone, found.pool, tuple(rack for rack, _ in found.racks)) == expected
 
 
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=20) | st.sampled_from(["0000:18:00.0", "ens1f0"]),
-                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["cards", "ports", "id", "pci_address", "x"]), inner, max_size=3))
+JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=20)
+                    | st.sampled_from(["0000:18:00.0", "ens1f0"]),
+                    lambda inner: st.lists(inner,
+                                           max_size=3)
+                    | st.dictionaries(st.sampled_from(["cards", "ports", "id", "pci_address", "x"]),
+                                      inner, max_size=3))
 
 
-@given(JSON | st.fixed_dictionaries({"resources": JSON | st.fixed_dictionaries({"network": JSON | st.fixed_dictionaries({"cards": st.lists(JSON, max_size=3)})})}))
+@given(
+    JSON
+    | st.fixed_dictionaries(
+        {"resources": JSON | st.fixed_dictionaries(
+            {"network": JSON | st.fixed_dictionaries({"cards": st.lists(JSON, max_size=3)})})}))
 def test_any_resources_give_addresses_of_pci_or_none(document: Any) -> None:
     for name, address in addresses(json.dumps(document)).items():
         assert pci_address(address) == address and name

@@ -1,4 +1,5 @@
-"""The MAAS back end against a stand-in of MAAS (tests/testbed/maas.py): a machine's life, each status, and what comes in between."""
+"""The MAAS back end against a stand-in of MAAS (tests/testbed/maas.py): a machine's life, each status, and
+what comes in between."""
 
 from __future__ import annotations
 
@@ -32,26 +33,31 @@ def test_a_new_machine_is_commissioned_then_deployed_and_reported_with_its_image
     site.machine(maas.NEW)
     assert backend.state(NODE).state is OsState.PLANNED
     assert backend.changes(NODE) == (
-        f"MAAS ({site.bed.url.removesuffix('/MAAS')}) commissions gpu001 (abc123): boots it, reads its hardware and tests it; deploying it is "
+        f"MAAS ({site.bed.url.removesuffix('/MAAS')}) commissions gpu001 (abc123): boots it, reads its "
+        f"hardware and tests it; deploying it is "
         "asked for after that",)
     backend.install(NODE)
     assert backend.state(NODE).state is OsState.INSTALLING and "commissioning" in backend.state(NODE).message
     site.bed.advance("abc123")
     assert backend.state(NODE).state is OsState.PLANNED
     lines = backend.changes(NODE)
-    assert "allocates and deploys gpu001 (abc123): ubuntu/jammy" in lines[0] and "the disk of its system is written anew" in lines
+    assert ("allocates and deploys gpu001 (abc123): ubuntu/jammy" in lines[0]
+            and "the disk of its system is written anew" in lines)
     backend.install(NODE)
     assert backend.state(NODE).state is OsState.INSTALLING
     site.bed.advance("abc123")
     found = backend.state(NODE)
-    assert (found.state, found.image, found.host_keys, found.advice) == (OsState.INSTALLED, "ubuntu/jammy", (), "")
+    assert (found.state, found.image, found.host_keys, found.advice) == (OsState.INSTALLED,
+                                                                         "ubuntu/jammy", (), "")
     assert found.message == "gpu001 (abc123): deployed, ubuntu/jammy, owner muster"
     assert backend.changes(NODE) == ()
     assert site.asked() == ["commission", "allocate", "set_workload_annotations", "update_nodes", "deploy"]
     (name, fields), = site.bed.deployed
-    assert name == "abc123" and fields["distro_series"] == "ubuntu/jammy" and fields["hwe_kernel"] == "ga-22.04"
+    assert (name == "abc123" and fields["distro_series"] == "ubuntu/jammy"
+            and fields["hwe_kernel"] == "ga-22.04")
     assert base64.b64decode(fields["user_data"]) == user_data.read_bytes()
-    assert site.bed.machines["abc123"]["workload_annotations"] == {"muster": "gpu001"} and site.backend().tags(NODE) == ("gpu",)
+    assert (site.bed.machines["abc123"]["workload_annotations"] == {"muster": "gpu001"}
+            and site.backend().tags(NODE) == ("gpu",))
 
 
 @pytest.mark.parametrize("status", [maas.COMMISSIONING, maas.TESTING, maas.DEPLOYING, maas.RELEASING, 14])
@@ -64,13 +70,16 @@ def test_a_machine_on_its_way_is_asked_for_nothing(site: Site, status: int) -> N
 
 
 @pytest.mark.parametrize("status", list(MaasStatus))
-def test_each_status_of_the_published_enumeration_is_reported_in_maas_word(site: Site, status: MaasStatus) -> None:
+def test_each_status_of_the_published_enumeration_is_reported_in_maas_word(site: Site,
+                                                                           status: MaasStatus) -> None:
     site.machine(status.value, owner="muster")
     found = site.backend().state(NODE)
     assert maas.NAMES[status.value].lower() == LABELS[status] and f": {LABELS[status]}" in found.message
-    expected = {OsState.FAILED: "FAILED BROKEN RETIRED", OsState.PLANNED: "NEW READY RESERVED ALLOCATED", OsState.UNKNOWN: "MISSING RESCUE"}
+    expected = {OsState.FAILED: "FAILED BROKEN RETIRED", OsState.PLANNED: "NEW READY RESERVED ALLOCATED",
+                OsState.UNKNOWN: "MISSING RESCUE"}
     for state, names in expected.items():
-        if any(name in status.name for name in names.split()) and not (state is OsState.UNKNOWN and "FAILED" in status.name):
+        if any(name in status.name for name in names.split()) and not (state is OsState.UNKNOWN
+                                                                       and "FAILED" in status.name):
             assert found.state is state
     assert found.advice or found.state is not OsState.FAILED
     assert found.state is not OsState.INSTALLED     # the deployed one has no image that it could be
@@ -97,28 +106,34 @@ def test_each_status_leads_on_or_says_in_one_line_why_it_does_not(site: Site, st
 
 def test_a_number_that_muster_does_not_know_and_a_word_of_another_status_prove_nothing(site: Site) -> None:
     site.machine(23, status_name="Quarantined")
-    assert site.backend().state(NODE).state is OsState.UNKNOWN and "23, Quarantined" in site.backend().state(NODE).message
-    site.bed.put("abc123", maas.DEPLOYED, status_name="Failed deployment", osystem="ubuntu", distro_series="jammy")
+    assert (site.backend().state(NODE).state is OsState.UNKNOWN
+            and "23, Quarantined" in site.backend().state(NODE).message)
+    site.bed.put("abc123", maas.DEPLOYED, status_name="Failed deployment", osystem="ubuntu",
+                 distro_series="jammy")
     assert site.backend().state(NODE).state is OsState.UNKNOWN
     with pytest.raises(OsError, match="which muster does not know"):
         site.backend().install(NODE)
 
 
 @pytest.mark.parametrize(("work", "failed", "word"), [
-    ("commission", "failed commissioning", "commissioned anew"), ("deploy", "failed deployment", "machine release abc123"),
+    ("commission", "failed commissioning", "commissioned anew"),
+    ("deploy", "failed deployment", "machine release abc123"),
     ("test", "failed testing", "override-failed-testing abc123"),
 ])
-def test_work_that_fails_is_reported_with_maas_message_and_what_to_do(site: Site, work: str, failed: str, word: str) -> None:
+def test_work_that_fails_is_reported_with_maas_message_and_what_to_do(site: Site, work: str, failed: str,
+                                                                      word: str) -> None:
     site.machine({"commission": maas.NEW, "deploy": maas.READY, "test": maas.READY}[work])
     backend = site.backend(tested=work == "test")
     backend.install(NODE)
-    site.bed.advance("abc123", ok=False, message="Node changed status - it\x1b[31m timed out\nafter 40 minutes")
+    site.bed.advance("abc123", ok=False,
+                     message="Node changed status - it\x1b[31m timed out\nafter 40 minutes")
     found = backend.state(NODE)
     assert found.state is OsState.FAILED and failed in found.message and word in found.advice
     assert "\\x1b[31m timed out\\nafter" in found.message and "\x1b" not in found.message
 
 
-def test_a_failed_deployment_of_musters_own_is_released_and_deployed_again_when_it_is_asked_for_again(site: Site) -> None:
+def test_a_failed_deployment_of_musters_own_is_released_and_deployed_again_when_it_is_asked_for_again(
+        site: Site) -> None:
     site.machine(maas.READY)
     backend = site.backend()
     backend.install(NODE)
@@ -128,7 +143,8 @@ def test_a_failed_deployment_of_musters_own_is_released_and_deployed_again_when_
     assert backend.state(NODE).state is OsState.PLANNED
     backend.install(NODE)
     site.bed.advance("abc123")
-    assert backend.state(NODE).state is OsState.INSTALLED and site.asked().count("deploy") == 2 and site.asked().count("release") == 1
+    assert (backend.state(NODE).state is OsState.INSTALLED and site.asked().count("deploy") == 2
+            and site.asked().count("release") == 1)
 
 
 def test_a_failed_deployment_of_someone_else_is_left_as_it_is(site: Site) -> None:
@@ -143,13 +159,17 @@ def test_a_failed_deployment_of_someone_else_is_left_as_it_is(site: Site) -> Non
 
 @pytest.mark.parametrize(("image", "state", "said"), [
     (("ubuntu", "noble"), OsState.FAILED, "it has ubuntu/noble, ubuntu/jammy is asked for"),
-    (("custom", "jammy"), OsState.FAILED, "it has custom/jammy"), (("", ""), OsState.UNKNOWN, "does not say with which image"),
+    (("custom", "jammy"), OsState.FAILED, "it has custom/jammy"),
+    (("", ""), OsState.UNKNOWN, "does not say with which image"),
 ])
-def test_another_image_is_a_failure_with_advice_and_is_never_deployed_over(site: Site, image: tuple[str, str], state: OsState, said: str) -> None:
-    site.machine(maas.DEPLOYED, owner="muster", osystem=image[0], distro_series=image[1], workload_annotations={"muster": "gpu001"})
+def test_another_image_is_a_failure_with_advice_and_is_never_deployed_over(site: Site, image: tuple[str, str],
+                                                                           state: OsState, said: str) -> None:
+    site.machine(maas.DEPLOYED, owner="muster", osystem=image[0], distro_series=image[1],
+                 workload_annotations={"muster": "gpu001"})
     backend = site.backend()
     found = backend.state(NODE)
-    assert found.state is state and said in found.message and "maas PROFILE machine release abc123" in found.advice
+    assert (found.state is state and said in found.message
+            and "maas PROFILE machine release abc123" in found.advice)
     with pytest.raises(OsError, match="is deployed"):
         backend.install(NODE)
     assert site.asked() == []
@@ -193,7 +213,9 @@ def test_only_what_muster_deployed_is_released_unless_the_name_was_typed(site: S
     site.machine(maas.DEPLOYED, owner="alice", osystem="ubuntu", distro_series="jammy")
     backend = site.backend()
     for typed in ("", "gpu002"):
-        with pytest.raises(OsError, match="deployed for alice and was not deployed by muster as gpu001; nothing changed"):
+        with pytest.raises(OsError,
+                           match="deployed for alice and was not deployed by muster as gpu001; "
+                                 "nothing changed"):
             backend.release(NODE, typed)
     site.bed.put("abc123", maas.DEPLOYED, owner="muster")       # by hand, with the same account
     with pytest.raises(OsError, match="nothing changed"):
@@ -213,7 +235,8 @@ def test_only_what_muster_deployed_is_released_unless_the_name_was_typed(site: S
 def test_a_machine_that_maas_does_not_have_is_planned_and_cannot_be_installed(site: Site) -> None:
     backend = site.backend()
     found = backend.state(NODE)
-    assert found.state is OsState.PLANNED and "serial number SN0001, controller at 10.2.0.1, host name gpu001" in found.message
+    assert (found.state is OsState.PLANNED
+            and "serial number SN0001, controller at 10.2.0.1, host name gpu001" in found.message)
     assert "enlists it" in found.advice
     for asked in (backend.install, backend.changes, backend.release, backend.tags):
         with pytest.raises(OsError, match="MAAS has no machine with serial number SN0001"):
@@ -222,7 +245,9 @@ def test_a_machine_that_maas_does_not_have_is_planned_and_cannot_be_installed(si
 
 def test_an_image_that_maas_does_not_have_is_refused_in_its_own_words(site: Site) -> None:
     site.machine(maas.READY)
-    with pytest.raises(OsError, match="does not accept it \\(400\\): distro_series: 'ubuntu/warty' is not a valid distro_series"):
+    with pytest.raises(OsError,
+                       match="does not accept it \\(400\\): distro_series: 'ubuntu/warty' is not a valid "
+                             "distro_series"):
         site.backend(distro_series="warty").install(NODE)
     assert site.asked().count("deploy") == 1
 
@@ -233,9 +258,11 @@ def failing(*answers: Any, op: str) -> Any:
     return lambda method, path, asked: left.pop(0) if asked == op and left else None
 
 
-@pytest.mark.parametrize("answers", [(503,), (503, 503, 503), (429,), ("drop",), ("drop after",), (500,), (504, 502), (409,)])
+@pytest.mark.parametrize("answers", [(503,), (503, 503, 503), (429,), ("drop",), ("drop after",), (500,),
+                                     (504, 502), (409,)])
 @pytest.mark.parametrize("op", ["allocate", "set_workload_annotations", "deploy"])
-def test_whatever_fails_once_on_the_way_is_tried_again_and_nothing_is_doubled(site: Site, op: str, answers: tuple[Any, ...]) -> None:
+def test_whatever_fails_once_on_the_way_is_tried_again_and_nothing_is_doubled(
+        site: Site, op: str, answers: tuple[Any, ...]) -> None:
     site.machine(maas.READY)
     site.bed.retry_after = "3"
     site.bed.faults = failing(*answers, op=op)
@@ -246,7 +273,9 @@ def test_whatever_fails_once_on_the_way_is_tried_again_and_nothing_is_doubled(si
         assert site.paused and min(site.paused) >= 3      # as the server asked
 
 
-@pytest.mark.parametrize(("answer", "said"), [(503, "is not available \\(503\\)"), (409, "state does not allow it \\(409\\)"), (403, "may not \\(403\\)")])
+@pytest.mark.parametrize(("answer", "said"),
+                         [(503, "is not available \\(503\\)"), (409, "state does not allow it \\(409\\)"),
+                          (403, "may not \\(403\\)")])
 def test_what_goes_on_failing_is_an_error_after_few_tries(site: Site, answer: int, said: str) -> None:
     site.machine(maas.READY)
     site.bed.faults = lambda method, path, op: answer if op == "deploy" else None
@@ -284,17 +313,19 @@ from provisioning.osinstall.maas.options import MaasOptions
 from inventory.model import Secret, SecretFrom
 url, key, tls = sys.argv[1:]
 maas_backend(MaasOptions(url, Secret(SecretFrom.FILE, (key,)), "ubuntu", "jammy", tls=tls, tags=("gpu",))).install(NODE)
-"""
+"""  # noqa: E501
 
 
 def started(site: Site) -> subprocess.Popen[str]:
     key = site.options().key.words[0]
-    return subprocess.Popen([sys.executable, "-c", INSTALL, site.bed.url, key, str(site.bed.authority)], cwd=ROOT, text=True,
+    return subprocess.Popen([sys.executable, "-c", INSTALL, site.bed.url, key, str(site.bed.authority)],
+                            cwd=ROOT, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 @pytest.mark.parametrize("at", range(1, 10))
-def test_killed_while_any_request_is_at_maas_the_same_call_finishes_and_deploys_once(site: Site, at: int) -> None:
+def test_killed_while_any_request_is_at_maas_the_same_call_finishes_and_deploys_once(site: Site,
+                                                                                     at: int) -> None:
     site.machine(maas.READY)
     worker: list[subprocess.Popen[str]] = []
     count = 0
@@ -321,11 +352,15 @@ def test_what_a_site_cannot_mean_is_said_in_one_line(tmp_path: Path) -> None:
     file = Secret(SecretFrom.FILE, (str(tmp_path / "key"),))
     good: dict[str, Any] = {"url": "https://maas.example:5443/MAAS", "key": file}
     for wrong, said in (
-        ({"key": Secret(SecretFrom.ENV, ("MAAS_KEY",))}, "not from the environment"), ({"url": "maas.example"}, "is no URL"),
-        ({"url": "http://maas.example:5240/MAAS"}, "say cleartext: true"), ({"url": "https://a:b@maas.example/"}, "holds a user or a password"),
-        ({"url": "https://maas.example:99999/"}, "is no URL"), ({"url": "https://maas\r\n.example/"}, "is no URL"),
+        ({"key": Secret(SecretFrom.ENV, ("MAAS_KEY",))}, "not from the environment"),
+        ({"url": "maas.example"}, "is no URL"),
+        ({"url": "http://maas.example:5240/MAAS"}, "say cleartext: true"),
+        ({"url": "https://a:b@maas.example/"}, "holds a user or a password"),
+        ({"url": "https://maas.example:99999/"}, "is no URL"),
+        ({"url": "https://maas\r\n.example/"}, "is no URL"),
         ({"distro_series": "22.04"}, "such as jammy"), ({"osystem": "ubuntu"}, "osystem needs distro_series"),
-        ({"distro_series": "../x"}, "is no name"), ({"tags": ("a b",)}, "is no name"), ({"seconds": 0.0}, "above 0"),
+        ({"distro_series": "../x"}, "is no name"), ({"tags": ("a b",)}, "is no name"),
+        ({"seconds": 0.0}, "above 0"),
     ):
         with pytest.raises(OsError, match=said) as caught:
             maas_backend(MaasOptions(**{**good, **wrong}))

@@ -1,4 +1,5 @@
-"""What a MAAS, or what stands in its place, may do to whoever asks it; and that the API key and the passwords are nowhere."""
+"""What a MAAS, or what stands in its place, may do to whoever asks it; and that the API key and the passwords
+are nowhere."""
 
 from __future__ import annotations
 
@@ -42,32 +43,39 @@ def refused(ask: Callable[[], Any]) -> str:
 
 def test_the_header_is_oauths_with_the_plain_secret_as_signature_and_odd_letters_are_spelt_out() -> None:
     header = authorization(api_key(Hidden("con:to:s e&c\"ret")), "n1", 1700000000)
-    assert header == ('OAuth oauth_consumer_key="con", oauth_token="to", oauth_signature_method="PLAINTEXT", oauth_signature="%26s%2520e%2526c%2522ret", '
-                      'oauth_timestamp="1700000000", oauth_nonce="n1", oauth_version="1.0"')
+    assert (header
+            == ('OAuth oauth_consumer_key="con", oauth_token="to", oauth_signature_method="PLAINTEXT", '
+                'oauth_signature="%26s%2520e%2526c%2522ret", '
+                'oauth_timestamp="1700000000", oauth_nonce="n1", oauth_version="1.0"'))
 
 
 @pytest.mark.parametrize("text", ["", "one", "a:b", "a:b:c:d", "a::c", "a:b:ç"])
 def test_a_key_of_another_form_is_refused_without_showing_it(text: str) -> None:
     with pytest.raises(OsError) as caught:
         api_key(Hidden(text))
-    assert "consumer:token:secret" in str(caught.value) and (len(text) < 2 or text not in str(caught.value).replace("consumer:token:secret", ""))
+    assert ("consumer:token:secret" in str(caught.value)
+            and (len(text) < 2 or text not in str(caught.value).replace("consumer:token:secret", "")))
 
 
 @pytest.mark.parametrize("key", ["nobodyC:nobodyT:nobodyS", f"{KEY.rpartition(':')[0]}:wr0ngSECRET"])
 def test_a_wrong_key_is_refused_once_and_the_server_cannot_make_us_show_it(site: Site, key: str) -> None:
     site.machine(maas.READY)
     site.options()
-    backend = site.backend(key=key_file(site.folder / "other" if (site.folder / "other").mkdir() is None else site.folder, key))
+    backend = site.backend(key=key_file(site.folder / "other" if (site.folder / "other").mkdir() is None
+                                        else site.folder, key))
     text = refused(lambda: backend.state(NODE))
-    assert "does not accept the API key (401)" in text and not [part for part in key.split(":") if part in text]
+    assert "does not accept the API key (401)" in text and not [part
+                                                                for part in key.split(":") if part in text]
     assert len(site.bed.seen) == 1 and site.paused == []
 
 
 @pytest.mark.parametrize(("change", "said"), [
     (lambda path: path.unlink(), "No such file"), (lambda path: path.chmod(0o644), "may be read by others"),
-    (lambda path: path.write_text("not-a-key\n"), "consumer:token:secret"), (lambda path: path.write_bytes(b"\xff\xfe:a:b\n"), "not UTF-8"),
+    (lambda path: path.write_text("not-a-key\n"), "consumer:token:secret"),
+    (lambda path: path.write_bytes(b"\xff\xfe:a:b\n"), "not UTF-8"),
 ])
-def test_a_key_that_cannot_be_used_is_said_before_anything_is_asked(site: Site, change: Callable[[Path], Any], said: str) -> None:
+def test_a_key_that_cannot_be_used_is_said_before_anything_is_asked(site: Site, change: Callable[[Path], Any],
+                                                                    said: str) -> None:
     backend = site.backend()
     change(site.folder / "maas.key")
     assert said in refused(lambda: backend.state(NODE)) and site.bed.seen == []
@@ -77,7 +85,8 @@ def test_the_key_may_come_from_a_command(site: Site) -> None:
     site.machine(maas.READY)
     where = Secret(SecretFrom.COMMAND, ("cat", str(site.folder / "maas.key")))
     assert site.backend(key=where).state(NODE).state is OsState.PLANNED
-    assert "ended with exit code 1" in refused(lambda: site.backend(key=Secret(SecretFrom.COMMAND, ("cat", "/nowhere"))).state(NODE))
+    assert "ended with exit code 1" in refused(
+        lambda: site.backend(key=Secret(SecretFrom.COMMAND, ("cat", "/nowhere"))).state(NODE))
 
 
 def test_a_key_that_may_not_read_power_parameters_still_finds_machines_by_the_rest(site: Site) -> None:
@@ -90,7 +99,8 @@ def test_a_key_that_may_not_read_power_parameters_still_finds_machines_by_the_re
 def test_a_certificate_of_no_known_authority_gets_no_key(site: Site) -> None:
     assert "its certificate is not trusted" in refused(lambda: site.backend(tls="verify").state(NODE))
     assert site.bed.seen == []
-    assert "cannot be read as a file of authorities" in refused(lambda: site.backend(tls="/nowhere").state(NODE))
+    assert "cannot be read as a file of authorities" in refused(
+        lambda: site.backend(tls="/nowhere").state(NODE))
 
 
 def test_over_http_the_key_goes_only_where_that_was_said(tmp_path: Path) -> None:
@@ -100,7 +110,8 @@ def test_over_http_the_key_goes_only_where_that_was_said(tmp_path: Path) -> None
         assert site.backend().state(NODE).state is OsState.PLANNED      # loopback
     with pytest.raises(OsError, match="cleartext: true"):
         place("http://10.0.0.1:5240/MAAS")
-    assert place("http://10.0.0.1:5240/MAAS/", cleartext=True).path == place("https://m/MAAS/api/2.0").path == "/MAAS/api/2.0/"
+    assert place("http://10.0.0.1:5240/MAAS/",
+                 cleartext=True).path == place("https://m/MAAS/api/2.0").path == "/MAAS/api/2.0/"
     assert str(place("https://[fd00::1]/MAAS")) == "https://[fd00::1]:443"
 
 
@@ -111,11 +122,16 @@ def raw(text: bytes) -> Callable[[Any], None]:
 
 
 @pytest.mark.parametrize(("fault", "said"), [
-    (raw(b"SSH-2.0-OpenSSH_9.6\r\n"), "is not HTTP"), (raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[]"), "closed the connection"),
-    (raw(b"HTTP/1.1 302 Found\r\nLocation: https://evil.example/\r\nContent-Length: 0\r\n\r\n"), "sends elsewhere (302)"),
-    (raw(b"HTTP/1.1 200 OK\r\n" + b"X-A: b\r\n" * 120 + b"\r\n"), "is not HTTP"), (b"<html>\x1b[2J</html>", "answered no JSON"), (b"[" * 100_000, "answered no JSON"),
-    (b'{"a": 1}', "no list of machines"), (raw(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 9\r\n\r\n\x1b[31m\x00\n\xff\xfe"), "\\x1b[31m"),
-    (raw(b"HTTP/1.1 400 Bad\r\nContent-Length: 27\r\n\r\n<html><body>secret</body></"), "does not accept it (400)"), ("drop", "closed the connection"),
+    (raw(b"SSH-2.0-OpenSSH_9.6\r\n"), "is not HTTP"),
+    (raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[]"), "closed the connection"),
+    (raw(b"HTTP/1.1 302 Found\r\nLocation: https://evil.example/\r\nContent-Length: 0\r\n\r\n"),
+     "sends elsewhere (302)"),
+    (raw(b"HTTP/1.1 200 OK\r\n" + b"X-A: b\r\n" * 120 + b"\r\n"), "is not HTTP"),
+    (b"<html>\x1b[2J</html>", "answered no JSON"), (b"[" * 100_000, "answered no JSON"),
+    (b'{"a": 1}', "no list of machines"),
+    (raw(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 9\r\n\r\n\x1b[31m\x00\n\xff\xfe"), "\\x1b[31m"),
+    (raw(b"HTTP/1.1 400 Bad\r\nContent-Length: 27\r\n\r\n<html><body>secret</body></"),
+     "does not accept it (400)"), ("drop", "closed the connection"),
 ])
 def test_whatever_it_answers_is_one_clean_line(site: Site, fault: Any, said: str) -> None:
     site.bed.faults = lambda method, path, op: fault
@@ -156,7 +172,8 @@ def test_a_server_that_does_not_answer_costs_many_nodes_the_time_of_one_question
     first = refused(lambda: backend.state(NODE))
     asked = len(site.bed.seen)
     for number in range(20):
-        assert refused(lambda number=number: backend.state(Node(f"n{number}"))) == f"{first}; not asked again for 10 s"   # type: ignore[misc]
+        assert (refused(lambda number=number: backend.state(Node(f"n{number}")))
+                == f"{first}; not asked again for 10 s")   # type: ignore[misc]
     assert len(site.bed.seen) == asked == 5
 
 
@@ -202,7 +219,7 @@ backend = maas_backend(MaasOptions(url, Secret(SecretFrom.COMMAND, ("sh", "-c", 
 print(backend.state(NODE), backend.changes(NODE))
 backend.install(NODE)
 print(backend.state(NODE), backend.found(NODE), vars(backend), vars(backend._client), backend._client._key)
-"""
+"""  # noqa: E501
 
 
 def test_no_credential_is_in_any_process_environment_output_or_log_while_it_runs(site: Site) -> None:
@@ -221,7 +238,8 @@ def test_no_credential_is_in_any_process_environment_output_or_log_while_it_runs
                     continue
     key = site.options().key.words[0]
     site.bed.faults = looks
-    done = subprocess.run([sys.executable, "-c", PROGRAM, site.bed.url, key, str(site.bed.authority)], cwd=ROOT, text=True, capture_output=True,
+    done = subprocess.run([sys.executable, "-c", PROGRAM, site.bed.url, key, str(site.bed.authority)],
+                          cwd=ROOT, text=True, capture_output=True,
                           timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert looked > 8 and str(site.bed.url).encode() in seen.getvalue()     # it looked at this very program
@@ -246,4 +264,5 @@ def test_many_threads_share_one_list_and_one_key(site: Site) -> None:
     backend = site.backend()
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(backend.install, nodes))
-    assert len(site.bed.deployed) == 16 and [(path, op) for _, path, op in site.bed.seen].count(("machines/", "")) == 1
+    assert len(site.bed.deployed) == 16 and [(path, op) for _, path,
+                                             op in site.bed.seen].count(("machines/", "")) == 1

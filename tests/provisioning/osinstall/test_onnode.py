@@ -30,10 +30,13 @@ def test_any_mount_table_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize(("words", "name"), [
-    ("/usr/bin/python3.10 -m subiquity.cmd.server", "subiquity"), ("/usr/bin/python3 /usr/sbin/anaconda --kickstart x", "anaconda"),
-    ("/bin/sh /sbin/debian-installer", "debian-installer"), ("/usr/bin/main-menu", "main-menu"), ("python3 -m curtin install", "curtin"),
+    ("/usr/bin/python3.10 -m subiquity.cmd.server", "subiquity"),
+    ("/usr/bin/python3 /usr/sbin/anaconda --kickstart x", "anaconda"),
+    ("/bin/sh /sbin/debian-installer", "debian-installer"), ("/usr/bin/main-menu", "main-menu"),
+    ("python3 -m curtin install", "curtin"),
     ("less /usr/sbin/anaconda", "less"), ("vim anaconda-ks.cfg", "vim"), ("bash", ""), ("", "")])
-def test_a_process_goes_by_its_program_or_by_the_script_that_its_interpreter_runs(words: str, name: str) -> None:
+def test_a_process_goes_by_its_program_or_by_the_script_that_its_interpreter_runs(words: str,
+                                                                                  name: str) -> None:
     assert program(words.split()) == name
 
 
@@ -43,14 +46,16 @@ def test_any_command_line_has_a_name(words: list[str]) -> None:
 
 
 def test_only_wanted_programs_are_reported_and_kernel_threads_have_none(tmp_path: Path) -> None:
-    for pid, text in enumerate((b"", b"/usr/sbin/sshd\0-D\0", b"python3\0-m\0curtin\0install\0", b"\xff\xfe\0"), 1):
+    for pid, text in enumerate((b"", b"/usr/sbin/sshd\0-D\0", b"python3\0-m\0curtin\0install\0",
+                                b"\xff\xfe\0"), 1):
         (tmp_path / f"proc/{pid}").mkdir(parents=True)
         (tmp_path / f"proc/{pid}/cmdline").write_bytes(text)
     assert running(LocalHost(str(tmp_path)), ["curtin", "anaconda"]) == ["curtin"]
 
 
 @pytest.mark.parametrize(("text", "stage"), [
-    ('{"v1": {"stage": "init-local"}}', "init-local"), ('{"v1": {"stage": null}}', ""), ("{", ""), ("[]", ""), ('{"v1": 3}', ""), ("", "")])
+    ('{"v1": {"stage": "init-local"}}', "init-local"), ('{"v1": {"stage": null}}', ""), ("{", ""), ("[]", ""),
+    ('{"v1": 3}', ""), ("", "")])
 def test_cloud_init_runs_where_its_status_names_a_stage(tmp_path: Path, text: str, stage: str) -> None:
     (tmp_path / CLOUD_INIT[1:]).parent.mkdir(parents=True)
     (tmp_path / CLOUD_INIT[1:]).write_text(text)

@@ -47,9 +47,11 @@ def arm(home: Path, *names: str) -> PxeOptions:
 def test_what_is_rendered_is_for_machines_with_a_boot_mac_and_says_who_is_left_out(home: Path) -> None:
     done = muster("os", "render", "--output", "out", "--rules", "site", home=home)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "gpu004: left out: the inventory has no boot_mac for it" in done.stdout and "for 3 machines" in done.stdout
+    assert ("gpu004: left out: the inventory has no boot_mac for it" in done.stdout
+            and "for 3 machines" in done.stdout)
     files = {str(path.relative_to(home / "out")) for path in (home / "out").rglob("*") if path.is_file()}
-    assert {"dnsmasq.conf", "muster-dnsmasq.service", "muster-os-serve.service", "boot.ipxe", "machines/gpu001/preseed.cfg"} <= files
+    assert {"dnsmasq.conf", "muster-dnsmasq.service", "muster-os-serve.service", "boot.ipxe",
+            "machines/gpu001/preseed.cfg"} <= files
     unit = (home / "out/muster-os-serve.service").read_text()
     assert f"os serve --listen 10.1.0.1:9850 --rules {home}/site" in unit
     assert "gpu005" not in (home / "out/dnsmasq.conf").read_text()
@@ -66,7 +68,8 @@ def test_what_is_rendered_is_for_machines_with_a_boot_mac_and_says_who_is_left_o
 ])
 def test_a_mistake_is_one_line_and_nothing_is_written(home: Path, words: tuple[str, ...], said: str) -> None:
     done = muster(*words, home=home)
-    assert done.returncode == 2 and said in done.stderr and done.stderr.startswith("muster: ") and done.stderr.count("\n") == 1, done
+    assert (done.returncode == 2 and said in done.stderr and done.stderr.startswith("muster: ")
+            and done.stderr.count("\n") == 1), done
     assert not (home / "out").exists()
 
 
@@ -79,17 +82,20 @@ def test_status_says_how_far_each_is_as_a_table_and_as_a_document(home: Path) ->
     done = muster("os", "status", "--format", "json", home=home)
     found = json.loads(done.stdout)
     validate(found, "installations-1")
-    assert done.returncode == 3 and [one["node"] for one in found["nodes"]] == ["gpu001"] and found["unreadable"][0]["node"] == "gpu002"
+    assert (done.returncode == 3 and [one["node"] for one in found["nodes"]] == ["gpu001"]
+            and found["unreadable"][0]["node"] == "gpu002")
     held = json.loads((home / "state/osinstall/gpu001.json").read_text())
     assert held["token"] not in done.stdout and held["ticket"] not in done.stdout
 
 
 def test_disarm_ends_what_is_on_its_way_and_says_what_it_did(home: Path) -> None:
     arm(home, "gpu001")
-    assert "would end its installation" in muster("os", "disarm", "gpu[001-002]", "--dry-run", home=home).stdout
+    assert "would end its installation" in muster("os", "disarm", "gpu[001-002]", "--dry-run",
+                                                  home=home).stdout
     assert "installing" in muster("os", "status", home=home).stdout
     done = muster("os", "disarm", "gpu[001-002]", home=home)
-    assert (done.returncode, done.stdout) == (0, "gpu001: its installation is ended\ngpu002: no installation is on its way\n")
+    assert (done.returncode,
+            done.stdout) == (0, "gpu001: its installation is ended\ngpu002: no installation is on its way\n")
     assert "planned: installation 1 was ended by hand" in muster("os", "status", home=home).stdout
 
 
@@ -98,11 +104,14 @@ def test_a_machine_is_installed_again_only_when_that_is_typed(home: Path, ended:
     options = arm(home, "gpu001")
     backend = pxe_backend(options, home / "state")
     backend.records.change("gpu001", lambda old: old and (
-        record.done(old, ("ssh-ed25519 AAAA",), "d", 1.0) if ended == "done" else record.failed(old, "no disk", 1.0)))
+        record.done(old, ("ssh-ed25519 AAAA",), "d", 1.0) if ended == "done"
+        else record.failed(old, "no disk", 1.0)))
     before = muster("os", "status", home=home).stdout
     assert muster("os", "disarm", "gpu001", home=home).stdout == "gpu001: no installation is on its way\n"
-    assert muster("os", "status", home=home).stdout == before and ("muster bringup retry gpu001" in before) == (ended == "failed")
-    assert muster("os", "disarm", "gpu001", "--again", home=home).stdout == "gpu001: its installation is ended\n"
+    assert (muster("os", "status", home=home).stdout == before
+            and ("muster bringup retry gpu001" in before) == (ended == "failed"))
+    assert muster("os", "disarm", "gpu001", "--again",
+                  home=home).stdout == "gpu001: its installation is ended\n"
     found = backend.state(load_inventory(home / "muster.yaml").nodes["gpu001"])
     assert found.state is OsState.PLANNED and found.host_keys == ()
 
@@ -123,7 +132,8 @@ def test_a_served_machine_is_installed_and_the_server_ends_well_on_a_signal(home
         for name in ("preseed.cfg", "firstboot", "written"):
             assert fetched(address + seed_path(held, name))[0] == 200
         body = phone_home(held)
-        assert fetched(f"{address}/done/gpu001", body, **{phonehome.HEADER: phonehome.signed(held.token, body)})[0] == 200
+        assert fetched(f"{address}/done/gpu001", body,
+                       **{phonehome.HEADER: phonehome.signed(held.token, body)})[0] == 200
         done = records.read("gpu001")
         assert done is not None and done.stage is InstallationStage.DONE
         process.send_signal(signal.SIGTERM)
@@ -132,7 +142,8 @@ def test_a_served_machine_is_installed_and_the_server_ends_well_on_a_signal(home
         process.kill()
         process.wait()
     said = log.read_text()
-    assert "gpu001: is installed with debian-12" in said and held.token not in said and held.ticket not in said
+    assert ("gpu001: is installed with debian-12" in said and held.token not in said
+            and held.ticket not in said)
     shown = muster("os", "status", "--format", "json", home=home)
     assert json.loads(shown.stdout)["nodes"][0]["state"] == "installed"
 

@@ -1,5 +1,5 @@
-"""A virtual machine goes from power-off over own PXE, through an installer, to an installed system that phones home; it
-is killed while it loads the installer, while it writes the disk, and in its first boot."""
+"""A virtual machine goes from power-off over own PXE, through an installer, to an installed system that
+phones home; it is killed while it loads the installer, while it writes the disk, and in its first boot."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from tests.testbed.vm.pxe import require_pxe, require_uefi
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("mode", "firmware"), [("proxy", "bios"), ("full", "uefi"), ("proxy", "uefi"), ("full", "uefi-http")])
-def test_every_firmware_reaches_its_script_beside_another_server_too(tmp_path: Path, mode: str, firmware: str) -> None:
+@pytest.mark.parametrize(("mode", "firmware"),
+                         [("proxy", "bios"), ("full", "uefi"), ("proxy", "uefi"), ("full", "uefi-http")])
+def test_every_firmware_reaches_its_script_beside_another_server_too(tmp_path: Path, mode: str,
+                                                                     firmware: str) -> None:
     require_pxe()
     require_installer()
     if firmware != "bios":
@@ -39,7 +41,8 @@ def test_every_firmware_reaches_its_script_beside_another_server_too(tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.timeout(MINUTES * 60 + 300)
-def test_a_machine_is_installed_over_own_pxe_though_it_is_killed_three_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_is_installed_over_own_pxe_though_it_is_killed_three_times(
+        tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     require_pxe()
     require_installer()
     began, times = time.monotonic(), list[str]()
@@ -76,8 +79,9 @@ def test_a_machine_is_installed_over_own_pxe_though_it_is_killed_three_times(tmp
         passed("its disk is written")
         # It reboots by itself, over the network again, and is sent to its disk.
         one.until("boots from its disk", 2)
-        wait_until(lambda: "Run /init as init process" in vm.console().rpartition("testbed: installed")[2] or "systemd[1]" in vm.console().rpartition(
-            "testbed: installed")[2], 480, f"its first boot: {vm.console()[-3000:]}")
+        wait_until(lambda: "Run /init as init process" in vm.console().rpartition("testbed: installed")[2]
+                   or "systemd[1]" in vm.console().rpartition(
+                       "testbed: installed")[2], 480, f"its first boot: {vm.console()[-3000:]}")
         vm.turn(False)
         assert (one.state().state, one.stage()) == (OsState.INSTALLING, InstallationStage.WRITTEN)
         passed("killed in its first boot")
@@ -92,8 +96,11 @@ def test_a_machine_is_installed_over_own_pxe_though_it_is_killed_three_times(tmp
         wait_until(lambda: answers(one), 300, "its SSH server")
         assert one.run("cat", "/etc/hostname").strip() == NAME
         assert one.run("cat", "/etc/ssh/ssh_host_ed25519_key.pub").split()[:2] == found.host_keys[0].split()
-        wait_until(lambda: one.run("ls -d /etc/muster-firstboot 2>/dev/null || echo gone").strip() == "gone", 60, "the end of its token")
-        assert "gone" in one.run("ls /etc/systemd/system/multi-user.target.wants/muster-firstboot.service 2>/dev/null || echo gone")
+        wait_until(lambda: one.run("ls -d /etc/muster-firstboot 2>/dev/null || echo gone").strip() == "gone",
+                   60, "the end of its token")
+        assert "gone" in one.run(
+            "ls /etc/systemd/system/multi-user.target.wants/muster-firstboot.service 2>/dev/null || "
+            "echo gone")
         one.run("echo kept > /root/kept; sync")
 
         # However often it boots over the network now, it is not installed again.

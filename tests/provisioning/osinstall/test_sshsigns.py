@@ -57,7 +57,8 @@ def test_nothing_that_answers_is_nothing_installed(machine: Place) -> None:
 
 def test_where_the_way_there_fails_nothing_is_known_of_the_machine(machine: Place) -> None:
     look = SshSigns(lambda: SshTransport(NO_CONFIG), WantedSigns(), NO_CONFIG)
-    for node in (replace(machine.node(), proxy_jump="bastion.invalid"), replace(machine.node(), address="gone.invalid")):
+    for node in (replace(machine.node(), proxy_jump="bastion.invalid"),
+                 replace(machine.node(), address="gone.invalid")):
         report = look.state(node)
         assert (report.state, report.answered) == (OsState.UNKNOWN, False), report
 
@@ -77,7 +78,8 @@ def test_one_whose_key_is_pinned_is_proven_by_that_connection_and_brings_no_new_
     assert (report.state, report.host_keys) == (OsState.INSTALLED, ())
 
 
-def test_one_whose_pinned_key_is_another_is_proven_with_the_key_that_it_shows(machine: Place, tmp_path: Path) -> None:
+def test_one_whose_pinned_key_is_another_is_proven_with_the_key_that_it_shows(machine: Place,
+                                                                              tmp_path: Path) -> None:
     server = machine.start("system", INSTALLED)
     machine.known.write_text(f"{server.known_name} {public(make_key(tmp_path / 'old'))}\n")
     assert set(looked(machine).host_keys) == lines(machine, "system")
@@ -98,7 +100,8 @@ def test_an_installer_or_a_system_that_starts_is_waited_for_and_its_host_key_doe
     assert report.host_keys == ()
 
 
-def test_an_installer_that_does_not_know_our_user_is_not_told_from_a_system_without_our_key(machine: Place) -> None:
+def test_an_installer_that_does_not_know_our_user_is_not_told_from_a_system_without_our_key(
+        machine: Place) -> None:
     machine.start("installer", STRANGER)
     report = looked(machine)
     assert (report.state, report.host_keys) == (OsState.UNKNOWN, ())

@@ -28,15 +28,18 @@ class Site:
 
     def __init__(self, folder: Path, bed: Bed, address: str) -> None:
         self.bed = bed
-        self.place = Place(folder / "state", options(server=address, media=MediaOptions(f"{address}/files/{{node}}.iso")))
+        self.place = Place(folder / "state",
+                           options(server=address, media=MediaOptions(f"{address}/files/{{node}}.iso")))
         pins.write(folder / "state", bed.fingerprints, {})
         (folder / "password").write_text(PASSWORD)
         (folder / "password").chmod(0o600)
-        self.backend: VirtualMediaBackend = virtual_media_backend(self.place.options, folder / "state", self.place.clock)
+        self.backend: VirtualMediaBackend = virtual_media_backend(self.place.options, folder / "state",
+                                                                  self.place.clock)
         self.folder = folder
 
     def node(self, name: str = "gpu001") -> Node:
-        bmc = Bmc(self.bed.address(name), self.bed.user, self.bed.port, secret=Secret(SecretFrom.FILE, (str(self.folder / "password"),)))
+        bmc = Bmc(self.bed.address(name), self.bed.user, self.bed.port,
+                  secret=Secret(SecretFrom.FILE, (str(self.folder / "password"),)))
         return Node(name, boot_mac=(mac(int(name[-1])),), bmc=bmc)
 
     def media(self, name: str = "gpu001") -> Media:
@@ -67,7 +70,8 @@ def test_a_machine_is_installed_from_its_drive_and_the_drive_is_empty_then(site:
     assert "gpu001.iso into Cd" in backend.changes(node)[0] and not site.media().inserted
     backend.install(node)
     held = site.media()
-    assert held.inserted and held.image.endswith("/files/gpu001.iso") and backend.state(node).state is OsState.INSTALLING
+    assert (held.inserted and held.image.endswith("/files/gpu001.iso")
+            and backend.state(node).state is OsState.INSTALLING)
     backend.install(node)
     record = site.place.record()
     assert record.number == 1
@@ -113,7 +117,8 @@ def test_another_image_in_the_drive_is_left_there_and_nothing_is_armed(site: Sit
         with pytest.raises(OsError, match=r"another image in it.*muster bmc media gpu001 eject"):
             act(node)
     site.backend.finish(node)
-    assert site.media().image.endswith("other.iso") and site.place.backend.state(node).state is OsState.PLANNED
+    assert (site.media().image.endswith("other.iso")
+            and site.place.backend.state(node).state is OsState.PLANNED)
 
 
 def test_a_controller_that_is_away_is_unknown_and_nothing_is_armed(site: Site) -> None:
@@ -137,13 +142,15 @@ def test_without_a_controller_or_an_image_it_says_what_to_add(site: Site) -> Non
     ((("Floppy",), ("CD", "DVD")), None, "drive1"), ((("USBStick",), ("DVD",)), None, "drive1"),
     ((("CD",), ("CD",)), None, "drive0"), ((("Floppy",), ("CD",)), "drive0", "drive0"),
 ])
-def test_the_drive_is_the_first_that_takes_a_cd_or_the_named_one(kinds: tuple[tuple[str, ...], ...], named: str | None, found: str) -> None:
+def test_the_drive_is_the_first_that_takes_a_cd_or_the_named_one(kinds: tuple[tuple[str, ...], ...],
+                                                                 named: str | None, found: str) -> None:
     drives = [Media(f"drive{at}", one, "", False) for at, one in enumerate(kinds)]
     assert cd_drive(drives, named).name == found
 
 
 @pytest.mark.parametrize(("kinds", "named"), [((("USBStick",),), None), ((), None), ((("CD",),), "other")])
-def test_a_controller_without_such_a_drive_says_which_it_has(kinds: tuple[tuple[str, ...], ...], named: str | None) -> None:
+def test_a_controller_without_such_a_drive_says_which_it_has(kinds: tuple[tuple[str, ...], ...],
+                                                             named: str | None) -> None:
     with pytest.raises(BmcError) as caught:
         cd_drive([Media(f"drive{at}", one, "", False) for at, one in enumerate(kinds)], named)
     assert caught.value.wrong is BmcErrorReason.UNSUPPORTED

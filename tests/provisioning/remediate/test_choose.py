@@ -57,7 +57,8 @@ def warned(rule: str, subject: str) -> Problem:
      ((warned("module-expected", "nvidia-uvm"),), "load-nvidia-uvm"),
      ((warned("module-expected", "mlx5_ib"),), "load-mlx5-ib"),
      ((warned("service-expected", "containerd"),), "restart-containerd"),
-     ((warned("service-expected", "sshd"),), "warning: there is no step for it; restart-service: muster ticket n1"),
+     ((warned("service-expected", "sshd"),),
+      "warning: there is no step for it; restart-service: muster ticket n1"),
      ((warned("module-expected", "ib_uverbs"),), "warning: there is no step for it; restart-service: muster "
       "ticket n1"), ((warned("netdev-link", "eth0"),), ""), ((), "")])
 def test_the_packaged_policy_names_a_step_for_what_a_step_can_mend(
@@ -84,14 +85,16 @@ def test_a_site_that_has_nodes_reset_unasked_has_none_reset_on_which_jobs_may_ru
         fleet = FleetHistory(NOW, (past("n1", found),), since=at(-2000))
         works, lefts = choose(fleet, make(fleet, site).verdicts, site, {"n1"}, {}, ())
         assert [one.step for one in works] == ([step] if step else [])
-        assert step or lefts[0].why == ("warning: reset-gpu is for it, and jobs may run there: muster remediate "
-                                        "n1 --step reset-gpu")
+        assert (step
+                or lefts[0].why == ("warning: reset-gpu is for it, and jobs may run there: muster remediate "
+                                    "n1 --step reset-gpu"))
 
 
 def test_what_the_verdict_asks_for_is_done_though_another_fault_comes_first() -> None:
     reset, dead = problem("nvlink-speed", "GPU 3"), problem("driver-answers", "driver")
-    assert one(reset, dead) == ("driver: reboot is for it, and the policy does not enable it: muster remediate "
-                                "n1 --step reboot")
+    assert one(reset,
+               dead) == ("driver: reboot is for it, and the policy does not enable it: muster remediate "
+                         "n1 --step reboot")
 
 
 def test_what_the_driver_itself_asks_for_is_the_rung_that_is_due() -> None:

@@ -14,6 +14,7 @@ from provisioning.remediate.onnode import operations
 def test_the_note_of_a_step_is_its_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     note = tmp_path / "note"
     monkeypatch.setattr(operations, "NOTE", str(note))
-    note.write_text(json.dumps({"line": "x-7", "step": "reboot", "ok": True, "touched": True, key: "it restarts"}))
+    note.write_text(json.dumps({"line": "x-7", "step": "reboot", "ok": True, "touched": True,
+                                key: "it restarts"}))
     assert operations.taken("reboot", "x-7", 0.1) == {      # it is not taken again
         "line": "x-7", "step": "reboot", "ok": True, "touched": True, "message": "it restarts"}

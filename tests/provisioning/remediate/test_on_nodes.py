@@ -197,7 +197,8 @@ def test_gpus_are_reset_together_while_nothing_has_them_open_and_what_was_stoppe
     did = step(home, "n1", RemediationStep.RESET_GPU, f"a-{code}")
     assert (did.ok, did.touched, did.message) == (ok, True, said)
     # What the driver reported before a reset is over by this line, which a reset that failed does not write.
-    assert n1.run("sh", "-c", "cat /dev/kmsg; rm /dev/kmsg") == ("muster: all GPUs were reset\n" if ok else "")
+    assert n1.run("sh", "-c",
+                  "cat /dev/kmsg; rm /dev/kmsg") == ("muster: all GPUs were reset\n" if ok else "")
     assert (n1.root / "var/lib/seen").read_text() == "inactive\ninactive\n--gpu-reset\n"
     assert active(n1, "nvidia-persistenced") and active(n1, "nvidia-fabricmanager")
     # The same line is not taken again: what became of it is told.

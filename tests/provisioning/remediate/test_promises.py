@@ -38,7 +38,8 @@ assert RULES.kernel is not None
 ENTRIES = RULES.kernel.catalogue.entries
 WATCHED_OVER = {rule.id: rule for rule in RULES.rules if rule.severity is not Severity.INFO}
 _ASKED = {
-    Repair.WATCH: "Nothing is urgent", Repair.RESTART_SERVICE: "Please restart the service, or load the module",
+    Repair.WATCH: "Nothing is urgent",
+    Repair.RESTART_SERVICE: "Please restart the service, or load the module",
     Repair.RESET_GPU: "Please reset the GPU", Repair.REBOOT: "Please restart the node",
     Repair.INSPECT: "Please ", Repair.REPLACE: "Please replace it",
 }
@@ -48,7 +49,8 @@ _TO = {Owner.USER: "job's user", Owner.OPERATOR: "cluster's operators", Owner.NE
 
 @dataclass(frozen=True)
 class Promise:
-    """What something says that a node has: in which words, and whom it names. `ends` is of what a log says."""
+    """What something says that a node has: in which words, and whom it names. `ends` is of what a log
+    says."""
 
     what: str
     rule: str
@@ -211,7 +213,8 @@ def test_what_a_reset_ends_of_the_kernels_log_is_of_the_files_that_a_reset_of_gp
     *(("module-expected", module, f"load-{module.replace('_', '-')}")
       for module in ("nvidia", "nvidia_uvm", "nvidia_peermem", "mlx5_ib")),
     ("nvlink-fabric-manager", "nvidia-fabricmanager", "restart-fabric-manager"),
-    ("nvlink-fabric-state", "GPU 3", "restart-fabric-manager"), ("docker-answers", "docker", "restart-docker"),
+    ("nvlink-fabric-state", "GPU 3", "restart-fabric-manager"),
+    ("docker-answers", "docker", "restart-docker"),
     ("docker-hangs", "docker", "restart-docker"), ("containerd-answers", "containerd", "restart-containerd"),
     ("driver-loads", "driver", "load-nvidia"), ("driver-peermem", "driver", "load-nvidia-peermem"),
     ("driver-persistence-daemon", "GPU 3", "restart-persistenced"),
@@ -240,7 +243,8 @@ def test_every_rule_that_a_service_s_step_is_for_asks_for_it() -> None:
 def test_a_burn_in_s_accusation_asks_for_what_its_words_ask_for(
     rule: str, critical: bool, repair: Repair, owner: Owner,
 ) -> None:
-    said = "Drain the node; the GPU goes to the vendor" if repair is Repair.REPLACE else "muster burnin show x"
+    said = ("Drain the node; the GPU goes to the vendor" if repair is Repair.REPLACE
+            else "muster burnin show x")
     asked = repair if rule == WRONG_DATA else None
     one = Promise(rule, rule, Severity.CRITICAL if critical else Severity.WARNING, said, owner, asked)
     assert list(disagreements(one)) == []
@@ -263,14 +267,16 @@ def test_the_words_of_a_remedy_are_read_as_a_person_reads_them() -> None:
 def test_a_site_s_rule_says_another_repair_its_policy_goes_before_that_and_the_driver_before_both(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "ours.yaml").write_text("- {id: nvlink-speed, repair: inspect}\n- {id: host-swap, repair: mend}\n")
+    (tmp_path
+     / "ours.yaml").write_text("- {id: nvlink-speed, repair: inspect}\n- {id: host-swap, repair: mend}\n")
     with pytest.raises(RulesError) as caught:
         load_ruleset([packaged(), tmp_path])
     assert str(caught.value) == (f"{tmp_path}/ours.yaml:2:27: rule host-swap: repair: expected one of watch, "
                                  "restart-service, reset-gpu, reboot, inspect, replace; got 'mend'")
     (tmp_path / "ours.yaml").write_text("- {id: nvlink-speed, repair: inspect}\n")
     here = problem("nvlink-speed", "GPU 3")
-    for policy, repair in (("", Repair.INSPECT), ("faults:\n- {id: nvlink, repair: reboot}\n", Repair.REBOOT)):
+    for policy, repair in (("", Repair.INSPECT),
+                           ("faults:\n- {id: nvlink, repair: reboot}\n", Repair.REBOOT)):
         (tmp_path / "policy.yaml").write_text(policy or "wedged: {sweeps: 3}\n")
         site = load_policy([packaged(), tmp_path], load_ruleset([packaged(), tmp_path]))
         for asked, expected in ((None, repair), ("reset-gpu", Repair.RESET_GPU)):

@@ -204,7 +204,8 @@ def test_steps_out_of_order_are_one_clear_error(home: Path) -> None:
     assert run(home, "return", "7", code=2) == "muster: there is no RMA 7; see: muster rma list --all\n"
     run(home, *OPEN, "--yes")
     assert (run(home, "return", "1", "--yes", code=2)
-            == "muster: RMA 1 of gpu001 is open, so there is nothing to return; next is: muster rma ship 1, or "
+            == "muster: RMA 1 of gpu001 is open, so there is nothing to return; next is: muster rma "
+               "ship 1, or "
                "where it was exchanged on site: muster rma exchange 1 --serial NEW\n")
     run(home, "ship", "1")
     run(home, "return", "1", "--yes")
@@ -333,7 +334,8 @@ def test_an_old_board_accuses_the_node_where_it_sits_now_and_no_one_once_it_has_
     look(home, "NEW")
     assert away(home) == {}
     look(home, "OLD", node="gpu002", chassis="C2")
-    said = f"RMA 1: the SAME gpu came back in gpu002, slot {GPU3}: serial OLD, and it was said to be exchanged"
+    said = (f"RMA 1: the SAME gpu came back in gpu002, slot {GPU3}: serial OLD, and it was said to be "
+            f"exchanged")
     assert away(home) == {"gpu002": f"{said}; see: muster rma list"}
     listed = run(home, "list")
     assert said.removeprefix("RMA 1: ") in listed
@@ -416,7 +418,8 @@ def test_a_part_is_exchanged_on_site_and_nothing_is_shipped(home: Path) -> None:
     with opened(home / "state") as store:
         (one,) = rmas(store)
         assert (one.shipped, one.new, one.away) == (None, "NEW", False)
-        assert str(lines(store)[-1].outcome).startswith("exchanged on site (exchanged NEW); lifecycle bringup")
+        assert str(lines(store)[-1].outcome).startswith(
+            "exchanged on site (exchanged NEW); lifecycle bringup")
 
 
 def test_an_exchange_that_a_sweep_met_before_anyone_wrote_it_down_takes_out_what_sat_there_before(
@@ -479,7 +482,8 @@ def test_what_came_back_in_order_is_not_closed(home: Path) -> None:
 def test_a_part_that_sits_in_another_node_is_not_taken_for_one_of_this(home: Path) -> None:
     look(home, "MOVED", node="gpu002", chassis="C2")
     assert run(home, "open", "gpu001", "--slot", GPU3, "--serial", "moved", "--reason", "x", code=2) == (
-        f"muster: gpu 'MOVED' is not in gpu001: it sits in gpu002, slot {GPU3}; for its return: muster rma open "
+        f"muster: gpu 'MOVED' is not in gpu001: it sits in gpu002, slot {GPU3}; for its return: muster "
+        f"rma open "
         f"gpu002 --slot {GPU3}\n")
     said = run(home, "open", "gpu001", "--serial", "old", "--reason", "x", "--yes")
     assert f"RMA 1 is open: gpu OLD at {GPU3} of gpu001" in said
@@ -487,7 +491,8 @@ def test_a_part_that_sits_in_another_node_is_not_taken_for_one_of_this(home: Pat
 
 
 def test_a_part_that_no_sweep_had_met_is_known_by_its_number_once_one_meets_it(home: Path) -> None:
-    run(home, "open", "gpu003", "--slot", "slot 4", "--serial", "S9", "--reason", "x", "--held-by", "us", "--yes")
+    run(home, "open", "gpu003", "--slot", "slot 4", "--serial", "S9", "--reason", "x", "--held-by",
+        "us", "--yes")
     run(home, "ship", "gpu003")
     run(home, "return", "gpu003", "--yes")
     look(home, "S9", node="gpu003", chassis="C3")
@@ -642,4 +647,5 @@ class Hands(Mortal, RuleBasedStateMachine):
 
 TestHands = Hands.TestCase
 TestHands.settings = settings(
-    max_examples=tries(30), stateful_step_count=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    max_examples=tries(30), stateful_step_count=15, deadline=None,
+    suppress_health_check=[HealthCheck.too_slow])

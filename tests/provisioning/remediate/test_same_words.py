@@ -45,8 +45,9 @@ def in_all(words: str) -> None:
     assert (node["repair"], node["owner"], node["fault"]) == ("replace", "vendor", "rma")
     assert printed("nodes", "gpu001").count(words) == 1
     text = printed("ticket", "gpu001")
-    assert text.startswith(f"# gpu001: rma, gpu OLD at {GPU3}\n\nTo the vendor. Please replace it, and give the "
-                           "serial number of the new one.")
+    assert text.startswith(
+        f"# gpu001: rma, gpu OLD at {GPU3}\n\nTo the vendor. Please replace it, and give the "
+        "serial number of the new one.")
     assert f"- RMA: gpu OLD at {GPU3}\n" in text
 
 

@@ -1,5 +1,6 @@
-"""A rename that is killed before any of its writes, by a signal that nothing can catch, or that finds the disk
-full there: the node that the inventory names is held all the while, and the same command finishes the work."""
+"""A rename that is killed before any of its writes, by a signal that nothing can catch, or that finds the
+disk full there: the node that the inventory names is held all the while, and the same command finishes the
+work."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ from tests.testbed.marks import files_moved
 NOW = 1_795_000_000.0
 OLD, NEW = "gpu1", "node9"
 # Each a way in which a file or a folder comes to be another one.
-CALLS = ("rename", "replace", "symlink", "link", "mkdir", "rmdir", "unlink", "open", "ftruncate", "pwrite", "fchmod")
+CALLS = ("rename", "replace", "symlink", "link", "mkdir", "rmdir", "unlink", "open", "ftruncate",
+         "pwrite", "fchmod")
 STRIDE = 6      # of the fast form
 
 
@@ -49,8 +51,9 @@ def backend(world: Path, kind: str) -> Backend:
 def made(world: Path, kind: str) -> None:
     """A site with one cordoned node that has all that a node can have."""
     world.mkdir()
-    (world / "muster.yaml").write_text(f"version: 1\ncordon: {{{kind}: {'bad' if kind == 'hostfile' else 'good'}}}\n"
-                                       "groups: {all8: \"gpu[1-3]\"}\nnodes:\n  gpu[1-3]: {rack: r1}\n")
+    (world / "muster.yaml").write_text(
+        f"version: 1\ncordon: {{{kind}: {'bad' if kind == 'hostfile' else 'good'}}}\n"
+        "groups: {all8: \"gpu[1-3]\"}\nnodes:\n  gpu[1-3]: {rack: r1}\n")
     (world / "good").write_text("gpu[1-3]\n")
     head(world / "state").certify(OLD, "gpu2")
     kept = KeptSnapshots(world / "state")
@@ -62,7 +65,9 @@ def made(world: Path, kind: str) -> None:
         assert cordon(store, backend(world, kind), [OLD], "fan", "ann", lambda: NOW)[0].held
         with store.writing() as db:
             db.execute("INSERT INTO node (name) VALUES (?)", (OLD,))
-            db.execute("INSERT INTO spell (node, state, reason, began, seen, sweeps) VALUES (1, 'healthy', '', 1, 2, 1)")
+            db.execute(
+                "INSERT INTO spell (node, state, reason, began, seen, sweeps) VALUES (1, 'healthy', '', "
+                "1, 2, 1)")
 
 
 def rename(world: Path, kind: str) -> run.Renamed:
@@ -79,7 +84,8 @@ def rename(world: Path, kind: str) -> run.Renamed:
 
 @contextmanager
 def counted(step: Callable[[], None], *, after: bool = True) -> Iterator[None]:
-    """`step` is called before each call that changes a file, before the end of each transaction of the store, and `after` it."""
+    """`step` is called before each call that changes a file, before the end of each transaction of the store,
+    and `after` it."""
     def before(real: Callable[..., Any]) -> Callable[..., Any]:
         def done(*args: Any, **more: Any) -> Any:
             step()
@@ -171,7 +177,8 @@ def check_done(world: Path, kind: str) -> None:
     assert (world / ("bad" if kind == "hostfile" else "good")).read_text().count(str(one.mark)) == 1
     manifest = load_manifest(state)
     assert set(manifest.nodes) == {NEW, "gpu2"} and manifest.nodes[NEW] == numbered(NEW, manifest.nodes[NEW])
-    assert pins.read(state) == {NEW: "0" * 64} and [path.name for path in (state / "snapshots").glob("*.json")] == [f"{NEW}.json"]
+    assert (pins.read(state) == {NEW: "0" * 64}
+            and [path.name for path in (state / "snapshots").glob("*.json")] == [f"{NEW}.json"])
     assert [path.name for path in (state / "evidence").glob("*/*")] == ["20261101T000000Z"]
     assert (state / "evidence" / NEW).is_dir() and not (state / "evidence" / OLD).exists()
 

@@ -40,7 +40,8 @@ from tests.testbed.backends import Memory
 from tests.testbed.kubernetes import serving
 from tests.testbed.marks import muster
 
-SITE = "version: 1\ncordon: {hostfile: bad}\ngroups: {train: \"gpu[001-004]\"}\nnodes:\n  gpu[001-004]: {rack: r1}\n"
+SITE = ("version: 1\ncordon: {hostfile: bad}\ngroups: {train: \"gpu[001-004]\"}\nnodes:\n  gpu[001-004]: "
+        "{rack: r1}\n")
 NOW = 1_795_000_000.0
 
 
@@ -136,7 +137,8 @@ def test_what_cannot_be_is_one_line_and_no_other_node_is_suggested(
 
 def test_a_persons_words_come_along_as_theirs_and_a_line_of_their_own_is_shown(home: Path) -> None:
     call(home, "cordon", "gpu[001-002]", "--reason", "fan")
-    (home / "bad").write_text(f"{(home / 'bad').read_text().replace('fan', 'fan, Ann: mine', 1)}gpu002  # Bob\n")
+    (home
+     / "bad").write_text(f"{(home / 'bad').read_text().replace('fan', 'fan, Ann: mine', 1)}gpu002  # Bob\n")
     rename(home, "gpu001", "a1")
     assert "a1  # muster#1: fan, Ann: mine\n" in bad(home)
     assert "NOT released" in call(home, "uncordon", "a1", code=1)
@@ -162,7 +164,8 @@ def test_a_cordon_in_a_file_that_was_not_named_is_asked_for(home: Path) -> None:
     assert (home / "muster.yaml").read_text() == SITE
     rename(home, "gpu001", "a1", "--golden", "good")
     assert "a1  # muster#1: fan" in bad(home)
-    assert call(home, "uncordon", "a1", "--golden", "good", code=1).startswith("a1: muster#2 is released; hostfile holds it")
+    assert call(home, "uncordon", "a1", "--golden", "good",
+                code=1).startswith("a1: muster#2 is released; hostfile holds it")
     assert (home / "good").read_text() == "gpu[002-004]\na1\n"
 
 
@@ -174,14 +177,16 @@ def test_cordons_in_two_host_files_both_come_along_where_both_are_named(home: Pa
     rename(home, "gpu001", "a1", "--hostfile", "spare", "--hostfile", "other")
     for file in ("spare", "other"):
         assert (home / file).read_text().startswith("a1  # ")
-        assert "is released" in call(home, "uncordon", "a1", "--hostfile", file, code=1 if file == "spare" else 0)
+        assert "is released" in call(home, "uncordon", "a1", "--hostfile", file,
+                                     code=1 if file == "spare" else 0)
         assert (home / file).read_text() == ""
 
 
 def test_what_holds_the_new_name_already_is_in_the_way(home: Path) -> None:
     call(home, "cordon", "gpu001", "--reason", "fan")
     (home / "bad").write_text((home / "bad").read_text() + "a1  # Bob\n")
-    assert "a1 is held in hostfile already: Bob; and gpu001 is cordoned there" in rename(home, "gpu001", "a1", code=2)
+    assert "a1 is held in hostfile already: Bob; and gpu001 is cordoned there" in rename(home, "gpu001", "a1",
+                                                                                         code=2)
     assert (home / "muster.yaml").read_text() == SITE
 
 
@@ -203,10 +208,13 @@ def test_what_acts_on_nodes_by_their_names_is_waited_for(home: Path, lock: str) 
 
 def test_another_machine_of_the_new_name_keeps_its_history_to_itself(home: Path) -> None:
     with opened(home / "state", make=True) as store, store.writing() as db:
-        for number, (name, began, seen) in enumerate((("gpu001", NOW, NOW + 60), ("old9", NOW - 90, NOW + 30)), 1):
+        for number, (name, began,
+                     seen) in enumerate((("gpu001", NOW, NOW + 60), ("old9", NOW - 90, NOW + 30)), 1):
             db.execute("INSERT INTO node (id, name) VALUES (?, ?)", (number, name))
-            db.execute("INSERT INTO spell (node, state, reason, began, seen, sweeps) VALUES (?, 'healthy', '', ?, ?, 1)",
-                       (number, began, seen))
+            db.execute(
+                "INSERT INTO spell (node, state, reason, began, seen, sweeps) VALUES (?, 'healthy', '', "
+                "?, ?, 1)",
+                (number, began, seen))
     text = rename(home, "gpu001", "old9", code=2)
     assert "the store has another machine as old9, last swept 2026-11-18T" in text
     rename(home, *text.rsplit("rename ", 1)[1].split())
@@ -217,11 +225,14 @@ def test_another_machine_of_the_new_name_keeps_its_history_to_itself(home: Path)
 
 def test_one_machine_by_its_chassis_has_one_history_whatever_the_order(home: Path) -> None:
     with opened(home / "state", make=True) as store, store.writing() as db:
-        db.execute("INSERT INTO component (id, kind, serial) VALUES (1, 'chassis', 'C1'), (2, 'chassis', 'C2')")
+        db.execute(
+            "INSERT INTO component (id, kind, serial) VALUES (1, 'chassis', 'C1'), (2, 'chassis', 'C2')")
         for number, (name, part) in enumerate((("gpu001", 1), ("new1", 1), ("gpu002", 1), ("new2", 2)), 1):
             db.execute("INSERT INTO node (id, name) VALUES (?, ?)", (number, name))
-            db.execute("INSERT INTO spell (node, state, reason, began, seen, sweeps) VALUES (?, 'healthy', '', ?, ?, 1)",
-                       (number, NOW, NOW + 60))
+            db.execute(
+                "INSERT INTO spell (node, state, reason, began, seen, sweeps) VALUES (?, 'healthy', '', "
+                "?, ?, 1)",
+                (number, NOW, NOW + 60))
             db.execute("INSERT INTO seat (component, node, slot, began, seen) VALUES (?, ?, 'chassis', ?, ?)",
                        (part, number, NOW, NOW + 60))
     rename(home, "gpu001", "new1")
@@ -269,10 +280,12 @@ def test_a_scheduler_holds_the_new_name_before_the_store_changes_and_the_old_one
             f"done; to give it back: muster uncordon --mark '{mark}' --reason TEXT"]
     else:
         assert left == [] and "a" not in back.reasons
-    assert [(one.node, str(one.mark), one.state) for one in open_cordons(store)] == [("b", mark, CordonState.HELD)]
+    assert [(one.node, str(one.mark), one.state)
+            for one in open_cordons(store)] == [("b", mark, CordonState.HELD)]
 
 
-def test_a_node_of_kubernetes_by_its_label_is_the_same_node_under_the_new_name(tmp_path: Path, store: Store) -> None:
+def test_a_node_of_kubernetes_by_its_label_is_the_same_node_under_the_new_name(tmp_path: Path,
+                                                                               store: Store) -> None:
     with serving(tmp_path) as bed:
         bed.add("w1", {"example.org/machine": "a"})
         back = Kubernetes(InKubernetes(label="example.org/machine"), Api(str(bed.config)))
@@ -286,7 +299,8 @@ def test_a_node_of_kubernetes_by_its_label_is_the_same_node_under_the_new_name(t
         assert str(open_cordons(store, ["b"])[0].mark) == mark
 
 
-def test_the_good_nodes_that_stood_in_one_set_are_given_back_whatever_was_renamed(tmp_path: Path, store: Store) -> None:
+def test_the_good_nodes_that_stood_in_one_set_are_given_back_whatever_was_renamed(tmp_path: Path,
+                                                                                  store: Store) -> None:
     (tmp_path / "good").write_text("# row 1\ngpu[1-3]  # best\n")
     back = GoldenSet(tmp_path / "good")
     for node in ("gpu1", "gpu2", "gpu3"):
@@ -314,8 +328,10 @@ def test_certificate_snapshot_pin_evidence_and_baselines_are_of_the_new_name(tmp
     kept.write(Recording("a", NOW, Host("a.local", "boot1", NOW, 0, "3.11", "x86_64", 0.1), None), None)
     (state / "evidence" / "a" / "20261101T000000Z").mkdir(parents=True)
     (rules / "baseline").mkdir(parents=True)
-    known = KnownTemplate("x <n>", (Phase.KERNEL,), 2, 1, 1, 1, "x 1", "2026-11-01", "2026-11-01", "ann", "seen", on="a,d")
-    baseline = Baseline("one", Scope("", "", "", ""), 3, 3, {known.template: known}, first="2026-11-01", last="2026-11-01",
+    known = KnownTemplate("x <n>", (Phase.KERNEL,), 2, 1, 1, 1, "x 1", "2026-11-01", "2026-11-01", "ann",
+                          "seen", on="a,d")
+    baseline = Baseline("one", Scope("", "", "", ""), 3, 3, {known.template: known}, first="2026-11-01",
+                        last="2026-11-01",
                         learned_boots={"a": ("b1",), "d": ("b2",), "e": ("b3",)})
     (rules / "baseline" / "one.yaml").write_text(dump(baseline))
     want = run.RenameRequest("a", "b", state, [rules], [], "moved", "ann")
@@ -328,13 +344,16 @@ def test_certificate_snapshot_pin_evidence_and_baselines_are_of_the_new_name(tmp
         assert pins.read(state) == {"b": "0" * 64}
         assert [path.name for path in (state / "evidence").iterdir()] == ["b"]
         snapshot = kept.read("b")
-        assert snapshot is not None and (snapshot.node, snapshot.received) == ("b", NOW) and kept.read("a") is None
+        assert snapshot is not None and (snapshot.node,
+                                         snapshot.received) == ("b", NOW) and kept.read("a") is None
         after, _ = as_yaml(rules / "baseline" / "one.yaml")
-        assert after == replace(baseline, learned_boots={"b": ("b1",), "d": ("b2",), "e": ("b3",)}, file=after.file, name=after.name,
+        assert after == replace(baseline, learned_boots={"b": ("b1",), "d": ("b2",), "e": ("b3",)},
+                                file=after.file, name=after.name,
                                 known={known.template: replace(known, on="b,d")})
 
 
 def test_two_pins_are_two_machines(tmp_path: Path) -> None:
     pins.write(tmp_path, {"a": "0" * 64, "b": "1" * 64}, {})
-    with pytest.raises(UsageError, match="a and b have different certificates pinned: one of them is another machine"):
+    with pytest.raises(UsageError,
+                       match="a and b have different certificates pinned: one of them is another machine"):
         run.check(run.RenameRequest("a", "b", tmp_path, [], [], "", "ann"))

@@ -1,5 +1,6 @@
-"""Cordons, releases, renames and people who edit the file of hosts, in any order: each mark stands on the node
-that the store has for it, what people wrote stays, and every mark can be ended by the command that is shown."""
+"""Cordons, releases, renames and people who edit the file of hosts, in any order: each mark stands on the
+node that the store has for it, what people wrote stays, and every mark can be ended by the command that is
+shown."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ class Operators(RuleBasedStateMachine):
         beside = {node for node, each in shown.items() if each != mark}
         end_mark(self.store, self.file, mark, (), "done", "ann", self.clock)
         left = marked(self.file, ())
-        assert set(left) >= beside and all(held.mark != mark or self._edited(node) for node, held in left.items())
+        assert set(left) >= beside and all(held.mark != mark or self._edited(node) for node,
+                                           held in left.items())
 
     def _edited(self, node: str) -> bool:
         return "Ann" in self.file.held([node])[node].reason
@@ -84,7 +86,8 @@ class Operators(RuleBasedStateMachine):
             return
         self.there = self.there - {old} | {new}
         after = self.file.held([old, new])
-        if before.mark is not None and any(one.mark == before.mark for one in open_cordons(self.store, [new])):
+        if before.mark is not None and any(one.mark == before.mark
+                                           for one in open_cordons(self.store, [new])):
             assert after[new].mark == before.mark and after[old].mark is None
 
     @rule(node=NAME, words=st.sampled_from(["Bob", "muster:beef#9: of another head"]))
@@ -96,12 +99,14 @@ class Operators(RuleBasedStateMachine):
 
     @rule(node=NAME)
     def a_person_edits_a_reason(self, node: str) -> None:
-        lines = [f"{line}, Ann" if line.startswith(f"{node} ") and "Ann" not in line else line for line in self._lines()]
+        lines = [f"{line}, Ann" if line.startswith(f"{node} ") and "Ann" not in line else line
+                 for line in self._lines()]
         self.file.path.write_text("".join(f"{line}\n" for line in lines))
 
     @rule(node=NAME)
     def a_person_removes_a_line(self, node: str) -> None:
-        self.file.path.write_text("".join(f"{line}\n" for line in self._lines() if not line.startswith(f"{node} ")))
+        self.file.path.write_text("".join(f"{line}\n"
+                                          for line in self._lines() if not line.startswith(f"{node} ")))
 
     def _lines(self) -> list[str]:
         return self.file.path.read_text().splitlines() if self.file.path.exists() else []

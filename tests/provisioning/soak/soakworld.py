@@ -1,6 +1,8 @@
-"""A machine that is a folder: its power, its boot and how often it was restarted; and a run of step soak over it.
+"""A machine that is a folder: its power, its boot and how often it was restarted; and a run of step soak over
+it.
 
-The run's process dies at a point of an operation, where one is given. What a boot shows stands in `shows.json`, by the number of the boot.
+The run's process dies at a point of an operation, where one is given. What a boot shows stands in
+`shows.json`, by the number of the boot.
 """
 
 from __future__ import annotations
@@ -29,12 +31,15 @@ BOOT_S = 0.15           # how long it takes to come up
 DESIRED = DesiredSoak(cold=2, warm=2, off_s=0.05, boot_s=20.0, settle_s=0.0, slow=1.5, slow_s=60.0)
 POWER = PowerTimes(off_s=1.0, on_s=1.0, bios_s=1.0)
 WELL: dict[str, Any] = {
-    "parts": {"gpu 0000:18:00.0": "G1", "gpu 0000:2a:00.0": "G2", "nvme nvme0": "N1"}, "whole": ["gpu", "nvme"],
+    "parts": {"gpu 0000:18:00.0": "G1", "gpu 0000:2a:00.0": "G2", "nvme nvme0": "N1"},
+    "whole": ["gpu", "nvme"],
     "pci": {"0000:18:00.0": ["0x030200", "0x10de", "0x2330", "16", "2.5 GT/s PCIe"],
             "0000:3b:00.0": ["0x020700", "0x15b3", "0x1021", "16", "32.0 GT/s PCIe"]},
-    "memory": 1_000_000, "cpus": 8, "rules": {"gpu-count": ["pass", "vendor", ""], "mounts": ["pass", "operator", ""]},
+    "memory": 1_000_000, "cpus": 8,
+    "rules": {"gpu-count": ["pass", "vendor", ""], "mounts": ["pass", "operator", ""]},
     "forms": {}, "log": True}
-NODE = Node(NAME, "192.0.2.1", lifecycle=Lifecycle(LifecycleState.BRINGUP), power="pdu-a", rack="r7", bmc=Bmc("192.0.2.9", user="admin"))
+NODE = Node(NAME, "192.0.2.1", lifecycle=Lifecycle(LifecycleState.BRINGUP), power="pdu-a", rack="r7",
+            bmc=Bmc("192.0.2.9", user="admin"))
 
 
 @dataclass
@@ -97,8 +102,10 @@ class World:
         shows = self._shows(int(look.boot.removeprefix("boot-")))
         self.died.point()
         return Judged(BootRecord(
-            boot.kind, look.boot, boot.restarted, boot.up, boot.answered, shows["parts"], tuple(shows["whole"]), look.pci,
-            look.memory, look.cpus, {rule: (one[0], one[1], one[2]) for rule, one in shows["rules"].items()}, shows["forms"],
+            boot.kind, look.boot, boot.restarted, boot.up, boot.answered, shows["parts"],
+            tuple(shows["whole"]), look.pci,
+            look.memory, look.cpus, {rule: (one[0], one[1], one[2]) for rule, one in shows["rules"].items()},
+            shows["forms"],
             shows["log"]), "")
 
     def _shows(self, number: int) -> dict[str, Any]:
@@ -122,7 +129,9 @@ def soak(folder: Path, at: int = 0, desired: DesiredSoak = DESIRED, idle: str = 
     world = World(folder / "world", Died(at))
     controller = PowerOfWorld(NAME)
     controller.world = world
-    soaking = Soak(replace(step("soak"), seconds=60.0 if not idle else 0.3), folder / "state", world, controller, desired, POWER, lambda node: "gx8")
+    soaking = Soak(replace(step("soak"), seconds=60.0 if not idle else 0.3), folder / "state", world,
+                   controller, desired, POWER, lambda node: "gx8")
     steps: dict[str, BringupStep] = {"soak": soaking.step, "service": step("service")}
-    return run(RunContext(folder / "state", "ada", idle=lambda machine: idle), [NODE], {"soak": soaking, "service": Acts(steps["service"])},
+    return run(RunContext(folder / "state", "ada", idle=lambda machine: idle), [NODE],
+               {"soak": soaking, "service": Acts(steps["service"])},
                Plan(steps, grace_s=0.02), lambda event: None)

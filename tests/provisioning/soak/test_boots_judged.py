@@ -21,9 +21,12 @@ TIMES = BootTimes("warm", 1000.0, 1050.0, 1100.0)
 
 @pytest.fixture
 def boots(tmp_path: Path) -> tuple[NodeBoots, Machine]:
-    (tmp_path / "muster.yaml").write_text(json.dumps({"version": 1, "nodes": {"n1": {"sku": "cpu-only", "lifecycle": "bringup"}}}))
+    (tmp_path / "muster.yaml").write_text(
+        json.dumps({"version": 1, "nodes": {"n1": {"sku": "cpu-only", "lifecycle": "bringup"}}}))
     rules = load_ruleset([packaged()])
-    of = context(tmp_path, replace(rules, rules=tuple(one for one in rules.rules if one.id in ("filesystem-read-only", "kernel-fault"))))
+    of = context(tmp_path,
+                 replace(rules, rules=tuple(one for one in rules.rules
+                                            if one.id in ("filesystem-read-only", "kernel-fault"))))
     return NodeBoots(of, "bringup"), machines(of, "n1")[0]
 
 
@@ -35,9 +38,11 @@ def test_a_boot_is_recorded_with_rules_parts_and_log_of_a_real_sweep_which_is_in
     found = nodes.judged(machine, look, TIMES)
     assert found.message == "" and found.record is not None
     one = found.record
-    assert (one.kind, one.boot, one.seconds, one.memory, one.cpus) == ("warm", look.boot, 100.0, look.memory, look.cpus)
+    assert (one.kind, one.boot, one.seconds, one.memory, one.cpus) == ("warm", look.boot, 100.0,
+                                                                       look.memory, look.cpus)
     assert one.pci == look.pci and one.rules["filesystem-read-only"][0] == "pass"
-    assert {name.partition(" ")[0] for name in one.parts} <= {"gpu", "hca", "nvme", "dimm", "board", "chassis", "disk", "psu"}
+    assert {name.partition(" ")[0] for name in one.parts} <= {"gpu", "hca", "nvme", "dimm", "board",
+                                                              "chassis", "disk", "psu"}
     assert not one.forms or one.log is not None, "errors of a log that was not read"
     write(tmp_path / "state", SoakRecord("n1", "cpu-only", "1", ("warm",), (one,)))
     assert read(tmp_path / "state", "n1") == SoakRecord("n1", "cpu-only", "1", ("warm",), (one,))

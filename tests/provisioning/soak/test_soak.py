@@ -1,4 +1,5 @@
-"""Step soak over a machine that is a folder: as many restarts as were asked for, whatever is killed, and what comes back differently is named."""
+"""Step soak over a machine that is a folder: as many restarts as were asked for, whatever is killed, and what
+comes back differently is named."""
 
 from __future__ import annotations
 
@@ -69,22 +70,32 @@ def gone(part: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("boots", "owner", "words"), [
     ({"2": gone("gpu 0000:2a:00.0"), "4": gone("gpu 0000:2a:00.0")}, "vendor",
      "gpu 0000:2a:00.0 is not there after 2 of 4 restarts (cold and warm; numbers 2 (cold), 4 (warm))"),
-    ({"1": {"parts": {**WELL["parts"], "nvme nvme0": "N9"}}}, "operator", "nvme nvme0 is another one after 1 of 4"),
+    ({"1": {"parts": {**WELL["parts"], "nvme nvme0": "N9"}}}, "operator",
+     "nvme nvme0 is another one after 1 of 4"),
     ({"3": {"whole": ["nvme"]}}, "operator", "its gpu parts could not be read after 1 of 4"),
-    ({"3": {"pci": {**WELL["pci"], "0000:3b:00.0": ["0x020700", "0x15b3", "0x1021", "8", "32.0 GT/s PCIe"]}}}, "vendor",
+    ({"3": {"pci": {**WELL["pci"], "0000:3b:00.0": ["0x020700", "0x15b3", "0x1021", "8", "32.0 GT/s PCIe"]}}},
+     "vendor",
      "PCI link width of 0000:3b:00.0 (0x15b3:0x1021) is 8, and was 16, after 1 of 4"),
-    ({"3": {"pci": {**WELL["pci"], "0000:3b:00.0": ["0x020700", "0x15b3", "0x1021", "16", "16.0 GT/s PCIe"]}}}, "vendor", "PCI link speed of 0000:3b"),
-    ({"2": {"pci": {"0000:18:00.0": WELL["pci"]["0000:18:00.0"]}}}, "vendor", "1 PCI function 0x15b3:0x1021 (class 0x020700) fewer than before"),
+    ({"3": {"pci": {**WELL["pci"],
+                    "0000:3b:00.0": ["0x020700", "0x15b3", "0x1021", "16", "16.0 GT/s PCIe"]}}}, "vendor",
+     "PCI link speed of 0000:3b"),
+    ({"2": {"pci": {"0000:18:00.0": WELL["pci"]["0000:18:00.0"]}}}, "vendor",
+     "1 PCI function 0x15b3:0x1021 (class 0x020700) fewer than before"),
     ({"2": {"memory": 937_500}}, "vendor", "915 MiB of memory after 1 of 4"),
-    ({"4": {"rules": {**WELL["rules"], "mounts": ["fail", "operator", "/data: not mounted"]}}}, "operator", "mounts fails after 1 of 4"),
-    ({"4": {"forms": {"f1": "nvme nvme#: controller is down"}}}, "operator", "its kernel writes a new error after 1 of 4"),
+    ({"4": {"rules": {**WELL["rules"], "mounts": ["fail", "operator", "/data: not mounted"]}}}, "operator",
+     "mounts fails after 1 of 4"),
+    ({"4": {"forms": {"f1": "nvme nvme#: controller is down"}}}, "operator",
+     "its kernel writes a new error after 1 of 4"),
     ({"4": {"log": None}}, "operator", "its kernel log could not be read after 1 of 4"),
 ])
-def test_what_comes_back_differently_is_trouble_with_its_owner(tmp_path: Path, boots: dict[str, dict[str, Any]], owner: str, words: str) -> None:
+def test_what_comes_back_differently_is_trouble_with_its_owner(tmp_path: Path,
+                                                               boots: dict[str, dict[str, Any]], owner: str,
+                                                               words: str) -> None:
     shows(tmp_path, boots)
     assert soak(tmp_path).trouble == (NAME,) and made(tmp_path) == RESTARTS
     (one,) = troubles(tmp_path)
-    assert one.step == "soak" and one.owner == owner and words in one.what and "muster bringup retry n1" in one.hand
+    assert (one.step == "soak" and one.owner == owner and words in one.what
+            and "muster bringup retry n1" in one.hand)
 
 
 @pytest.mark.parametrize("boots", [
@@ -107,10 +118,12 @@ def again(folder: Path) -> None:
     (gone("gpu 0000:2a:00.0"), "1 gpu, and 2 before"),
     ({"whole": ["nvme"]}, "its gpu parts cannot be read, and could before"),
     ({"pci": {"0000:18:00.0": WELL["pci"]["0000:18:00.0"]}}, "0 PCI functions of class 0x0207, and 1 before"),
-    ({"pci": {**WELL["pci"], "0000:3b:00.0": ["0x020700", "0x15b3", "0x1021", "8", "32.0 GT/s PCIe"]}}, "PCI link width of 0000:3b:00.0 is 8, and was 16"),
+    ({"pci": {**WELL["pci"], "0000:3b:00.0": ["0x020700", "0x15b3", "0x1021", "8", "32.0 GT/s PCIe"]}},
+     "PCI link width of 0000:3b:00.0 is 8, and was 16"),
     ({"memory": 937_500}, "915 MiB of memory, and 976 before"), ({"cpus": 6}, "6 processors, and 8 before"),
 ])
-def test_a_fault_that_stays_is_not_what_a_retry_compares_with(tmp_path: Path, less: dict[str, Any], words: str) -> None:
+def test_a_fault_that_stays_is_not_what_a_retry_compares_with(tmp_path: Path, less: dict[str, Any],
+                                                              words: str) -> None:
     shows(tmp_path, {str(number): less for number in range(2, 30)})
     assert soak(tmp_path).trouble == (NAME,) and made(tmp_path) == RESTARTS
     for _ in range(2):
@@ -145,10 +158,13 @@ def test_what_was_not_read_before_is_said_to_be_not_compared(tmp_path: Path) -> 
     assert soak(tmp_path).done == (NAME,)
     with opened(tmp_path / "state") as store:
         said = bringups.progress(store)[0].kept["soak"]
-    assert said.endswith("not compared, as not read before: dimm, hca, nvme, PCI functions, memory, processors, kernel log, mounts")
+    assert said.endswith(
+        "not compared, as not read before: dimm, hca, nvme, PCI functions, memory, processors, kernel "
+        "log, mounts")
 
 
-def test_what_was_measured_before_and_is_not_afterwards_is_waited_for_and_then_trouble(tmp_path: Path) -> None:
+def test_what_was_measured_before_and_is_not_afterwards_is_waited_for_and_then_trouble(
+        tmp_path: Path) -> None:
     shows(tmp_path, {"1": {"rules": {**WELL["rules"], "mounts": ["unknown", "operator", "timeout"]}}})
     soak(tmp_path, desired=replace(DESIRED, cold=1, warm=0, boot_s=0.5))
     (one,) = troubles(tmp_path)
@@ -161,7 +177,8 @@ def test_a_machine_that_does_not_come_back_is_trouble_and_is_not_restarted_again
     assert soak(tmp_path, desired=replace(DESIRED, boot_s=0.5)).trouble == (NAME,)
     (one,) = troubles(tmp_path)
     assert made(tmp_path) == ["cold"]
-    assert one.what.startswith("restart 1 (cold): 0.5 s later it did not come back: connect: no route to host")
+    assert one.what.startswith(
+        "restart 1 (cold): 0.5 s later it did not come back: connect: no route to host")
     assert "nothing of its console was captured" in one.what and one.owner == "datacentre"
 
 
@@ -186,7 +203,8 @@ def test_no_machine_that_has_a_job_is_restarted(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("points", [range(1, 18, 5), pytest.param(range(1, 18), marks=pytest.mark.slow)])
-def test_killed_at_any_point_it_restarts_the_machine_no_more_often_than_stated(tmp_path: Path, points: range) -> None:
+def test_killed_at_any_point_it_restarts_the_machine_no_more_often_than_stated(tmp_path: Path,
+                                                                               points: range) -> None:
     died = 0
     for at in points:
         folder = tmp_path / str(at)

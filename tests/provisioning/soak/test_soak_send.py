@@ -1,4 +1,5 @@
-"""The program of step soak on this machine: which boot it is in, and that another boot's restart is refused; and hostile answers are refused."""
+"""The program of step soak on this machine: which boot it is in, and that another boot's restart is refused;
+and hostile answers are refused."""
 
 from __future__ import annotations
 
@@ -32,8 +33,10 @@ def test_a_machine_that_is_in_another_boot_by_now_is_not_restarted() -> None:
     assert send.restart(NODE, LocalTransport(), "another boot") == (False, "it is another boot by now")
 
 
-@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=30), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-    st.sampled_from(["ok", "message", "boot", "uptime", "memory", "cpus", "pci"]), inner, max_size=7), max_leaves=20))
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=30),
+                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+                        st.sampled_from(["ok", "message", "boot", "uptime", "memory", "cpus", "pci"]), inner,
+                        max_size=7), max_leaves=20))
 def test_whatever_a_node_answers_is_a_look_with_a_boot_or_a_reason(answer: object) -> None:
     found = send._read(Reply("n1", zlib.compress(json.dumps(answer).encode()), None, 0.0, 0.0))
     assert bool(found.boot) != bool(found.message)

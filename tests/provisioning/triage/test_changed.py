@@ -1,5 +1,5 @@
-"""A change of the rules, a SKU, the policy or muster between sweeps: what is said of it, what came only with it, and
-how that is given back, as an operator does these things in whatever order."""
+"""A change of the rules, a SKU, the policy or muster between sweeps: what is said of it, what came only with
+it, and how that is given back, as an operator does these things in whatever order."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class World:
 
     def put(self, *, allow: int = 3, disk: int = 30, severe: bool = False, own: str = "",
             warned: bool = False, gpus: int = 8) -> None:
-        """What a person leaves in the site's files: the limits of two rules, and whether one is critical; a rule
-        of its own that is on or off; whether the policy isolates for a warning; a number of a SKU."""
+        """What a person leaves in the site's files: the limits of two rules, and whether one is critical; a
+        rule of its own that is on or off; whether the policy isolates for a warning; a number of a SKU."""
         ecc, room = RULE["gpu-ecc-uncorrected"], RULE["docker-disk"]
         rules = [replace(ecc, parameters={"allow": allow}),
                  replace(room, parameters={"at_least_gib": disk},
@@ -85,7 +85,8 @@ class World:
             rules.append(replace(ecc, id="site-ecc", parameters={"allow": 1}, disabled=off))
         sku = replace(next(iter(RULES.skus.values())), name="ours", numbers={"gpu_count": gpus})
         self.ruleset = replace(RULES, rules=tuple(rules), skus={"ours": sku}, baselines={})
-        kinds = tuple(replace(kind, isolation=Isolation.NO_NEW_JOBS) if warned and kind.id == "warning" else kind
+        kinds = tuple(replace(kind, isolation=Isolation.NO_NEW_JOBS) if warned
+                      and kind.id == "warning" else kind
                       for kind in POLICY.kinds)
         # Room enough: what the breaker does has tests of its own.
         self.policy = replace(POLICY, kinds=kinds, breaker=BreakerPolicy(number=40, percent=100, reserve=0))
@@ -102,8 +103,9 @@ class World:
             self.now += minutes * 60
             reports = [self._report(name) for name in (only or self.nodes)]
             with opened(self.folder, make=True) as store:
-                record(store, SweepRecord(self.now, self.now + 1, False, "test", self.ruleset.digest, profiles,
-                                          versions=judged_by(self.ruleset, self.muster), who="op"), reports,
+                record(store,
+                       SweepRecord(self.now, self.now + 1, False, "test", self.ruleset.digest, profiles,
+                                   versions=judged_by(self.ruleset, self.muster), who="op"), reports,
                        {name: NodeReadings((Component("chassis", "chassis", f"C{one}", "chassis"),
                                             Component("board", "board", f"B{one}", "board")), (),
                                            frozenset({"chassis", "board"}))
@@ -120,7 +122,8 @@ class World:
                 results.append(Result(rule.id, rule.checked.name, Status.SKIPPED, rule.severity, (), left))
                 continue
             if name in self.unread:
-                results.append(Result(rule.id, rule.checked.name, Status.UNKNOWN, rule.severity, (), "it hung",
+                results.append(Result(rule.id, rule.checked.name, Status.UNKNOWN, rule.severity,
+                                      (), "it hung",
                                       Origin.NODE))
                 continue
             bad = fails(self.read[name][what], rule.parameters[limit])
@@ -190,7 +193,8 @@ def acts(plan: TriagePlan) -> list[tuple[str, str]]:
 
 # ---- what is said
 
-def test_a_node_that_only_a_stricter_rule_takes_from_jobs_is_said_to_be_so_with_the_limits(world: World) -> None:
+def test_a_node_that_only_a_stricter_rule_takes_from_jobs_is_said_to_be_so_with_the_limits(
+        world: World) -> None:
     too_strict(world)
     plan = world.triage()
     assert acts(plan) == [("isolate", "n01"), ("isolate", "n02")]
@@ -244,7 +248,8 @@ def test_a_rule_that_became_critical_and_takes_one_says_so_of_it(world: World) -
     assert "only since rule docker-disk (severity warning -> critical) changed at" in plan.steps[0].why
 
 
-def test_a_policy_that_newly_isolates_for_what_was_there_is_said_and_a_plan_says_it_before(world: World) -> None:
+def test_a_policy_that_newly_isolates_for_what_was_there_is_said_and_a_plan_says_it_before(
+        world: World) -> None:
     world.read["n05"]["disk"] = 10
     world.settles(3)
     world.put(warned=True)
@@ -286,7 +291,8 @@ def test_a_rule_of_another_profile_that_is_judged_for_the_first_time_is_no_chang
 
 # ---- giving back
 
-def test_what_only_a_change_took_is_given_back_once_it_is_put_back_and_a_sweep_found_it_fit(world: World) -> None:
+def test_what_only_a_change_took_is_given_back_once_it_is_put_back_and_a_sweep_found_it_fit(
+        world: World) -> None:
     since = too_strict(world)
     world.triage()
     assert world.held() == {"n01", "n02"}
@@ -300,12 +306,14 @@ def test_what_only_a_change_took_is_given_back_once_it_is_put_back_and_a_sweep_f
     world.sweep()
     plan = world.triage(since)
     assert acts(plan) == [("release", "n01"), ("release", "n02")] and world.held() == set()
-    assert "nothing but rule gpu-ecc-uncorrected (allow 3 -> 1) held it; that is as it was" in plan.steps[0].why
+    assert "nothing but rule gpu-ecc-uncorrected (allow 3 -> 1) held it; that is as it was" in plan.steps[
+        0].why
     assert world.triage().steps == () and world.triage(since).steps == ()        # twice: nothing is left
     assert world.settles(2).steps == ()
 
 
-def test_a_node_whose_name_another_machine_has_is_not_given_back_before_it_is_brought_up(world: World) -> None:
+def test_a_node_whose_name_another_machine_has_is_not_given_back_before_it_is_brought_up(
+        world: World) -> None:
     world.machine["n01"] = "a"
     since = too_strict(world)
     world.triage()
@@ -314,8 +322,9 @@ def test_a_node_whose_name_another_machine_has_is_not_given_back_before_it_is_br
     world.sweep()
     plan = world.plan(since)
     assert acts(plan) == [("release", "n02")]
-    assert withheld(plan) == {"n01": "another machine has its name, and no clean looks have proven it: muster "
-                                     "check n01 --store --profile bringup"}
+    assert (withheld(plan)
+            == {"n01": "another machine has its name, and no clean looks have proven it: muster "
+                       "check n01 --store --profile bringup"})
     world.sweep(2, minutes=11, profiles=("bringup",))
     assert acts(world.plan(since)) == [("release", "n01"), ("release", "n02")]
 
@@ -442,7 +451,8 @@ def test_a_node_that_comes_back_since_its_rule_was_loosened_is_said_to_do_so(wor
     world.sweep(3, minutes=11, profiles=("bringup",))
     plan = world.triage()
     assert acts(plan) == [("release", "n01")] and "clean in its last 2 looks" in plan.steps[0].why
-    assert "gpu-ecc-uncorrected was over when rule gpu-ecc-uncorrected (allow 3 -> 7) changed" in plan.steps[0].why
+    assert "gpu-ecc-uncorrected was over when rule gpu-ecc-uncorrected (allow 3 -> 7) changed" in plan.steps[
+        0].why
 
 
 def test_numbers_of_the_policy_are_changes_of_it_too(world: World) -> None:
@@ -473,7 +483,8 @@ def test_heads_that_sweep_by_other_rules_in_turn_do_not_fill_the_plan(world: Wor
         "what nodes are judged by changed 7 times before that: muster history --changes")
 
 
-RULES_OF_A_SITE = ({}, {"allow": 1}, {"severe": True}, {"own": "on"}, {"own": "off"}, {"warned": True}, {"disk": 5},
+RULES_OF_A_SITE = ({}, {"allow": 1}, {"severe": True}, {"own": "on"}, {"own": "off"},
+                   {"warned": True}, {"disk": 5},
                    {"allow": 1, "severe": True})
 DEEDS = st.one_of(
     st.tuples(st.just("put"), st.sampled_from(RULES_OF_A_SITE)),
@@ -575,7 +586,8 @@ def test_failures_that_end_with_the_change_back_are_in_no_rate_either(world: Wor
 def test_a_store_from_before_says_nothing_until_something_changes(tmp_path: Path) -> None:
     from healthcheck.store import migrations
 
-    at = next(number for number, step in enumerate(migrations.MIGRATIONS) if "version ADD COLUMN said" in step[0])
+    at = next(number for number,
+              step in enumerate(migrations.MIGRATIONS) if "version ADD COLUMN said" in step[0])
     world = World(tmp_path)
     world.put(allow=0)
     with pytest.MonkeyPatch.context() as patch:
@@ -583,7 +595,8 @@ def test_a_store_from_before_says_nothing_until_something_changes(tmp_path: Path
         with opened(tmp_path / "state", make=True) as store, store.writing() as db:
             db.executemany("INSERT INTO version (kind, name, digest, who, began, seen) VALUES "
                            "(?, ?, ?, 'op', 1.8e9, 1.8e9)",
-                           [(one.kind, one.name, one.digest) for one in judged_by(world.ruleset, world.muster)])
+                           [(one.kind, one.name, one.digest)
+                            for one in judged_by(world.ruleset, world.muster)])
     world.sweep(2)
     assert world.triage().changes == ()
     world.put(allow=5)
@@ -617,8 +630,9 @@ def test_the_commands_say_what_changed_and_give_back_what_it_took(tmp_path: Path
     text = triage("--apply", code=1)
     assert f"rules changed at {since}: rule gpu-ecc-uncorrected (allow 3 -> 1)" in text
     assert "isolate   n01: gpu-error: gpu-ecc-uncorrected of GPU 0: 2 (expected 1); only since rule" in text
-    assert (f"by change n01: nothing but a change keeps jobs away; if that was wrong, put back what held before, "
-            f"then: muster check n01 --store; muster triage --undo-since {since}") in text
+    assert (
+        f"by change n01: nothing but a change keeps jobs away; if that was wrong, put back what held before, "
+        f"then: muster check n01 --store; muster triage --undo-since {since}") in text
     document = json.loads(triage("--format", "json", code=1))
     jsonschema.validate(document, json.loads((SCHEMAS / "triage-1.json").read_text()))
     assert [one["words"] for one in document["changes"]] == ["rule gpu-ecc-uncorrected (allow 3 -> 1)"]
@@ -628,7 +642,8 @@ def test_the_commands_say_what_changed_and_give_back_what_it_took(tmp_path: Path
     assert run("history", "--changes", "--rule", "disk-*").startswith("nothing that nodes are judged by")
     (line,) = run("history", "--changes", "--format", "jsonl").splitlines()
     assert json.loads(line)["schema"] == "muster.change/1"
-    assert "withheld  release n01: rule gpu-ecc-uncorrected (allow 3 -> 1) holds still: put back what held" in (
+    assert ("withheld  release n01: rule gpu-ecc-uncorrected (allow 3 -> 1) holds still: put back "
+            "what held") in (
         triage("--undo-since", since, code=1))
     world.files(FILE)
     world.now = time.time()
@@ -648,7 +663,8 @@ def test_the_commands_say_what_changed_and_give_back_what_it_took(tmp_path: Path
     (("--undo-since", "yesterday"), "is no time, expected one such as 2026-11-27T09:55Z, or how long ago"),
     (("--undo-since", "2026-01-01T00:00"), "is no time"),
     (("--undo-since", "2999-01-01T00:00Z"), "is in the future"),
-    (("--undo-since", "2h", "--at-most", "3"), "leave out"), (("--undo-since", "2h", "--replay"), "leave out")])
+    (("--undo-since", "2h", "--at-most", "3"), "leave out"),
+    (("--undo-since", "2h", "--replay"), "leave out")])
 def test_a_time_that_is_none_is_one_line(tmp_path: Path, typed: tuple[str, ...], said: str) -> None:
     done = muster("triage", *typed, home=tmp_path)
     assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) <= 3

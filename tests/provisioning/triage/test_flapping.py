@@ -42,19 +42,23 @@ class Site:
         self.plan: TriagePlan
 
     def sweep(self, *wrong: str, severity: Severity = Severity.CRITICAL, node: str = "n1",
-              rules: tuple[str, ...] = ("port-state", "port-rate", "containerd-answers", "fleet-driver")) -> bool:
+              rules: tuple[str, ...] = ("port-state", "port-rate", "containerd-answers",
+                                        "fleet-driver")) -> bool:
         """A sweep, and triage by it; gives whether the node is held."""
         reports = []
         for one in NODES:
             mine = wrong if one.name == node else ()
             if UNREACHED in mine:
-                reports.append(NodeReport(one.name, NodeState.UNKNOWN, "connect: refused", (), True, "connect"))
+                reports.append(NodeReport(one.name, NodeState.UNKNOWN, "connect: refused", (),
+                                          True, "connect"))
                 continue
             results = tuple(
-                Result(rule, rule.replace("-", ".", 1), Status.FAIL if rule in mine else Status.PASS, severity,
+                Result(rule, rule.replace("-", ".", 1),
+                       Status.FAIL if rule in mine else Status.PASS, severity,
                        (Finding("down", "up", "mlx5_0"),) if rule in mine else ()) for rule in rules)
             reports.append(NodeReport(one.name, state_of(results), "", results, True))
-        record(self.store, SweepRecord(self.now, self.now + 5, False, "test", "digest", ("bringup",)), reports)
+        record(self.store,
+               SweepRecord(self.now, self.now + 5, False, "test", "digest", ("bringup",)), reports)
         self.triage(self.now + 30)
         self.now += 10 * MINUTE
         return self.held(node)

@@ -30,7 +30,8 @@ FAR = 30 * 86400.0
 
 def policy() -> TriagePolicy:
     """As in a fleet of eight."""
-    return replace(packaged(), ours=SharedUnknown(60, 5), breaker=replace(packaged().breaker, number=8, percent=100))
+    return replace(packaged(), ours=SharedUnknown(60, 5),
+                   breaker=replace(packaged().breaker, number=8, percent=100))
 
 
 class Site:
@@ -161,9 +162,11 @@ def test_a_person_silences_and_cordons_in_either_order_and_triage_touches_neithe
 RULE = st.sampled_from(sorted(RULES))
 STEP = st.one_of(
     st.just(("sweeps", {}, 2)), st.just(("silence", "*", 500.0)),
-    st.tuples(st.just("sweeps"), st.dictionaries(RULE, st.sampled_from([Status.FAIL, Status.UNKNOWN]), max_size=2),
+    st.tuples(st.just("sweeps"),
+              st.dictionaries(RULE, st.sampled_from([Status.FAIL, Status.UNKNOWN]), max_size=2),
               st.integers(1, 3)),
-    st.tuples(st.just("silence"), st.sampled_from([*RULES, "*", "gpu-*"]), st.sampled_from([0.5, 5.0, 500.0])),
+    st.tuples(st.just("silence"), st.sampled_from([*RULES, "*", "gpu-*"]),
+              st.sampled_from([0.5, 5.0, 500.0])),
     st.tuples(st.just("unsilence"), st.integers(1, 3), st.none()),
     st.tuples(st.just("waits"), st.sampled_from([1.0, 11.5, 13.0]), st.none()))
 
@@ -174,8 +177,8 @@ STEP = st.one_of(
 def test_no_story_of_silences_gives_back_what_would_be_held_without_them(
     first: str, steps: list[tuple[str, object, object]],
 ) -> None:
-    """`Site.triage` compares each plan with the one that hears all. The first fault is one that heals, one that
-    does not by itself, or one that comes and goes."""
+    """`Site.triage` compares each plan with the one that hears all. The first fault is one that heals, one
+    that does not by itself, or one that comes and goes."""
     with in_memory() as folder, opened(Path(folder), make=True) as store:
         site = Site(Path(folder), store)
         for status in (Status.FAIL, Status.PASS) * (3 if first == "port-state" else 1):

@@ -86,7 +86,8 @@ def test_nodes_that_are_not_fit_are_drained_in_our_name_and_no_others(bed: Slurm
     said = apply(bed, home)
     assert "gpu001: cordoned in slurm as muster#1\ngpu003: cordoned in slurm as muster#2\n" in said
     assert away(bed) == {"gpu001", "gpu003"} and bed.state("gpu001") == "drained"
-    assert re.match(r"muster#2: triage/[0-9a-f]{4}: gpu-error: kernel-xid of GPU 0: 7 \(expected 0\)", bed.reason("gpu003"))
+    assert re.match(r"muster#2: triage/[0-9a-f]{4}: gpu-error: kernel-xid of GPU 0: 7 \(expected 0\)",
+                    bed.reason("gpu003"))
     said = apply(bed, home)
     assert "cordoned in" not in said and said.count("held      ") == 2
 
@@ -162,7 +163,8 @@ def test_a_node_that_a_person_noted_upon_is_not_released_whatever_it_proves_and_
         code, said, beside = triage(bed, home, *words)
         assert code == 0 and "is released" not in said and bed.state("gpu006") == "drained"
         assert (beside == ("note: gpu006: beside our mark a person wrote: KEEP DOWN - riser change until "
-                           "Friday; it belongs to a person until muster cordon adopt|forget gpu006 --reason TEXT\n"))
+                           "Friday; it belongs to a person until muster cordon adopt|forget gpu006 "
+                           "--reason TEXT\n"))
     done = muster("nodes", home=home)
     assert ("note: gpu006: beside our mark a person wrote: KEEP DOWN - riser change until Friday"
             in done.stderr)
@@ -213,7 +215,8 @@ def test_marks_of_another_store_are_listed_with_what_settles_them_and_are_left_a
     done = muster("cordon", "adopt", "gpu003", "--reason", "mine", home=home, **bed.environment)
     assert (done.returncode, plain(done.stdout)) == (
         0, "gpu003: adopted as muster#1; it was muster#7: fan\n"), done.stderr
-    assert bed.state("gpu004") == "idle" and bed.reason("gpu003") == "muster#1: mine" and triage(bed, home)[2] == ""
+    assert (bed.state("gpu004") == "idle" and bed.reason("gpu003") == "muster#1: mine"
+            and triage(bed, home)[2] == "")
 
 
 def test_what_a_person_gave_back_stays_so_until_the_verdict_is_another(bed: Slurm, home: Path) -> None:
@@ -240,7 +243,8 @@ def test_without_a_controller_nothing_is_lost_and_the_next_run_acts(bed: Slurm, 
         note, error = trouble.splitlines()
         assert code == 2 and "isolate   gpu001: gpu-lost" in said and note.startswith(
             "note: the holders of nodes come from the store")
-        assert "by hand   gpu001: end the jobs that still run there; muster ends none: scancel --nodelist=gpu001" in said
+        assert ("by hand   gpu001: end the jobs that still run there; muster ends none: scancel "
+                "--nodelist=gpu001") in said
         assert error.startswith("muster: scontrol ") and error.endswith(
             "nothing was done. Run muster triage --apply again")
         code, said, trouble = triage(bed, home, SLURM_CONF=str(home / "slurm.conf"))

@@ -1,9 +1,11 @@
-"""The systems of the rack for sushy-tools' emulator: its fake driver, to which power that changes at once and BIOS settings are added.
+"""The systems of the rack for sushy-tools' emulator: its fake driver, to which power that changes at once and
+BIOS settings are added.
 
-From the emulator's fake driver come names, UUIDs, boot device and mode, secure boot and virtual media. Ours is: each request sees only the
-machine at whose door it came in; a power change takes a fraction of a second and shows as PoweringOn or PoweringOff meanwhile
-(Redfish DSP0268, ComputerSystem.PowerState); BIOS settings, which wait beside the current ones (DSP0266 section 9.10, Settings resource)
-until the machine was powered on and has passed its POST; a boot override that is spent by one boot.
+From the emulator's fake driver come names, UUIDs, boot device and mode, secure boot and virtual media. Ours
+is: each request sees only the machine at whose door it came in; a power change takes a fraction of a second
+and shows as PoweringOn or PoweringOff meanwhile (Redfish DSP0268, ComputerSystem.PowerState); BIOS settings,
+which wait beside the current ones (DSP0266 section 9.10, Settings resource) until the machine was powered on
+and has passed its POST; a boot override that is spent by one boot.
 """
 
 from __future__ import annotations
@@ -25,10 +27,11 @@ _AGAIN = ("ForceRestart", "GracefulRestart", "PowerCycle")
 
 
 class Rack(FakeDriver):  # type: ignore[misc]
-    """All machines, each seen from its own door only. `told(name, on, boots)` is called when a machine's power has come or gone;
-    `boots` is from what it boots now, such as Pxe, by the override that counted."""
+    """All machines, each seen from its own door only. `told(name, on, boots)` is called when a machine's
+    power has come or gone; `boots` is from what it boots now, such as Pxe, by the override that counted."""
 
-    def __init__(self, machines: Mapping[str, Machine], power_s: float, post_s: float, told: Callable[[str, bool, str], None]) -> None:
+    def __init__(self, machines: Mapping[str, Machine], power_s: float, post_s: float,
+                 told: Callable[[str, bool, str], None]) -> None:
         self._machines = machines
         self._times = (power_s, post_s)
         self._told = told
@@ -37,7 +40,8 @@ class Rack(FakeDriver):  # type: ignore[misc]
         self._by_name = {machine.name: machine.uuid for machine in machines.values()}
         self._systems = {
             machine.uuid: {
-                "uuid": machine.uuid, "name": machine.name, "power_state": "On" if machine.on else "Off", "boot_device": "None", "once": False,
+                "uuid": machine.uuid, "name": machine.name, "power_state": "On" if machine.on else "Off",
+                "boot_device": "None", "once": False,
                 "bios": {**BIOS, **machine.bios}, "pending": {}, "reset": time.time() - 86400, "post": False,
                 "nics": [{"mac": mac(machine, at)} for at in range(machine.nics)],
             } for machine in machines.values()}
@@ -74,7 +78,8 @@ class Rack(FakeDriver):  # type: ignore[misc]
             elif state in _AGAIN:
                 self._turn(machine, system, on=False, again=True)
             else:
-                raise error.BadRequest(f"The value {state} for the parameter ResetType is not in the list of acceptable values.")
+                raise error.BadRequest(
+                    f"The value {state} for the parameter ResetType is not in the list of acceptable values.")
 
     def _turn(self, machine: Machine, system: dict[str, Any], *, on: bool, again: bool = False) -> None:
         if system["power_state"] == ("On" if on else "Off") and not again:
@@ -113,7 +118,9 @@ class Rack(FakeDriver):  # type: ignore[misc]
 
     def set_boot_device(self, identity: str, boot_source: str) -> None:
         if boot_source not in ("None", "Pxe", "Cd", "Hdd", "BiosSetup"):
-            raise error.BadRequest(f"The value {boot_source} for BootSourceOverrideTarget is not in the list of acceptable values.")
+            raise error.BadRequest(
+                f"The value {boot_source} for BootSourceOverrideTarget is not in the list of "
+                f"acceptable values.")
         once = flask.request.json["Boot"].get("BootSourceOverrideEnabled", "Once") == "Once"
         self._get(identity).update(boot_device=boot_source, once=once)
 
@@ -132,9 +139,11 @@ class Rack(FakeDriver):  # type: ignore[misc]
             raise error.BadRequest("The BIOS configuration is locked by the system's administrator.")
         for name, value in attributes.items():
             if name not in system["bios"]:
-                raise error.BadRequest(f"The property {name} is not in the list of valid properties for the resource.")
+                raise error.BadRequest(
+                    f"The property {name} is not in the list of valid properties for the resource.")
             if type(value) is not type(system["bios"][name]):
-                raise error.BadRequest(f"The value for the property {name} is of a different type than the property can accept.")
+                raise error.BadRequest(
+                    f"The value for the property {name} is of a different type than the property can accept.")
         with self._lock:
             system["pending"].update(attributes)
 
@@ -144,7 +153,8 @@ class Rack(FakeDriver):  # type: ignore[misc]
 
     def get_processors(self, identity: str) -> list[dict[str, str]]:
         self._get(identity)
-        return [{"id": f"CPU{at}"} for at in range(self.machine.cpus)] + [{"id": f"GPU{at}"} for at in gpus(self.machine)]
+        return [{"id": f"CPU{at}"} for at in range(self.machine.cpus)] + [{"id": f"GPU{at}"}
+                                                                          for at in gpus(self.machine)]
 
     def get_total_memory(self, identity: str) -> int:
         self._get(identity)
@@ -157,7 +167,8 @@ class Rack(FakeDriver):  # type: ignore[misc]
 
 def gpus(machine: Machine) -> list[int]:
     """The numbers of the GPUs that show."""
-    return [at for at in range(machine.gpus) if machine.wrong is not Wrong.GPU_MISSING or at != machine.gpus // 2]
+    return [at for at in range(machine.gpus) if machine.wrong is not Wrong.GPU_MISSING
+            or at != machine.gpus // 2]
 
 
 def mac(machine: Machine, at: int) -> str:

@@ -1,4 +1,5 @@
-"""What an emulated machine and its controller are, and what can be wrong with them: values that a test gives and the emulator's process reads."""
+"""What an emulated machine and its controller are, and what can be wrong with them: values that a test gives
+and the emulator's process reads."""
 
 from __future__ import annotations
 
@@ -10,9 +11,11 @@ from typing import Any
 
 ELSEWHERE = "elsewhere"     # where a machine that redirects sends everybody; it is logged like a machine
 
-# Names and values as in the BIOS registry that sushy-tools brings (templates/bios_registry.json), and one that vendors have.
+# Names and values as in the BIOS registry that sushy-tools brings (templates/bios_registry.json), and one
+# that vendors have.
 BIOS: Mapping[str, str | int | bool] = {
-    "BootMode": "Uefi", "EmbeddedSata": "Raid", "NicBoot1": "NetworkBoot", "NumCores": "All", "ProcTurboMode": "Disabled",
+    "BootMode": "Uefi", "EmbeddedSata": "Raid", "NicBoot1": "NetworkBoot", "NumCores": "All",
+    "ProcTurboMode": "Disabled",
     "QuietBoot": "true", "SecureBootStatus": "Enabled", "SriovGlobalEnable": "Enabled",
 }
 
@@ -45,8 +48,8 @@ class Wrong(Enum):
 class Machine:
     """One machine in the rack. What is not said is a sound small GPU server that is off.
 
-    `bios` changes or adds to the settings that it has now; no other is taken. `seconds` are the answer's of one that is slow, `sick` is how
-    many answers are 503 at first. With `expands` it knows `$expand`.
+    `bios` changes or adds to the settings that it has now; no other is taken. `seconds` are the answer's of
+    one that is slow, `sick` is how many answers are 503 at first. With `expands` it knows `$expand`.
     """
 
     name: str

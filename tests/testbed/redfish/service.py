@@ -20,12 +20,13 @@ _ON = ("On", "ForceOn", "PushPowerButton")
 
 @dataclass(frozen=True)
 class Ways:
-    """How a maker's service differs. `slots`: accounts are fixed places, written by PATCH; else POST makes one.
-    `if_match`: a PATCH without the tag is refused, `shows_tags` whether the tag is shown at all. `slash`: paths
-    end with a slash, and one without is redirected. `expands`: `$expand` is understood. `wrong_login`: the status
-    of a refused login. `token_dies`: a session ends when its account's password changes. `tasks`: what is
-    answered with a task (power, bios), `polls` looks long. `job` is the collection of a maker's own jobs, in which
-    BIOS settings wait as `Scheduled`. `least` and `most` are lengths of passwords."""
+    """How a maker's service differs. `slots`: accounts are fixed places, written by PATCH; else POST makes
+    one. `if_match`: a PATCH without the tag is refused, `shows_tags` whether the tag is shown at all.
+    `slash`: paths end with a slash, and one without is redirected. `expands`: `$expand` is understood.
+    `wrong_login`: the status of a refused login. `token_dies`: a session ends when its account's password
+    changes. `tasks`: what is answered with a task (power, bios), `polls` looks long. `job` is the collection
+    of a maker's own jobs, in which BIOS settings wait as `Scheduled`. `least` and `most` are lengths of
+    passwords."""
 
     accounts: str = f"{SERVICE}/Accounts"
     slots: int = 0
@@ -78,7 +79,8 @@ class Service:
     asked: list[tuple[str, str, int]] = field(default_factory=list)
     fails: str = ""                 # the message of each task's end, "" for a good one
     tasks: dict[str, list[Any]] = field(default_factory=dict)
-    host_log: tuple[str, list[str]] | None = None       # where the entries of the console's log are, and its lines
+    # where the entries of the console's log are, and its lines
+    host_log: tuple[str, list[str]] | None = None
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
@@ -123,7 +125,8 @@ class Service:
         if user.must_change and bare != open_to_it and not bare.startswith(SESSIONS):
             return change_first(403, "" if self.ways.attributes else f"{self.ways.accounts}/{own}")
         if method == "DELETE" and bare.startswith(f"{SESSIONS}/"):
-            self.tokens = {token: one for token, one in self.tokens.items() if one[0] != bare.rpartition("/")[2]}
+            self.tokens = {token: one for token,
+                           one in self.tokens.items() if one[0] != bare.rpartition("/")[2]}
             return Said(204)
         if method == "GET":
             return self._get(bare, query)
@@ -194,7 +197,8 @@ class Service:
         asked = dict(part.partition("=")[::2] for part in query.split("&") if part)
         skip, top = int(asked.get("$skip", 0)), min(50, int(asked.get("$top", 50)))
         document = {"@odata.id": path, "Members@odata.count": len(lines), "Members": [
-            {"@odata.id": f"{path}/{at}", "Id": str(at), "Name": "Host Logger Entry", "EntryType": "Oem", "Message": line}
+            {"@odata.id": f"{path}/{at}", "Id": str(at), "Name": "Host Logger Entry", "EntryType": "Oem",
+             "Message": line}
             for at, line in enumerate(lines[skip:skip + top], skip)]}
         if skip + top < len(lines) and document["Members"]:
             document["Members@odata.nextLink"] = f"{path}?$skip={skip + top}"
@@ -206,9 +210,11 @@ class Service:
             return error(404, "Base.1.8.ResourceMissingAtURI", f"The resource at {path} was not found.")
         return self._expanded(document, query, self._tag(path))
 
-    def _expanded(self, document: dict[str, Any], query: str, headers: Mapping[str, str] | None = None) -> Said:
+    def _expanded(self, document: dict[str, Any], query: str,
+                  headers: Mapping[str, str] | None = None) -> Said:
         if self.ways.expands and "$expand" in query and "Members" in document:
-            members = [self._account(one["@odata.id"]) or self.documents.get(one["@odata.id"].rstrip("/"), one)
+            members = [self._account(one["@odata.id"])
+                       or self.documents.get(one["@odata.id"].rstrip("/"), one)
                        for one in document["Members"]]
             document = {**document, "Members": members}
         return Said(200, document, headers or {})
@@ -220,9 +226,11 @@ class Service:
                 "Roles": {"@odata.id": f"{SERVICE}/Roles"}, **lengths}
 
     def _account(self, path: str) -> dict[str, Any] | None:
-        found = self.accounts.get(path.rpartition("/")[2]) if path.startswith(f"{self.ways.accounts}/") else None
+        found = self.accounts.get(path.rpartition("/")[2]) if path.startswith(
+            f"{self.ways.accounts}/") else None
         return None if found is None else {
-            "@odata.id": path, "@odata.type": "#ManagerAccount.v1_8_0.ManagerAccount", "Id": path.rpartition("/")[2],
+            "@odata.id": path, "@odata.type": "#ManagerAccount.v1_8_0.ManagerAccount",
+            "Id": path.rpartition("/")[2],
             "UserName": found.user, "Password": None, "RoleId": found.role, "Enabled": found.enabled,
             "PasswordChangeRequired": found.must_change}
 
@@ -276,7 +284,8 @@ class Service:
             return Said(204)
         path = f"{TASKS}/{len(self.tasks) + 1}"
         self.tasks[path] = [self.ways.polls, change, "Completed"]
-        return Said(202, self._task_document(path, "Running"), {"Location": f"{path}/Monitor", "Retry-After": "0"})
+        return Said(202, self._task_document(path, "Running"),
+                    {"Location": f"{path}/Monitor", "Retry-After": "0"})
 
     def _task(self, path: str) -> Said:
         task = self.tasks[path]
@@ -313,7 +322,8 @@ class Service:
         for key in self.ways.account_oem:
             oem = oem.get(key) if isinstance(oem, dict) else None
         if self.ways.account_oem and not oem:
-            return error(400, "iLO.2.15.PropertyMissing", f"Oem {'.'.join(self.ways.account_oem)} is missing.")
+            return error(400, "iLO.2.15.PropertyMissing",
+                         f"Oem {'.'.join(self.ways.account_oem)} is missing.")
         name = str(given["UserName"])
         self.accounts[name] = Account(name, str(given["Password"]), str(given.get("RoleId", "ReadOnly")),
                                       given.get("Enabled", True) is True)
@@ -356,7 +366,8 @@ def error(status: int, message_id: str, message: str) -> Said:
 def change_first(status: int, account: str) -> Said:
     """What an account hears that must set a new password (DSP0266; message of the Base registry)."""
     message = {"MessageId": "Base.1.8.PasswordChangeRequired", "MessageArgs": [account], "Message":
-               "The password provided for this account must be changed before access is granted. PATCH the Password "
+               "The password provided for this account must be changed before access is granted. PATCH the "
+               "Password "
                f"property for this account located at the target URI '{account}' to complete this process."}
     if status == 201:
         return Said(201, {"@Message.ExtendedInfo": [message]})

@@ -1,9 +1,9 @@
 """Services that take firmware in the manners of four makers; an image is text such as `BIOS 2.2.0`.
 
-simple: the service fetches the image itself and applies it at once (HPE, iLO: SimpleUpdate, a task). multipart: a
-push of two parts, a task, and the machine's reset (Supermicro, NVIDIA). staged: the image itself is posted, and waits
-for the reset by HttpPushUriOptions (OpenBMC). jobs: a push of two parts becomes a job, Scheduled until the reset
-(Dell). DMTF DSP2046 UpdateService and DSP0266, multipart HTTP push updates.
+simple: the service fetches the image itself and applies it at once (HPE, iLO: SimpleUpdate, a task).
+multipart: a push of two parts, a task, and the machine's reset (Supermicro, NVIDIA). staged: the image itself
+is posted, and waits for the reset by HttpPushUriOptions (OpenBMC). jobs: a push of two parts becomes a job,
+Scheduled until the reset (Dell). DMTF DSP2046 UpdateService and DSP0266, multipart HTTP push updates.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ MANNERS = {"simple": "ilo", "multipart": "supermicro", "staged": "openbmc", "job
 
 @dataclass
 class Updating(Service):
-    """`pushed` are the images that came, `served` what is at each URL. `wrong_image`: each is refused. `away` is for
-    how many requests it does not answer after it has taken firmware of its own. `untold`: no answer names a task.
-    `hidden`: no one may look at a task.
-    `when_pushed` happens as an image has come.
-    `early`: what waits for a reset is shown as soon as the power is off. `stays_off`: it says yes, and has no power."""
+    """`pushed` are the images that came, `served` what is at each URL. `wrong_image`: each is refused. `away`
+    is for how many requests it does not answer after it has taken firmware of its own. `untold`: no answer
+    names a task. `hidden`: no one may look at a task. `when_pushed` happens as an image has come. `early`:
+    what waits for a reset is shown as soon as the power is off. `stays_off`: it says yes, and has no
+    power."""
 
     manner: str = ""
     pushed: list[str] = field(default_factory=list)
@@ -83,9 +83,11 @@ class Updating(Service):
             self.tasks[path] = [1, None, "Scheduled"]
             return Said(202, None, {"Location": path})
         path = f"{ROOT}/TaskService/Tasks/{len(self.tasks) + 1}"
-        self.tasks[path] = [2, lambda: self._current(image) if self.manner == "simple" else self.staged.append(image),
+        self.tasks[path] = [2, lambda: self._current(image) if self.manner == "simple"
+                            else self.staged.append(image),
                             "Completed"]
-        return Said(202, self._task_document(path, "Running"), {"Location": f"{path}/Monitor", "Retry-After": "0"})
+        return Said(202, self._task_document(path, "Running"),
+                    {"Location": f"{path}/Monitor", "Retry-After": "0"})
 
     def _reset(self, power: dict[str, str]) -> None:
         if power["PowerState"] == "On" and self.stays_off:
@@ -109,9 +111,11 @@ class Updating(Service):
 
 def _file(headers: Mapping[str, str], body: bytes) -> str:
     """The UpdateFile of a push; its UpdateParameters have to be a document."""
-    message = email.message_from_bytes(b"Content-Type: " + headers["content-type"].encode() + b"\r\n\r\n" + body,
+    message = email.message_from_bytes(b"Content-Type: " + headers["content-type"].encode()
+                                       + b"\r\n\r\n" + body,
                                        policy=email.policy.HTTP)
-    parts = {part.get_param("name", header="content-disposition"): part.get_content() for part in message.iter_parts()}
+    parts = {part.get_param("name", header="content-disposition"): part.get_content()
+             for part in message.iter_parts()}
     given = parts["UpdateParameters"]
     assert isinstance(json.loads(given), dict)
     found = parts["UpdateFile"]

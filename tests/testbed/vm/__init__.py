@@ -1,1 +1,2 @@
-"""Small virtual machines with a kernel log of their own: Debian's kernels under qemu without KVM, real devices' emulations, real faults."""
+"""Small virtual machines with a kernel log of their own: Debian's kernels under qemu without KVM, real
+devices' emulations, real faults."""

@@ -24,8 +24,11 @@ def collected(up: Machine, probes: Sequence[Probe], seconds: float = 20.0) -> Re
     for start in range(0, len(text), _LINE):
         up.run(f"echo {text[start:start + _LINE]} >> /run/payload.txt")
     up.run("base64 -d /run/payload.txt > /run/payload")
-    started = f"python3 -I -S -c {shlex.quote(built.loader)} {built.nonce} > /run/answer 2> /run/complaint; touch /run/answered"
-    up.run("{ cat /run/payload; while [ ! -e /run/answered ]; do sleep 0.1; done; } | { " + started + "; }", seconds + 60)
+    started = (f"python3 -I -S -c {shlex.quote(built.loader)} {built.nonce} > /run/answer 2> /run/complaint; "
+               f"touch /run/answered")
+    up.run("{ cat /run/payload; while [ ! -e /run/answered ]; do sleep 0.1; done; } | { " + started + "; }",
+           seconds + 60)
     framer = Framer(built.nonce, 64 * MIB)
-    (body,) = [event.data for event in framer.feed(base64.b64decode(up.run("base64 /run/answer"))) if isinstance(event, Body)]
+    (body,) = [event.data for event in framer.feed(base64.b64decode(up.run("base64 /run/answer")))
+               if isinstance(event, Body)]
     return reply.decode(Reply("node", body, None, 0.0, 1.0))

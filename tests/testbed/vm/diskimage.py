@@ -1,8 +1,9 @@
-"""What a small installer installs: the disk of a Debian that boots by its own boot loader, and the installer itself, an
-initrd of busybox that fetches its seed, writes the disk and gives it to the seed's script.
+"""What a small installer installs: the disk of a Debian that boots by its own boot loader, and the installer
+itself, an initrd of busybox that fetches its seed, writes the disk and gives it to the seed's script.
 
-Made once, kept in the testbed's cache; needs root. The system is that of `netimage`. Its boot loader is syslinux, which
-can be put into a file without mounting it (syslinux(1), --offset); partitions: a FAT with kernel and initrd, and the root.
+Made once, kept in the testbed's cache; needs root. The system is that of `netimage`. Its boot loader is
+syslinux, which can be put into a file without mounting it (syslinux(1), --offset); partitions: a FAT with
+kernel and initrd, and the root.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _MBR = Path("/usr/lib/syslinux/mbr/mbr.bin")
 _MIB = 1 << 20
 _BOOT_MIB, _ROOT_MIB = 64, 400
 _ARGUMENTS = "console=ttyS0 net.ifnames=0 systemd.show_status=0 random.trust_cpu=on tsc=reliable lpj=10800000"
-_LOADER = f"DEFAULT linux\nPROMPT 0\nLABEL linux\nKERNEL vmlinuz\nINITRD initrd\nAPPEND root=/dev/vda2 {_ARGUMENTS}\n"
+_LOADER = (f"DEFAULT linux\nPROMPT 0\nLABEL linux\nKERNEL vmlinuz\nINITRD initrd\nAPPEND root=/dev/vda2 "
+           f"{_ARGUMENTS}\n")
 _BEGIN = """#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /root /mnt /run /tmp /sbin /usr/bin /usr/sbin /etc
 /bin/busybox --install -s
@@ -66,7 +68,7 @@ umount /mnt
 sync
 echo testbed: installed
 reboot -f
-"""
+"""  # noqa: E501
 _LEASE = """#!/bin/busybox sh
 [ "$1" = bound ] || exit 0
 ifconfig $interface $ip netmask $subnet
@@ -86,12 +88,14 @@ class Installable:
 def require_installer() -> None:
     """What making these needs, beside what `netimage` does."""
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
-    require(not missing and _MBR.is_file(), f"no {', '.join(missing) or _MBR}: scripts/test --slow installs them")
+    require(not missing and _MBR.is_file(),
+            f"no {', '.join(missing) or _MBR}: scripts/test --slow installs them")
 
 
 def installable(image: NetImage) -> Installable:
     """Made from a network image if they are not there (half a minute)."""
-    key = hashlib.sha256(repr((image.initrd.parent.name, _BOOT_MIB, _ROOT_MIB, _LOADER, _BOOTS, _INSTALLS, _LEASE, _MODULES)).encode()).hexdigest()[:8]
+    key = hashlib.sha256(repr((image.initrd.parent.name, _BOOT_MIB, _ROOT_MIB, _LOADER, _BOOTS, _INSTALLS,
+                               _LEASE, _MODULES)).encode()).hexdigest()[:8]
 
     def make(half: Path) -> None:
         half.mkdir()
@@ -109,7 +113,8 @@ def _initrd(image: NetImage, init: str) -> bytes:
              ("bin/busybox", Path(str(shutil.which("busybox"))).read_bytes(), 0o755)]
     names = []
     for path in loaded(modules, _MODULES):
-        plain = do("xz", "--decompress", "--stdout", str(modules / path)) if path.endswith(".xz") else (modules / path).read_bytes()
+        plain = do("xz", "--decompress", "--stdout",
+                   str(modules / path)) if path.endswith(".xz") else (modules / path).read_bytes()
         names.append(Path(path.removesuffix(".xz")).name)
         files.append((names[-1], plain, 0o644))
     return newc([*files, ("modules", "\n".join(names).encode(), 0o644)])
@@ -122,14 +127,18 @@ def _disk(folder: Path, image: NetImage) -> None:
         file.write(_MBR.read_bytes()[:440])
         file.seek(446)
         for active, kind, at, size in ((0x80, 0x0C, boot, _BOOT_MIB), (0, 0x83, root, _ROOT_MIB)):
-            file.write(struct.pack("<B3sB3sII", active, b"\xfe\xff\xff", kind, b"\xfe\xff\xff", at // 512, size * _MIB // 512))
+            file.write(struct.pack("<B3sB3sII", active, b"\xfe\xff\xff", kind, b"\xfe\xff\xff", at // 512,
+                                   size * _MIB // 512))
         file.seek(510)
         file.write(b"\x55\xaa")
     fat = f"{disk}@@{boot}"
     # The number of sectors before the partition is for the boot loader, which reads it from the FAT.
-    do("mformat", "-i", fat, "-T", str(_BOOT_MIB * _MIB // 512), "-H", str(boot // 512), "-h", "64", "-s", "32", "-F", "::")
+    do("mformat", "-i", fat, "-T", str(_BOOT_MIB * _MIB // 512), "-H", str(boot // 512), "-h", "64", "-s",
+       "32", "-F", "::")
     (folder / "syslinux.cfg").write_text(_LOADER)
-    for source, name in ((image.kernel, "vmlinuz"), (folder / "initrd-system", "initrd"), (folder / "syslinux.cfg", "syslinux.cfg")):
+    for source, name in ((image.kernel, "vmlinuz"), (folder / "initrd-system", "initrd"),
+                         (folder / "syslinux.cfg", "syslinux.cfg")):
         do("mcopy", "-i", fat, str(source), f"::{name}")
     do("syslinux", "--install", "--offset", str(boot), str(disk))
-    do("mke2fs", "-q", "-F", "-t", "ext4", "-O", "^metadata_csum_seed,^orphan_file", "-E", f"offset={root}", "-d", str(image.tree), str(disk), f"{_ROOT_MIB}M")
+    do("mke2fs", "-q", "-F", "-t", "ext4", "-O", "^metadata_csum_seed,^orphan_file", "-E", f"offset={root}",
+       "-d", str(image.tree), str(disk), f"{_ROOT_MIB}M")

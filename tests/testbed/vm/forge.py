@@ -1,7 +1,9 @@
-"""How a user without rights makes the kernel log a text of his choice: mount options, names of processes, files, control groups and ports.
+"""How a user without rights makes the kernel log a text of his choice: mount options, names of processes,
+files, control groups and ports.
 
-Everything runs as `no one`, where need be in user, mount and network namespaces of his own, as Debian's kernel allows every user. Each text
-is one that a fault would log; here no device has one. Source: the calls of printk in Linux 6.1 that are named at each group below.
+Everything runs as `no one`, where need be in user, mount and network namespaces of his own, as Debian's
+kernel allows every user. Each text is one that a fault would log; here no device has one. Source: the calls
+of printk in Linux 6.1 that are named at each group below.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ exec {$path} "x" if fork() == 0;
 wait;
 unlink $path;
 """,
-    # WHAT NAME: takes this name (prctl 15, PR_SET_NAME), and does one thing that the kernel logs with the name of the process.
+    # WHAT NAME: takes this name (prctl 15, PR_SET_NAME), and does one thing that the kernel logs with the
+    # name of the process.
     "forge-name": """#!/usr/bin/perl
 my ($what, $name) = @ARGV;
 syscall(157, 15, $name, 0, 0, 0);
@@ -63,7 +66,7 @@ my %acts = (
     overcommit => sub { syscall(9, 0, 1 << 40, 3, 0x22, -1, 0) },
 );
 $acts{$what}->();
-""",
+""",  # noqa: E501
     # NAME: a file system in user space that never answers, and a killed process so named that waits for it.
     "forge-hung": f"""#!/usr/bin/perl
 my ($name) = @ARGV;
@@ -80,9 +83,9 @@ if ($child == 0) {{ syscall(157, 15, $name, 0, 0, 0); stat "$target/x"; exit; }}
 sysread($fuse, $asked, 1 << 20);
 kill 9, $child;
 sleep 10;
-""",
-    # MEMORY NAME PIDS: in a control group that the user owns, as that of his session is: an out-of-memory kill of a process so named in a
-    # group MEMORY, and a refused fork in a group PIDS.
+""",  # noqa: E501
+    # MEMORY NAME PIDS: in a control group that the user owns, as that of his session is: an out-of-memory
+    # kill of a process so named in a group MEMORY, and a refused fork in a group PIDS.
     "forge-group": """#!/bin/bash
 at=/sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)
 mkdir "$at/own" "$at/$1" "$at/$3"
@@ -113,12 +116,14 @@ def _install(up: Machine) -> None:
 
 
 def _logged(text: str) -> str:
-    """The regular expression of a text as /dev/kmsg writes it: a backslash or a control character is an escape."""
+    """The regular expression of a text as /dev/kmsg writes it: a backslash or a control character is an
+    escape."""
     return re.escape("".join(rf"\x{ord(one):02x}" if one == "\\" or ord(one) < 32 else one for one in text))
 
 
 def _mount(name: str, kind: str, options: str, says: str) -> Fault:
-    return Fault(f"forged-mount-{name}", f"nobody, in a user namespace: mount(2) of {kind} with these options: {options!r}",
+    return Fault(f"forged-mount-{name}",
+                 f"nobody, in a user namespace: mount(2) of {kind} with these options: {options!r}",
                  _as_no_one("unshare", "-Urm", "forge-mount", kind, options), (_logged(says),))
 
 
@@ -133,17 +138,20 @@ def _crash(name: str, program: str, file: str, says: str) -> Fault:
 
 
 def _named(what: str, how: str, text: str, says: str) -> Fault:
-    return Fault(f"forged-name-{what}", f"nobody: a process named {text[:15]!r} {how}", _as_no_one("forge-name", what, text), (_logged(says),))
+    return Fault(f"forged-name-{what}", f"nobody: a process named {text[:15]!r} {how}",
+                 _as_no_one("forge-name", what, text), (_logged(says),))
 
 
 def _ports(name: str, how: str, commands: str, *says: str) -> Fault:
     return Fault(f"forged-ports-{name}", f"nobody, in a network namespace: {how}",
-                 _as_no_one("unshare", "-Urmn", "bash", "-c", commands), tuple(_logged(text) for text in says))
+                 _as_no_one("unshare", "-Urmn", "bash", "-c", commands),
+                 tuple(_logged(text) for text in says))
 
 
 def _grouped(up: Machine) -> None:
     _install(up)
-    up.send(shlex.join(("systemd-run", "--quiet", "--unit=session", "-p", "User=nobody", "-p", "Delegate=yes", "forge-group", _XID, _EDAC, _PANIC)))
+    up.send(shlex.join(("systemd-run", "--quiet", "--unit=session", "-p", "User=nobody", "-p", "Delegate=yes",
+                        "forge-group", _XID, _EDAC, _PANIC)))
 
 
 def _hung(up: Machine) -> None:
@@ -152,29 +160,35 @@ def _hung(up: Machine) -> None:
     _as_no_one("unshare", "-Urm", "forge-hung", _XID)(up)
 
 
-# Mount options: logfc of fs/fs_context.c and its callers, fs/overlayfs/super.c. An option ends at a comma, and its name at an equals sign,
-# but not in what overlay is given.
+# Mount options: logfc of fs/fs_context.c and its callers, fs/overlayfs/super.c. An option ends at a comma,
+# and its name at an equals sign, but not in what overlay is given.
 _MOUNTS = (
     _mount("ext4", "tmpfs", _EXT4, f"tmpfs: Unknown parameter '{_EXT4}'"),
     _mount("edac", "tmpfs", _EDAC, f"tmpfs: Unknown parameter '{_EDAC}'"),
     _mount("aer", "tmpfs", _AER, f"tmpfs: Unknown parameter '{_AER}'"),
     _mount("xid-cut", "tmpfs", _XID, "tmpfs: Unknown parameter 'NVRM: Xid (PCI:0000:3b:00): 79'"),
-    _mount("sxid-cut", "tmpfs", _SXID, "tmpfs: Unknown parameter 'nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034'"),
+    _mount("sxid-cut", "tmpfs", _SXID,
+           "tmpfs: Unknown parameter 'nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034'"),
     _mount("panic", "mqueue", _PANIC, f"mqueue: Unknown parameter '{_PANIC}'"),
     _mount("null", "cgroup2", _NULL, f"cgroup2: Unknown parameter '{_NULL}'"),
     _mount("oops", "cgroup", _OOPS, f"cgroup: Unknown subsys name '{_OOPS}'"),
     _mount("oom", "fuse", _OOM, f"fuse: Unknown parameter '{_OOM}'"),
-    _mount("ext4-driver", "ext4", "error (device sda1): ext4_find_entry:1455", "ext4: Unknown parameter 'error (device sda1): ext4_find_entry:1455'"),
-    _mount("nfs", "nfs", "server storage-a not responding; timed out", "nfs: Unknown parameter 'server storage-a not responding; timed out'"),
-    _mount("nvme", "proc", f"hidepid={_NVME}", "proc: unknown value of hidepid - nvme nvme0: controller is down; will reset: CSTS=0x3"),
+    _mount("ext4-driver", "ext4", "error (device sda1): ext4_find_entry:1455",
+           "ext4: Unknown parameter 'error (device sda1): ext4_find_entry:1455'"),
+    _mount("nfs", "nfs", "server storage-a not responding; timed out",
+           "nfs: Unknown parameter 'server storage-a not responding; timed out'"),
+    _mount("nvme", "proc", f"hidepid={_NVME}",
+           "proc: unknown value of hidepid - nvme nvme0: controller is down; will reset: CSTS=0x3"),
     _mount("mce", "proc", f"subset={_MCE}", f"proc: unsupported subset option - {_MCE}"),
     _mount("xid", "overlay", _upper(_XID), f"overlayfs: failed to resolve '{_XID}': -2"),
     _mount("sxid", "overlay", _upper(_SXID), f"overlayfs: failed to resolve '{_SXID}': -2"),
-    _mount("xid-line", "overlay", _upper(f"/x\n{_XID}\n"), f"overlayfs: failed to resolve '/x\n{_XID}\n': -2"),
+    _mount("xid-line", "overlay", _upper(f"/x\n{_XID}\n"),
+           f"overlayfs: failed to resolve '/x\n{_XID}\n': -2"),
     _mount("mce-line", "tmpfs", f"x\n{_MCE}\n", f"tmpfs: Unknown parameter 'x\n{_MCE}\n'"),
     _mount("panic-line", "proc", f"hidepid=x\n{_PANIC}", f"proc: unknown value of hidepid - x\n{_PANIC}\n"),
 )
-# Names of files and processes: print_vma_addr of mm/memory.c, show_signal_msg of arch/x86/mm/fault.c, and the calls named by `how`.
+# Names of files and processes: print_vma_addr of mm/memory.c, show_signal_msg of arch/x86/mm/fault.c, and the
+# calls named by `how`.
 _PROCESSES = (
     _crash("xid", "segfault", _XID[:-1], "NVRM: Xid (PCI:"),
     _crash("ext4", "undefined", _EXT4, f" in {_EXT4}["),
@@ -187,34 +201,51 @@ _PROCESSES = (
     _named("mremap", "moves memory as no one should", _NULL, f"{_NULL[:15]} ("),
     _named("futex", "shifts a futex by 40", _XID, f"futex_wake_op: {_XID[:15]} tries to shift"),
     _named("timeout", "sets a negative timeout", _MCE, f"`{_MCE[:15]}' (pid "),
-    _named("netlink", "sends a malformed message", f"x\n{_MCE}", f"netlink: 'x\n{_MCE[:13]}': attribute type 4 has an invalid length"),
+    _named("netlink", "sends a malformed message", f"x\n{_MCE}",
+           f"netlink: 'x\n{_MCE[:13]}': attribute type 4 has an invalid length"),
     _named("limit", "is at the limit of its memory", _OOPS, f"mmap: {_OOPS[:15]} ("),
     _named("sigreturn", "returns from no signal", _EXT4, f"traps: {_EXT4[:15]}["),
-    _named("argv", "starts a file, named alike, without arguments", f"x\n{_NVME}\n", f"launched '/var/tmp/forge/x\n{_NVME}\n' with NULL argv"),
+    _named("argv", "starts a file, named alike, without arguments", f"x\n{_NVME}\n",
+           f"launched '/var/tmp/forge/x\n{_NVME}\n' with NULL argv"),
     _named("overcommit", "asks for a terabyte", _AER, f"comm: {_AER[:15]}, "),
     _named("memory", "takes all memory", _EDAC, f" ({_EDAC[:15]}) total-vm:"),
-    Fault("forged-group", "nobody, in a control group of his own: an out-of-memory kill and a refused fork, in groups named by him", _grouped,
-          (_logged(f"Memory cgroup stats for /system.slice/session.service/{_XID}:"), _logged("Killed process ") + r"\d+" + _logged(f" ({_EDAC[:15]})"),
+    Fault("forged-group",
+          "nobody, in a control group of his own: an out-of-memory kill and a refused fork, in groups "
+          "named by him", _grouped,
+          (_logged(f"Memory cgroup stats for /system.slice/session.service/{_XID}:"),
+           _logged("Killed process ") + r"\d+" + _logged(f" ({_EDAC[:15]})"),
            _logged(f"fork rejected by pids controller in /system.slice/session.service/{_PANIC}"))),
-    Fault("forged-hung", "nobody, in a user namespace: a killed process waits for a file system of his own that never answers", _hung,
+    Fault("forged-hung",
+          "nobody, in a user namespace: a killed process waits for a file system of his own that "
+          "never answers", _hung,
           (_logged(f"INFO: task {_XID[:15]}:") + r"\d+ blocked for more than",)),
 )
-# Names of ports: at most 15 characters, no space, colon or slash. The kernel's lines do not say which network namespace a port is of.
+# Names of ports: at most 15 characters, no space, colon or slash. The kernel's lines do not say which network
+# namespace a port is of.
 _PORTS = (
     _ports("bond", "a bond of a pair that is taken down and up again",
-           "ip link add bond0 type bond miimon 100; ip link add eth0 type veth peer name peer; ip link set eth0 master bond0; "
-           "ip link set peer up; ip link set bond0 up; sleep 2; ip link set peer down; sleep 1; ip link set peer up; sleep 1",
-           "bond0: (slave eth0): link status definitely down, disabling slave", "bond0: now running without any active interface!"),
+           "ip link add bond0 type bond miimon 100; ip link add eth0 type veth peer name peer; ip link set "
+           "eth0 master bond0; "
+           "ip link set peer up; ip link set bond0 up; sleep 2; ip link set peer down; sleep 1; ip link set "
+           "peer up; sleep 1",
+           "bond0: (slave eth0): link status definitely down, disabling slave",
+           "bond0: now running without any active interface!"),
     _ports("bridge", "bridges whose names, and whose ports' names, are the beginnings of faults",
-           "for name in NVRM BUG; do ip link add $name type bridge; ip link add Xid-$name type veth peer name p-$name; "
-           "ip link set Xid-$name master $name; ip link set Xid-$name up; ip link set p-$name up; ip link set $name up; done; sleep 2",
+           "for name in NVRM BUG; do ip link add $name type bridge; ip link add Xid-$name type veth peer "
+           "name p-$name; "
+           "ip link set Xid-$name master $name; ip link set Xid-$name up; ip link set p-$name up; ip link "
+           "set $name up; done; sleep 2",
            "NVRM: port 1(Xid-NVRM) entered blocking state", "BUG: port 1(Xid-BUG) entered disabled state"),
-    _ports("rename", "a port is renamed", "ip link add 'Xid(79)' type dummy; ip link set 'Xid(79)' name NVRM", "NVRM: renamed from Xid(79)"),
-    _ports("action", "a traffic action that logs a text of 31 characters", "ip link set lo up; tc qdisc add dev lo clsact; "
-           "tc filter add dev lo egress matchall action simple sdata 'NVRM: Xid (PCI:0000:3b): 79, x'; echo x > /dev/udp/127.0.0.1/9",
+    _ports("rename", "a port is renamed", "ip link add 'Xid(79)' type dummy; ip link set 'Xid(79)' name NVRM",
+           "NVRM: renamed from Xid(79)"),
+    _ports("action", "a traffic action that logs a text of 31 characters",
+           "ip link set lo up; tc qdisc add dev lo clsact; "
+           "tc filter add dev lo egress matchall action simple sdata 'NVRM: Xid (PCI:0000:3b): 79, x'; echo "
+           "x > /dev/udp/127.0.0.1/9",
            "simple: NVRM: Xid (PCI:0000:3b): 79, x_1"),
     _ports("action-line", "the same with a line feed", "ip link set lo up; tc qdisc add dev lo clsact; "
-           "tc filter add dev lo egress matchall action simple sdata $'x\\nmce: [Hardware Error]: CPU 12'; echo x > /dev/udp/127.0.0.1/9",
+           "tc filter add dev lo egress matchall action simple sdata $'x\\nmce: [Hardware Error]: CPU 12'; "
+           "echo x > /dev/udp/127.0.0.1/9",
            "simple: x\nmce: [Hardware Error]: CPU 12_1"),
 )
 FORGED = (*_MOUNTS, *_PROCESSES, *_PORTS)

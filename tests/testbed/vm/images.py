@@ -1,6 +1,8 @@
-"""What a virtual machine boots from: a kernel of Debian's, an initrd of ours, and a Debian root disk; made once, kept in the testbed's cache.
+"""What a virtual machine boots from: a kernel of Debian's, an initrd of ours, and a Debian root disk; made
+once, kept in the testbed's cache.
 
-Needs root, for mmdebstrap makes files of other owners. The initrd is a newc archive (Documentation/driver-api/early-userspace/buffer-format.rst).
+Needs root, for mmdebstrap makes files of other owners. The initrd is a newc archive
+(Documentation/driver-api/early-userspace/buffer-format.rst).
 """
 
 from __future__ import annotations
@@ -18,10 +20,13 @@ from tests.testbed.kept import kept
 from tests.testbed.require import require
 
 TOOLS = ("qemu-system-x86_64", "mmdebstrap", "mke2fs", "busybox", "depmod", "gcc")
-_PACKAGES = ("systemd", "systemd-sysv", "udev", "kmod", "dbus", "e2fsprogs", "iproute2", "xfsprogs", "btrfs-progs", "dmsetup",
+_PACKAGES = ("systemd", "systemd-sysv", "udev", "kmod", "dbus", "e2fsprogs", "iproute2", "xfsprogs",
+             "btrfs-progs", "dmsetup",
              "python3", "nfs-kernel-server", "libteam-utils")
-_OPTIONS = ("--variant=minbase", "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=path-exclude=/usr/share/doc/*",
-            "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*", "--include=" + ",".join(_PACKAGES))
+_OPTIONS = ("--variant=minbase", "--aptopt=Acquire::Languages \"none\"",
+            "--dpkgopt=path-exclude=/usr/share/doc/*",
+            "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
+            "--include=" + ",".join(_PACKAGES))
 _INITRD_MODULES = ("virtio_pci", "virtio_blk", "ext4")
 _INIT = """#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /root
@@ -47,10 +52,13 @@ OOMPolicy=continue
 WantedBy=multi-user.target
 """
 # What a training process dies of, by the processor's exception.
-_CRASHES = {"segfault": "xor %eax,%eax; mov %eax,(%rax)", "protection": "movabs $0x8000000000000000,%rax; mov (%rax),%rax",
+_CRASHES = {"segfault": "xor %eax,%eax; mov %eax,(%rax)",
+            "protection": "movabs $0x8000000000000000,%rax; mov (%rax),%rax",
             "undefined": "ud2", "divide": "xor %ecx,%ecx; div %ecx"}
-_MASKED = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer", "serial-getty@ttyS0.service",
-           "nfs-server.service", "rpcbind.service", "rpcbind.socket", "rpc-statd.service", "nfs-blkmap.service", "teamd@.service")
+_MASKED = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
+           "fstrim.timer", "serial-getty@ttyS0.service",
+           "nfs-server.service", "rpcbind.service", "rpcbind.socket", "rpc-statd.service",
+           "nfs-blkmap.service", "teamd@.service")
 
 
 @dataclass(frozen=True)
@@ -71,17 +79,21 @@ def require_vm() -> None:
 
 
 def releases(series: str) -> list[str]:
-    """The releases of Debian's generic kernel that apt offers and that begin with `series` ("6.1."), newest first."""
-    found = subprocess.run(["apt-cache", "search", "--names-only", rf"^linux-image-{re.escape(series)}.*[0-9](\+deb[0-9]+)?-amd64$"],
+    """The releases of Debian's generic kernel that apt offers and that begin with `series` ("6.1."), newest
+    first."""
+    found = subprocess.run(["apt-cache", "search", "--names-only",
+                            rf"^linux-image-{re.escape(series)}.*[0-9](\+deb[0-9]+)?-amd64$"],
                            capture_output=True, text=True, check=True).stdout
     names = [line.split()[0].removeprefix("linux-image-") for line in found.splitlines()]
     return sorted(names, key=lambda name: [int(number) for number in re.findall(r"\d+", name)], reverse=True)
 
 
 def images(release: str, packages: Sequence[str] = ()) -> Images:
-    """The images for one kernel release, with these packages on the root disk beside the usual ones; made if they are not there (a minute and a half for the first, 20 s for each other)."""
+    """The images for one kernel release, with these packages on the root disk beside the usual ones; made if
+    they are not there (a minute and a half for the first, 20 s for each other)."""
     options = (*_OPTIONS[:-1], ",".join((_OPTIONS[-1], *packages)))
-    key = hashlib.sha256(repr((options, _INITRD_MODULES, _INIT, _SHELL, _CRASHES, _MASKED)).encode()).hexdigest()[:8]
+    key = hashlib.sha256(repr((options, _INITRD_MODULES, _INIT, _SHELL, _CRASHES,
+                               _MASKED)).encode()).hexdigest()[:8]
 
     def root(half: Path) -> None:
         do("mmdebstrap", *options, "bookworm", str(half))
@@ -108,7 +120,8 @@ def _make(folder: Path, release: str, rootfs: Path) -> None:
 
 
 def kernel(folder: Path, release: str) -> Path:
-    """Puts Debian's kernel into `folder` as `vmlinuz`; returns where in it its modules lie, for as long as `package` there is kept."""
+    """Puts Debian's kernel into `folder` as `vmlinuz`; returns where in it its modules lie, for as long as
+    `package` there is kept."""
     do("apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", f"linux-image-{release}", cwd=folder)
     package = next(folder.glob("linux-image-*.deb"))
     do("dpkg-deb", "--extract", str(package), str(folder / "package"))
@@ -119,7 +132,8 @@ def kernel(folder: Path, release: str) -> Path:
 
 
 def _settle(tree: Path) -> None:
-    """What the root disk has beside Debian's files: a name, a shell on the second serial port, and programs that die."""
+    """What the root disk has beside Debian's files: a name, a shell on the second serial port, and programs
+    that die."""
     (tree / "etc/hostname").write_text("node\n")
     (tree / "etc/fstab").write_text("LABEL=root / ext4 errors=remount-ro 0 1\n")
     (tree / "etc/machine-id").write_text("b0a6c1f8d6e14d0f9a3e5c7b2d480f11\n")
@@ -130,20 +144,24 @@ def _settle(tree: Path) -> None:
     (units / "multi-user.target.wants").mkdir(exist_ok=True)
     (units / "multi-user.target.wants/shell.service").symlink_to("../shell.service")
     for name, code in _CRASHES.items():
-        do("gcc", "-nostdlib", "-static", "-x", "assembler", "-o", str(tree / "usr/local/bin" / f"train-{name}"), "-",
+        do("gcc", "-nostdlib", "-static", "-x", "assembler", "-o",
+           str(tree / "usr/local/bin" / f"train-{name}"), "-",
             given=f".globl _start\n_start: {code}\n")
 
 
 def _initrd(target: Path, modules: Path) -> None:
-    """Writes the initrd: busybox, the modules that reach the root disk, in an order in which they can be loaded, and `init`."""
+    """Writes the initrd: busybox, the modules that reach the root disk, in an order in which they can be
+    loaded, and `init`."""
     # Software that a module asks for by alias, not by symbol: ext4 checks its blocks with crc32c.
     order = loaded(modules, (*_INITRD_MODULES, "crc32c_generic"))
     busybox = Path(str(shutil.which("busybox")))
     files = [("init", _INIT.encode(), 0o755), ("bin/busybox", busybox.read_bytes(), 0o755)]
     for path in order:
-        plain = do("xz", "--decompress", "--stdout", str(modules / path)) if path.endswith(".xz") else (modules / path).read_bytes()
+        plain = do("xz", "--decompress", "--stdout",
+                   str(modules / path)) if path.endswith(".xz") else (modules / path).read_bytes()
         files.append((Path(path.removesuffix(".xz")).name, plain, 0o644))
-    files.append(("modules", "\n".join(Path(path.removesuffix(".xz")).name for path in order).encode(), 0o644))
+    files.append(("modules",
+                  "\n".join(Path(path.removesuffix(".xz")).name for path in order).encode(), 0o644))
     target.write_bytes(newc(files))
 
 
@@ -163,7 +181,8 @@ def loaded(modules: Path, names: Iterable[str]) -> list[str]:
 def newc(files: Iterable[tuple[str, bytes, int]], folders: Iterable[str] = ("bin",)) -> bytes:
     """An archive of these folders, and regular files (name, content, mode)."""
     out = bytearray()
-    entries = [*((name, b"", 0o040755) for name in folders), *((name, data, 0o100000 | mode) for name, data, mode in files),
+    entries = [*((name, b"", 0o040755) for name in folders),
+               *((name, data, 0o100000 | mode) for name, data, mode in files),
                ("TRAILER!!!", b"", 0)]
     for number, (name, data, mode) in enumerate(entries, 1):
         fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name) + 1, 0)

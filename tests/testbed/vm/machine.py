@@ -1,4 +1,5 @@
-"""Starts one virtual machine, runs commands in it, and reads its kernel log as /dev/kmsg gives it, record by record."""
+"""Starts one virtual machine, runs commands in it, and reads its kernel log as /dev/kmsg gives it, record by
+record."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _LAST = "dd if=/dev/kmsg bs=8192 iflag=nonblock 2>/dev/null | grep -a '^[0-9]' |
 
 @dataclass
 class Machine:
-    """A machine that is up. `boot_seconds` is how long it took, on this host, from qemu's start to the first answer of its shell."""
+    """A machine that is up. `boot_seconds` is how long it took, on this host, from qemu's start to the first
+    answer of its shell."""
 
     folder: Path
     release: str
@@ -70,9 +72,11 @@ class Machine:
         return _once((self.folder / "kmsg").read_bytes())
 
     def said(self, text: str, seconds: float = 60, where: str = "kmsg", since: int = 0) -> None:
-        """Returns once the kernel log, or the console, holds this text (a regular expression) after its first `since` bytes."""
+        """Returns once the kernel log, or the console, holds this text (a regular expression) after its first
+        `since` bytes."""
         wanted = re.compile(text.encode())
-        wait_until(lambda: wanted.search((self.folder / where).read_bytes(), since), seconds, f"{text!r} in {where}")
+        wait_until(lambda: wanted.search((self.folder / where).read_bytes(), since), seconds,
+                   f"{text!r} in {where}")
 
     def settle(self, quiet: float = 3) -> None:
         """Returns once the kernel has said nothing for so many seconds."""
@@ -116,9 +120,13 @@ def _once(data: bytes) -> bytes:
 
 @contextlib.contextmanager
 def machine(folder: Path, images: Images, hardware: Hardware, *words: str) -> Iterator[Machine]:
-    """This machine once its shell answers and its services have started; `words` go to the kernel's command line. Gone afterwards."""
-    argv = ["qemu-system-x86_64", *hardware.argv(folder, images.root), "-kernel", str(images.kernel), "-initrd", str(images.initrd),
-            "-append", " ".join(("console=ttyS0 log_buf_len=4M net.ifnames=0 systemd.show_status=0 random.trust_cpu=on", *words)),
+    """This machine once its shell answers and its services have started; `words` go to the kernel's command
+    line. Gone afterwards."""
+    argv = ["qemu-system-x86_64", *hardware.argv(folder, images.root), "-kernel", str(images.kernel),
+            "-initrd", str(images.initrd),
+            "-append",
+            " ".join(("console=ttyS0 log_buf_len=4M net.ifnames=0 systemd.show_status=0 random.trust_cpu=on",
+                      *words)),
             "-display", "none", "-vga", "none", "-no-reboot", "-serial", f"file:{folder}/console",
             "-serial", f"unix:{folder}/shell,server=on,wait=off", "-serial", f"file:{folder}/kmsg",
             "-qmp", f"unix:{folder}/qmp,server=on,wait=off", "-gdb", f"unix:{folder}/gdb,server=on,wait=off"]
@@ -127,7 +135,8 @@ def machine(folder: Path, images: Images, hardware: Hardware, *words: str) -> It
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         with socket.socket(socket.AF_UNIX) as shell:
-            wait_until(lambda: _connected(process, shell, folder), 30, f"qemu: {(folder / 'qemu.log').read_text()}")
+            wait_until(lambda: _connected(process, shell, folder), 30,
+                       f"qemu: {(folder / 'qemu.log').read_text()}")
             up = Machine(folder, images.release, process, shell)
             wait_until(lambda: _answers(up), BOOT_SECONDS, "a shell in the machine")
             up.boot_seconds = time.monotonic() - started
@@ -149,7 +158,8 @@ def _connected(process: subprocess.Popen[bytes], shell: socket.socket, folder: P
 
 
 def _answers(up: Machine) -> bool:
-    """Asks for its shell. What is sent before one is there may be lost, or come twice: hence one line that stands for itself."""
+    """Asks for its shell. What is sent before one is there may be lost, or come twice: hence one line that
+    stands for itself."""
     assert up.process.poll() is None, (up.folder / "qemu.log").read_text() + up.console()[-2000:]
     up.shell.settimeout(2)
     with contextlib.suppress(TimeoutError):

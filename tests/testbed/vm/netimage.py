@@ -1,6 +1,8 @@
-"""What a machine without a disk boots over the network: a kernel of Debian's, and as its initrd a whole Debian that lives in memory.
+"""What a machine without a disk boots over the network: a kernel of Debian's, and as its initrd a whole
+Debian that lives in memory.
 
-Made once, kept in the testbed's cache; needs root. The tree that the initrd is made of is kept beside it: its programs serve the network.
+Made once, kept in the testbed's cache; needs root. The tree that the initrd is made of is kept beside it: its
+programs serve the network.
 """
 
 from __future__ import annotations
@@ -15,13 +17,19 @@ from pathlib import Path
 from tests.testbed.kept import kept
 from tests.testbed.vm.images import do, kernel, loaded, newc
 
-_PACKAGES = ("systemd", "systemd-sysv", "dbus", "udev", "kmod", "iproute2", "openssh-server", "python3", "chrony", "libnss-myhostname")
-_OPTIONS = ("--variant=minbase", "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=path-exclude=/usr/share/doc/*",
-            "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*", "--include=" + ",".join(_PACKAGES))
-_MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "virtio_rng", "autofs4", "binfmt_misc", "ext4", "crc32c_generic")
-_MASKED = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
+_PACKAGES = ("systemd", "systemd-sysv", "dbus", "udev", "kmod", "iproute2", "openssh-server", "python3",
+             "chrony", "libnss-myhostname")
+_OPTIONS = ("--variant=minbase", "--aptopt=Acquire::Languages \"none\"",
+            "--dpkgopt=path-exclude=/usr/share/doc/*",
+            "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
+            "--include=" + ",".join(_PACKAGES))
+_MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "virtio_rng", "autofs4", "binfmt_misc", "ext4",
+            "crc32c_generic")
+_MASKED = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer",
+           "e2scrub_reap.service", "fstrim.timer",
            "serial-getty@ttyS0.service", "getty@tty1.service", "systemd-networkd-wait-online.service")
-_NETWORK = "[Match]\nType=ether\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n[DHCPv4]\nClientIdentifier=mac\nUseHostname=no\n"
+_NETWORK = ("[Match]\nType=ether\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n[DHCPv4]\n"
+            "ClientIdentifier=mac\nUseHostname=no\n")
 # Its own SSH host key is made when it comes up, as by an installer: no one knows it before.
 _KEYS = """[Unit]
 Description=SSH host key
@@ -49,13 +57,15 @@ class NetImage:
 
 def netimage(release: str) -> NetImage:
     """The image for one kernel release; made if it is not there (about a minute)."""
-    key = hashlib.sha256(repr((_OPTIONS, _MODULES, _MASKED, _NETWORK, _KEYS, _DISKS, _TIME)).encode()).hexdigest()[:8]
+    key = hashlib.sha256(repr((_OPTIONS, _MODULES, _MASKED, _NETWORK, _KEYS, _DISKS,
+                               _TIME)).encode()).hexdigest()[:8]
     made = kept(f"net-{release}-{key}", lambda half: _make(half, release))
     return NetImage(release, made / "vmlinuz", made / "initrd", made / "tree")
 
 
 def own(files: Mapping[str, str]) -> bytes:
-    """An archive that is unpacked over the image: what one machine, or one site, has of its own. Its folders must be there."""
+    """An archive that is unpacked over the image: what one machine, or one site, has of its own. Its folders
+    must be there."""
     return newc([(name, text.encode(), 0o644) for name, text in files.items()], folders=())
 
 
@@ -72,7 +82,9 @@ def _make(folder: Path, release: str) -> None:
     shutil.rmtree(folder / "package")
     do("depmod", "--basedir", str(tree / "usr"), release)
     _settle(tree)
-    packed = "find . | LC_ALL=C sort | cpio --quiet --create --format=newc | zstd --quiet -12 --threads=2 -o ../initrd"
+    packed = ("find . | LC_ALL=C sort | cpio --quiet --create --format=newc | zstd --quiet -12 "
+              "--threads=2 -o "
+              "../initrd")
     subprocess.run(["sh", "-c", packed], cwd=tree, check=True)
 
 

@@ -49,7 +49,8 @@ def _links() -> set[str]:
 def test_nothing_is_left_of_a_lab_whose_process_was_killed(tmp_path: Path) -> None:
     require_pxe()
     before = _links()
-    child = subprocess.Popen([sys.executable, "-c", _CHILD, str(tmp_path / "lab")], cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    child = subprocess.Popen([sys.executable, "-c", _CHILD, str(tmp_path / "lab")], cwd=_ROOT,
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     try:
         assert child.stdout is not None
         holder = int(child.stdout.readline())

@@ -1,4 +1,5 @@
-"""Talks to a running qemu: its monitor (QMP, docs/interop/qmp-spec.txt), and its gdb stub, to write over a guest's memory."""
+"""Talks to a running qemu: its monitor (QMP, docs/interop/qmp-spec.txt), and its gdb stub, to write over a
+guest's memory."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def monitor(path: Path, line: str) -> str:
 
 
 def poke(path: Path, address: int, data: bytes) -> None:
-    """Writes these bytes to the guest's memory, at a virtual address of its kernel; it is stopped meanwhile, and runs on afterwards."""
+    """Writes these bytes to the guest's memory, at a virtual address of its kernel; it is stopped meanwhile,
+    and runs on afterwards."""
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(60)
         sock.connect(str(path))

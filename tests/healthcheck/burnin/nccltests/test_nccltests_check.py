@@ -152,6 +152,7 @@ def test_figures_that_disagree_with_each_other_are_of_no_number_of_ranks() -> No
 def test_rates_of_the_bus_that_no_number_of_ranks_can_have_are_of_none() -> None:
     run = of(16, 380.0)
     faster = replace(run, rows=tuple(
-        replace(one, out=replace(half, busbw=3 * half.algbw), into=None) for one in run.rows for half in one.halves[:1]))
+        replace(one, out=replace(half, busbw=3 * half.algbw), into=None) for one in run.rows
+        for half in one.halves[:1]))
     said = check.ranks(faster)
     assert said is not None and check.ranks_text(said) == "no number of ranks"

@@ -151,7 +151,8 @@ def test_a_half_that_was_not_run_is_not_taken_for_the_other() -> None:
 def test_runs_in_one_file_are_distinguished() -> None:
     first, second = recorded("2.13-h100-16.txt"), recorded("2.19-killed-16.txt")
     runs = parse(first + second + first)
-    assert [(run.complete, len(run.rows), run.ranks) for run in runs] == [(True, 4, 16), (False, 1, 16), (True, 4, 16)]
+    assert [(run.complete, len(run.rows), run.ranks) for run in runs] == [(True, 4, 16), (False, 1, 16),
+                                                                          (True, 4, 16)]
 
 
 def test_tables_without_their_first_lines_are_distinguished_by_devices_and_headings() -> None:

@@ -119,7 +119,8 @@ def test_an_action_to_be_done_once_that_was_refused_is_asked_for_again() -> None
     assert request(missing(WRITE), past(ended=985.0, done=False)) == StartOperation(WRITE)
 
 
-def test_an_action_of_which_no_one_knows_is_left_its_time_and_done_again_only_if_it_would_have_shown() -> None:
+def test_an_action_of_which_no_one_knows_is_left_its_time_and_done_again_only_if_it_would_have_shown(
+) -> None:
     cut = past(began=100.0, ended=None, done=None)
     # It may have been sent until the moment at which its run was killed, which was before this one began.
     assert request(missing(WRITE, 100.0), cut) == Until(1060.0, "it is not so")

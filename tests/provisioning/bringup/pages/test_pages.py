@@ -207,7 +207,8 @@ def test_a_thousand_machines_in_all_stands(tmp_path: Path) -> None:
 STEPS = {
     name: BringupStep(
         name, f"{name} is well",
-        StepEffect.DISRUPTIVE if name in ("bios", "os", "leased", "burnin") else StepEffect.PASSIVE, OWNERS[name],
+        StepEffect.DISRUPTIVE if name in ("bios", "os", "leased", "burnin") else StepEffect.PASSIVE,
+        OWNERS[name],
         86400.0 if name == "burnin" else 900.0, 64, 8 if name in ("bios", "os") else None) for name in ORDER}
 
 

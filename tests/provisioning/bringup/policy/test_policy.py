@@ -58,10 +58,12 @@ def _more(tmp_path: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize(("text", "wrong"), [
-    ("soak: {cold: -1}", "soak: cold"), ("soak: {off_seconds: 0}", "soak: off_seconds"), ("soak: {hot: 1}", "hot"),
+    ("soak: {cold: -1}", "soak: cold"), ("soak: {off_seconds: 0}", "soak: off_seconds"),
+    ("soak: {hot: 1}", "hot"),
     ("console: {capture: maybe}", "console: capture"), ("console: {at_once: 0}", "console: at_once"),
 ])
-def test_a_wrong_figure_of_restarts_or_consoles_is_one_line_with_its_place(tmp_path: Path, text: str, wrong: str) -> None:
+def test_a_wrong_figure_of_restarts_or_consoles_is_one_line_with_its_place(tmp_path: Path, text: str,
+                                                                           wrong: str) -> None:
     with pytest.raises(RulesError) as raised:
         load([packaged(), site(tmp_path, text)])
     assert wrong in str(raised.value) and "bringup.yaml:1:" in str(raised.value)
@@ -131,7 +133,8 @@ def test_a_site_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None
 @pytest.mark.parametrize("key", ["snapshots", "looks"])      # the second in files of earlier versions
 def test_how_many_snapshots_have_to_pass_is_laid_over_the_packages_number(tmp_path: Path, key: str) -> None:
     assert POLICY.checks.snapshots == 2
-    assert load([packaged(), site(tmp_path, f"checks: {{{key}: 5}}\n")]).checks == replace(POLICY.checks, snapshots=5)
+    assert load([packaged(),
+                 site(tmp_path, f"checks: {{{key}: 5}}\n")]).checks == replace(POLICY.checks, snapshots=5)
 
 
 def test_a_maker_is_found_by_a_glob_without_regard_to_case() -> None:
@@ -157,7 +160,8 @@ def test_a_maker_is_found_by_a_glob_without_regard_to_case() -> None:
      ("checks: {snapshots: 3, looks: 2}",
       "bringup.yaml:1:24: checks: looks is snapshots by its former name; write it once"),
      ("checks: {looks: 0}", "bringup.yaml:1:17: checks: looks: expected a whole number from 1 to 100, got 0"),
-     ("checks: {snapshot: 3}", "bringup.yaml:1:10: checks: unknown key 'snapshot'; did you mean 'snapshots'?"),
+     ("checks: {snapshot: 3}",
+      "bringup.yaml:1:10: checks: unknown key 'snapshot'; did you mean 'snapshots'?"),
      ("without: bmc", "bringup.yaml:1:10: without: expected a list of steps, got 'bmc'"),
      ("without: [service]", "bringup.yaml:1:11: without: expected one of bmc, credentials"),
      ("without: [bmc, biso]", "bringup.yaml:1:16: without: expected one of bmc, credentials"),
@@ -193,15 +197,20 @@ def test_a_maker_is_found_by_a_glob_without_regard_to_case() -> None:
      ("os: {by: mas}", "bringup.yaml:1:10: os: by: expected one of none, command, maas, pxe, virtual-media"),
      ("os: {by: comand}", "got 'comand'; did you mean 'command'?"),
      ("os: {by: maas, key: {file: k}}", "os: url is missing: expected a line"),
-    ("os: {by: maas, url: 'https://maas/MAAS', key: secret}", "os: key: must not be written here; name its source"),
-    ("os: {by: maas, url: 'https://maas/MAAS', key: {env: K}}", "os: maas: the API key comes from a file or a command"),
-    ("os: {by: maas, url: 'https://maas/MAAS', key: {file: k}, osystem: ubuntu}", "os: maas: osystem needs distro_series"),
-    ("boot: {target: pxe}\nos: {by: virtual-media}", "bringup.yaml:1:16: boot: target: pxe leads past os: by: virtual-media"),
+    ("os: {by: maas, url: 'https://maas/MAAS', key: secret}",
+     "os: key: must not be written here; name its source"),
+    ("os: {by: maas, url: 'https://maas/MAAS', key: {env: K}}",
+     "os: maas: the API key comes from a file or a command"),
+    ("os: {by: maas, url: 'https://maas/MAAS', key: {file: k}, osystem: ubuntu}",
+     "os: maas: osystem needs distro_series"),
+    ("boot: {target: pxe}\nos: {by: virtual-media}",
+     "bringup.yaml:1:16: boot: target: pxe leads past os: by: virtual-media"),
     ("boot: {target: disk}\nos: {by: pxe}", "bringup.yaml:1:16: boot: target: disk leads past os: by: pxe"),
     ("os: {by: pxe, server: x}", "os: unknown key 'server'"),
     ("os: {by: none, argv: [x]}", "bringup.yaml:1:16: os: unknown key 'argv'"),
      ("os: {by: command}", "bringup.yaml:1:5: os: argv is missing: expected a program and its words"),
-     ("os: {by: command, argv: /etc/muster/os}", "bringup.yaml:1:25: os: argv: expected a program and its words"),
+     ("os: {by: command, argv: /etc/muster/os}",
+      "bringup.yaml:1:25: os: argv: expected a program and its words"),
      ("os: {by: command, argv: [x, 3]}", "bringup.yaml:1:29: os: argv: expected a line"),
      ("os: {by: command, argv: [x], seconds: 0}", "os: seconds: expected a number from 0.1 to 3600, got 0"),
      ("os: {marker: /etc/site-image}",
@@ -210,14 +219,16 @@ def test_a_maker_is_found_by_a_glob_without_regard_to_case() -> None:
      ("os: {marker: {file: etc/x}}", "bringup.yaml:1:21: os: marker: file: expected an absolute path"),
      ("os: {marker: {file: /etc/../x}}", "expected an absolute path"),
      ("os: {marker: {file: /etc/x, hold: y}}", "os: marker: unknown key 'hold'; did you mean 'holds'?"),
-     ("os: {image: 7}", "bringup.yaml:1:13: os: image: expected a line of at most 400 characters, or null, got 7")])
+     ("os: {image: 7}",
+      "bringup.yaml:1:13: os: image: expected a line of at most 400 characters, or null, got 7")])
 def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(RulesError) as caught:
         load([packaged(), site(tmp_path, text)])
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_who_installs_is_others_until_a_site_names_a_program_and_its_signs_of_a_system(tmp_path: Path) -> None:
+def test_who_installs_is_others_until_a_site_names_a_program_and_its_signs_of_a_system(
+        tmp_path: Path) -> None:
     assert (POLICY.os.by, POLICY.os.wanted.configured) == ("none", False)
     first, second = tmp_path / "first", tmp_path / "second"
     for folder, text in ((first, "os: {by: command, argv: [/etc/muster/os, a], marker: {file: /etc/x}}"),
@@ -240,21 +251,28 @@ def test_who_installs_is_others_until_a_site_names_a_program_and_its_signs_of_a_
 
 
 @pytest.mark.parametrize(("text", "secret"), [
-    ("{file: key}", Secret(SecretFrom.FILE, ("{folder}/key",))), ("{file: /etc/key}", Secret(SecretFrom.FILE, ("/etc/key",))),
-    ("{env: MAAS_KEY}", Secret(SecretFrom.ENV, ("MAAS_KEY",))), ("{command: [pass, show, maas]}", Secret(SecretFrom.COMMAND, ("pass", "show", "maas")))])
-def test_a_back_end_reads_its_own_keys_and_secrets_as_bmc_does(tmp_path: Path, text: str, secret: Secret) -> None:
+    ("{file: key}", Secret(SecretFrom.FILE, ("{folder}/key",))),
+    ("{file: /etc/key}", Secret(SecretFrom.FILE, ("/etc/key",))),
+    ("{env: MAAS_KEY}", Secret(SecretFrom.ENV, ("MAAS_KEY",))),
+    ("{command: [pass, show, maas]}", Secret(SecretFrom.COMMAND, ("pass", "show", "maas")))])
+def test_a_back_end_reads_its_own_keys_and_secrets_as_bmc_does(tmp_path: Path, text: str,
+                                                               secret: Secret) -> None:
     section = written(tmp_path, f"{{by: x, url: maas/path, key: {text}}}")
     assert section.secret("key") == replace(secret, words=tuple(
         word.replace("{folder}", str(tmp_path)) for word in secret.words))
     assert section.path("url") == tmp_path / "maas/path"
-    assert section.read({"url": LINE, "key": ValueType("anything", lambda given: given)})["url"] == "maas/path"
+    assert section.read({"url": LINE,
+                         "key": ValueType("anything", lambda given: given)})["url"] == "maas/path"
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ("hunter2", "must not be written here"), ("{}", "expected one of {file: PATH}"), ("{file: a, env: B}", "expected one of"),
-    ("{env: a-b}", "env: expected the name of an environment variable"), ("{command: x}", "command: expected a program"),
+    ("hunter2", "must not be written here"), ("{}", "expected one of {file: PATH}"),
+    ("{file: a, env: B}", "expected one of"),
+    ("{env: a-b}", "env: expected the name of an environment variable"),
+    ("{command: x}", "command: expected a program"),
     ("{value: hunter2}", "unknown key 'value'")])
-def test_a_secret_that_is_written_out_is_refused_and_not_repeated(tmp_path: Path, text: str, said: str) -> None:
+def test_a_secret_that_is_written_out_is_refused_and_not_repeated(tmp_path: Path, text: str,
+                                                                  said: str) -> None:
     with pytest.raises(RulesError) as caught:
         written(tmp_path, f"{{by: x, key: {text}}}").secret("key")
     assert said in str(caught.value)
@@ -280,13 +298,17 @@ def test_a_version_names_the_file_or_the_address_that_brings_it_with_its_digest(
 
 
 @pytest.mark.parametrize("text", [
-    "{file: a}", "{sha256: X}", "{file: a, sha256: abc}", "{file: a, url: b, sha256: X}", "a.bin", "{fiel: a, sha256: X}",
-    '{url: "http://user:hunter2@head.example/b", sha256: X}', "{url: b.bin, sha256: X}", "{file: 3, sha256: X}"])
+    "{file: a}", "{sha256: X}", "{file: a, sha256: abc}", "{file: a, url: b, sha256: X}", "a.bin",
+    "{fiel: a, sha256: X}",
+    '{url: "http://user:hunter2@head.example/b", sha256: X}', "{url: b.bin, sha256: X}",
+    "{file: 3, sha256: X}"])
 def test_a_payload_without_a_digest_or_with_a_password_is_refused(tmp_path: Path, text: str) -> None:
     given_ = text.replace("X", "0" * 63 + "1")
     with pytest.raises(RulesError) as caught:
-        load([packaged(), site(tmp_path, f'firmware: [{{id: a, component: bios, exactly: "1", payload: {given_}}}]')])
-    assert "bringup.yaml:1:" in str(caught.value) and "firmware: a: payload: expected {file: PATH" in str(caught.value)
+        load([packaged(),
+              site(tmp_path, f'firmware: [{{id: a, component: bios, exactly: "1", payload: {given_}}}]')])
+    assert ("bringup.yaml:1:" in str(caught.value)
+            and "firmware: a: payload: expected {file: PATH" in str(caught.value))
     assert "hunter2" not in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -298,7 +320,8 @@ def test_what_is_missing_in_the_only_file_is_named(tmp_path: Path) -> None:
 
 
 _NAMES = st.sampled_from(
-    ["steps", "without", "stop", "bios", "firmware", "base", "boot", "bmc", "id", "minutes", "settings", "a", "os", "by",
+    ["steps", "without", "stop", "bios", "firmware", "base", "boot", "bmc", "id", "minutes", "settings",
+     "a", "os", "by",
      "command", "argv", "marker", "file", "image"])
 _PLAIN = st.none() | st.booleans() | st.integers(
     -3, 99) | st.floats(allow_nan=True) | st.text(max_size=8) | _NAMES

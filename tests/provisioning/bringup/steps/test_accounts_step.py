@@ -29,7 +29,8 @@ class Site:
                          lifecycle=Lifecycle(LifecycleState.BRINGUP))
         desired = DesiredAccounts(random=True, folder=self.passwords, first=Secret(
             SecretFrom.FILE, (str(folder / "first"),)))
-        self.step = Credentials(POLICY.steps["credentials"], lambda node: controller(node, folder=folder), POLICY,
+        self.step = Credentials(POLICY.steps["credentials"],
+                                lambda node: controller(node, folder=folder), POLICY,
                                 sku_of, accounts_of(desired, folder))
         service.add(USER, DELIVERED)
 

@@ -132,7 +132,8 @@ def test_a_change_whose_end_no_one_knows_is_done_again_only_where_it_does_not_sh
 
 
 @pytest.mark.parametrize("message", [
-    "refused: 400: Pending configuration values are already committed, unable to perform another set operation.",
+    "refused: 400: Pending configuration values are already committed, unable to perform another set "
+    "operation.",
     "refused: 409: A pending BIOS configuration job exists"])
 def test_a_change_that_waits_for_a_reset_is_named_and_not_the_setting(message: str) -> None:
     found = looked(Scripted(settings=dict(OLD)), (WRITE, False), message=message)
@@ -325,6 +326,7 @@ def test_current_and_pending_are_read_in_one_go() -> None:
     controller = Scripted(settings=dict(OLD))
     reads: list[Bios] = []
     read = controller.bios
-    controller.bios = lambda: reads.append(read()) or reads[-1]  # type: ignore[method-assign,func-returns-value]
+    controller.bios = lambda: reads.append(read()) or reads[
+        -1]  # type: ignore[method-assign,func-returns-value]
     looked(controller)
     assert len(reads) == 1

@@ -167,14 +167,16 @@ def test_old_firmware_is_trouble_of_its_owner_and_what_is_new_enough_is_not(tmp_
         (Owner.OPERATOR, "firmware of NIC1 is 28.38.900, wanted at least 28.39.1002 (nics)")]
 
 
-def test_a_kind_is_every_part_of_it_and_what_only_a_sweep_tells_is_said_to_be_left_to_one(tmp_path: Path) -> None:
+def test_a_kind_is_every_part_of_it_and_what_only_a_sweep_tells_is_said_to_be_left_to_one(
+        tmp_path: Path) -> None:
     policy = desired(tmp_path / "r", """
 - {id: supplies, component: psu, at_least: "00.1D"}
 - {id: drives, component: nvme, exactly: "GDC5602Q"}
 """)
     well = FirmwareEntry("PSU_0", "00.1D")
     found = credentials(Scripted(versions=(well, FirmwareEntry("Power Supply Firmware", "00.1B"))), policy)
-    assert found.stand is StepState.UNKNOWN and "Power Supply Firmware: 00.1B and 00.1D cannot be" in found.message
+    assert (found.stand is StepState.UNKNOWN
+            and "Power Supply Firmware: 00.1B and 00.1D cannot be" in found.message)
     found = credentials(Scripted(versions=(well,)), policy)
     assert found.stand is StepState.SO
     assert "not judged here, as its BMC does not tell of them: nvme (drives)" in found.message
@@ -215,7 +217,8 @@ def test_a_wish_by_maker_is_no_pass_for_a_machine_that_does_not_say_who_made_it(
      ("n/a", "1", None), ("01.02", "1.2", 0), ("96.00.9F.00.01", "96.00.A0.00.01", -1),
      ("96.00.BC.00.01", "96.00.74.00.01", 1), ("96.00.bc.00.01", "96.00.BC.00.01", 0),
      ("96.00.BC.00", "96.00.74.00", None),
-     ("10/21/2024", "01/05/2025", -1), ("U46 v2.10 (01/05/2025)", "U46 v2.10 (10/21/2024)", 1), ("1/5/2025", "01/05/2025", 0)])
+     ("10/21/2024", "01/05/2025", -1), ("U46 v2.10 (01/05/2025)", "U46 v2.10 (10/21/2024)", 1),
+     ("1/5/2025", "01/05/2025", 0)])
 def test_versions_are_compared_piece_by_piece(one: str, other: str, order: int | None) -> None:
     assert compared(one, other) == order
 

@@ -109,7 +109,8 @@ def test_each_machine_of_a_rack_ends_in_its_step_with_its_owner_and_is_changed_o
         assert (counts[name]["bios"], counts[name]["off"], counts[name]["on"]) == (0, 0, 0), name
     assert counts["locked"]["401"] == 1
     assert not any(
-        bed.password.encode() in path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "password")
+        bed.password.encode() in path.read_bytes() for path in folder.rglob("*") if path.is_file()
+        and path.name != "password")
 
 
 def test_a_machine_whose_controller_speaks_ipmi_goes_the_same_way_and_says_what_it_cannot_tell(

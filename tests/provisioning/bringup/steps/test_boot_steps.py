@@ -144,7 +144,8 @@ def test_a_machine_that_is_off_is_turned_on_once_and_waited_for(tmp_path: Path) 
 def test_a_proof_is_all_that_is_asked_for() -> None:
     controller = Scripted(fails={"power": BmcError(BmcErrorReason.UNREACHABLE, "gone")})
     found = os(controller, proof=alive)
-    assert found.stand is StepState.SO and found.message == f"installed: {ALIVE.message}" and controller.opened == 0
+    assert (found.stand is StepState.SO and found.message == f"installed: {ALIVE.message}"
+            and controller.opened == 0)
 
 
 def test_while_it_waits_it_says_how_far_the_boot_has_come_and_in_the_end_whom_to_ask() -> None:
@@ -289,6 +290,7 @@ def test_a_machine_that_is_on_may_be_booting_and_is_given_time_before_it_is_sent
     (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, others(), dead).observe([late])
     assert found.operation is not None and found.operation.key == "boot:pxe"
     # One that is off boots nothing.
-    (_, found), = BootFrom(POLICY.steps["boot"], Scripted(on=PowerState.OFF), patient, others(), dead).observe([early])
+    (_, found), = BootFrom(POLICY.steps["boot"], Scripted(on=PowerState.OFF), patient, others(),
+                           dead).observe([early])
     assert found.operation is not None and found.operation.key == "boot:pxe"
     assert POLICY.power.answer_s == 600.0 and POLICY.power.answer_s < POLICY.steps["boot"].seconds

@@ -1,4 +1,5 @@
-"""The step of rules that need a lease: a container is run on this machine, whose container client is planted, under a cordon of the site's own."""
+"""The step of rules that need a lease: a container is run on this machine, whose container client is planted,
+under a cordon of the site's own."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from tests.provisioning.bringup.afteros import after, context, machines, step
 from tests.provisioning.bringup.steps.test_burnin_step import bed
 
 RULES = ("container-all-*",)
-# It holds the image unless told otherwise, and what runs inside sees one GPU of the node's and no RDMA device.
+# It holds the image unless told otherwise, and what runs inside sees one GPU of the node's and no RDMA
+# device.
 CLIENT = """#!/bin/sh
 [ "$1" = --host ] && shift 2
 case $1 in
@@ -36,7 +38,8 @@ def of(tmp_path: Path) -> StepContext:
     return context(tmp_path)
 
 
-def client(home: Path, monkeypatch: pytest.MonkeyPatch, images: str, runs: str = "echo 'inside opens /dev/nvidia0'; echo 'inside ended 0'") -> None:
+def client(home: Path, monkeypatch: pytest.MonkeyPatch, images: str,
+           runs: str = "echo 'inside opens /dev/nvidia0'; echo 'inside ended 0'") -> None:
     """A docker that is found before any other."""
     (home / "bin").mkdir(exist_ok=True)
     (home / "bin/docker").write_text(CLIENT.format(home=home, images=images, runs=runs))
@@ -58,10 +61,12 @@ def looked_after(of: StepContext) -> tuple[OperationResult, Observation]:
     return made, seen
 
 
-def test_a_machine_on_which_they_pass_or_concern_nothing_goes_on_and_was_leased_for_it(of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_on_which_they_pass_or_concern_nothing_goes_on_and_was_leased_for_it(
+        of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client(tmp_path, monkeypatch, "echo 0123abcd")
     run, one, seen, made = tried(of)
-    assert seen.stand is StepState.NOT_SO and seen.operation is not None and seen.operation.effect is StepEffect.DISRUPTIVE
+    assert (seen.stand is StepState.NOT_SO and seen.operation is not None
+            and seen.operation.effect is StepEffect.DISRUPTIVE)
     assert made.done is True, made
     ((_, seen),) = run.observe([after(one, seen, made)])
     assert seen.stand is StepState.SO, seen
@@ -72,7 +77,8 @@ def test_a_machine_on_which_they_pass_or_concern_nothing_goes_on_and_was_leased_
     assert anew.stand is StepState.NOT_SO
 
 
-def test_a_machine_without_the_image_is_trouble_that_names_the_command_and_how_to_leave_the_step_out(of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_the_image_is_trouble_that_names_the_command_and_how_to_leave_the_step_out(
+        of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client(tmp_path, monkeypatch, "true")
     _, seen = looked_after(of)
     (trouble,) = seen.troubles
@@ -80,7 +86,8 @@ def test_a_machine_without_the_image_is_trouble_that_names_the_command_and_how_t
     assert "muster bringup retry n1" in trouble.hand and "without" in trouble.hand
 
 
-def test_a_machine_that_someone_else_holds_is_asked_again_and_nothing_runs_on_it(of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_someone_else_holds_is_asked_again_and_nothing_runs_on_it(
+        of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client(tmp_path, monkeypatch, "echo 0123abcd")
     (tmp_path / "held.json").write_text('{"n1": "a person: bad fan"}')
     made, seen = looked_after(of)
@@ -98,7 +105,8 @@ def test_a_site_chooses_the_rules_that_need_a_lease(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("images", "runs"), [
-    ("echo cannot connect >&2; exit 1", "true"), ("echo 0123abcd", "true"), ("echo 0123abcd", "echo 'inside opens /dev/nv'; kill -9 $$"),
+    ("echo cannot connect >&2; exit 1", "true"), ("echo 0123abcd", "true"),
+    ("echo 0123abcd", "echo 'inside opens /dev/nv'; kill -9 $$"),
     ("echo 0123abcd", "head -c 3000 /dev/urandom"), ("echo 0123abcd", "echo 'permission denied'; exit 126"),
 ])
 def test_a_client_that_refuses_prints_nothing_half_or_rubbish_lets_no_machine_pass(

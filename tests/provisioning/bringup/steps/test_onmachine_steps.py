@@ -283,7 +283,8 @@ def test_step_ssh_pins_at_first_contact_with_the_installed_system_and_never_take
     for one, seen in zip(both, observe(executor, *both).values(), strict=True):
         assert seen.operation is not None
         assert (seen.operation.name
-                == "pin the host key, came with the proof of the installed system: only the network vouches for it")
+                == "pin the host key, came with the proof of the installed system: only the network "
+                   "vouches for it")
         assert made(executor, one, seen).done
     found = observe(executor, *both)
     assert [seen.stand for seen in found.values()] == [StepState.SO, StepState.SO], found
@@ -340,7 +341,8 @@ def test_step_ssh_sees_two_addresses_of_one_machine_a_clone_and_a_swap(n1: Conta
 def test_step_ssh_holds_a_machine_against_those_that_came_before_it(n1: Container) -> None:
     first = observe(Ssh(STEPS["ssh"], RemoteTransport, proof=PROOF), node(n1))["n1"]
     seen = observe(
-        Ssh(STEPS["ssh"], RemoteTransport, proof=PROOF, others=lambda: {"n1": first.keep}), node(n1, "n5"))["n5"]
+        Ssh(STEPS["ssh"], RemoteTransport, proof=PROOF, others=lambda: {"n1": first.keep}),
+        node(n1, "n5"))["n5"]
     assert "the addresses of n[1,5] reach the same machine" in seen.message
     assert set(seen.keep.values()) == {""}
 

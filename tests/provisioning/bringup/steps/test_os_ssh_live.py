@@ -50,7 +50,8 @@ def proof(backend: Installer | None = None) -> OsProof:
     return OsProof(backend or ByOthers(look), look)
 
 
-def executors(steps: tuple[str, ...] = ("os", "ssh"), backend: Installer | None = None) -> dict[str, Executor]:
+def executors(steps: tuple[str, ...] = ("os", "ssh"),
+              backend: Installer | None = None) -> dict[str, Executor]:
     proven = proof(backend)
     made: dict[str, Executor] = {
         "os": OsInstalled(PATIENT["os"], Scripted(), POLICY, backend or ByOthers(proven), proven),
@@ -68,7 +69,8 @@ def brought(
 
 
 def pinned(here: Place) -> list[str]:
-    return [" ".join(line.split()[1:3]) for line in here.known.read_text().splitlines()] if here.known.exists() else []
+    return [" ".join(line.split()[1:3])
+            for line in here.known.read_text().splitlines()] if here.known.exists() else []
 
 
 def step_ssh(here: Place, **kept: str) -> Observation:
@@ -77,7 +79,8 @@ def step_ssh(here: Place, **kept: str) -> Observation:
     return found
 
 
-@pytest.mark.parametrize("installer", [SUBIQUITY, STRANGER, STARTING], ids=["installer", "refuses", "starting"])
+@pytest.mark.parametrize("installer", [SUBIQUITY, STRANGER, STARTING],
+                         ids=["installer", "refuses", "starting"])
 def test_an_installers_key_is_never_pinned_and_the_bring_up_ends_with_the_installed_systems(
     tmp_path: Path, here: Place, installer: System,
 ) -> None:
@@ -95,7 +98,8 @@ def test_an_installers_key_is_never_pinned_and_the_bring_up_ends_with_the_instal
     assert seen[0][1] in ("waiting", "unknown")
     assert sorted(pinned(here)) == sorted(public(key) for key in here.started["system"].host_keys.values())
     with opened(tmp_path / "state") as store:
-        assert [(one.step, one.name.partition(",")[0]) for one in bringups.actions(store)] == [("ssh", "pin the host key")]
+        assert [(one.step, one.name.partition(",")[0])
+                for one in bringups.actions(store)] == [("ssh", "pin the host key")]
         (row,) = bringups.progress(store)
     assert row.kept["os.image"] == "Ubuntu 24.04.1 LTS"
 
@@ -153,7 +157,8 @@ def test_a_key_that_was_pinned_from_an_installer_is_named_as_such_and_a_person_r
     assert line.hand.endswith("muster inventory enroll n1 --replace n1; then: muster bringup retry n1")
 
     (tmp_path / "muster.yaml").write_text(
-        f"version: 1\nnodes:\n  n1: {{address: 127.0.0.1, port: {here.port}, identity_file: {here.key}, known_hosts_file: {here.known}}}\n")
+        f"version: 1\nnodes:\n  n1: {{address: 127.0.0.1, port: {here.port}, identity_file: {here.key}, "
+        f"known_hosts_file: {here.known}}}\n")
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(root, ["inventory", "enroll", "n1", "--replace", "n1", "--yes"])
     assert done.exit_code == 0, done.output
@@ -168,7 +173,8 @@ def test_a_key_that_changed_after_all_is_a_persons_to_judge(tmp_path: Path, here
     here.known.write_text(f"{server.known_name} {public(make_key(tmp_path / 'old'))}\n")
     found = step_ssh(here)
     assert (found.stand, found.operation) == (StepState.TROUBLE, None)
-    assert found.troubles[0].hand.startswith("if it was installed again: muster inventory enroll n1 --replace n1")
+    assert found.troubles[0].hand.startswith(
+        "if it was installed again: muster inventory enroll n1 --replace n1")
 
 
 def test_a_pinned_key_that_matches_is_all_that_it_takes(tmp_path: Path, here: Place) -> None:
@@ -178,7 +184,8 @@ def test_a_pinned_key_that_matches_is_all_that_it_takes(tmp_path: Path, here: Pl
         assert bringups.actions(store) == []
 
 
-def test_only_the_host_keys_that_an_installer_gave_are_pinned_where_it_gave_some(tmp_path: Path, here: Place) -> None:
+def test_only_the_host_keys_that_an_installer_gave_are_pinned_where_it_gave_some(tmp_path: Path,
+                                                                                 here: Place) -> None:
     server = here.start("system", INSTALLED, "ed25519", "ecdsa")
     given = public(server.host_keys["ecdsa"])
     back = Installer(report=OsReport(OsState.INSTALLED, "is deployed", "jammy", (given,)))
@@ -186,7 +193,8 @@ def test_only_the_host_keys_that_an_installer_gave_are_pinned_where_it_gave_some
     assert pinned(here) == [given]
 
 
-def test_where_the_machine_shows_none_of_the_keys_that_its_installer_gave_nothing_is_pinned(tmp_path: Path, here: Place) -> None:
+def test_where_the_machine_shows_none_of_the_keys_that_its_installer_gave_nothing_is_pinned(
+        tmp_path: Path, here: Place) -> None:
     here.start("system", INSTALLED)
     other = public(make_key(tmp_path / "other"))
     back = Installer(report=OsReport(OsState.INSTALLED, "is deployed", "jammy", (other,)))

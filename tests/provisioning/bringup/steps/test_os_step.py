@@ -42,18 +42,23 @@ PXE = replace(POLICY, boot=BootTarget.PXE, power=replace(POLICY.power, answer_s=
 
 
 def os(
-    back: Installer, controller: Scripted | None = None, *operations: tuple[str, bool | None], after: float = 1.0,
-    node: Node = NODE, kept: dict[str, str] | None = None, message: str = "accepted", proof: Proof | None = None,
+    back: Installer, controller: Scripted | None = None, *operations: tuple[str, bool | None],
+    after: float = 1.0,
+    node: Node = NODE, kept: dict[str, str] | None = None, message: str = "accepted",
+    proof: Proof | None = None,
 ) -> Observation:
     executor = OsInstalled(POLICY.steps["os"], controller or Scripted(), POLICY, back, proof or back.state)
-    of = machine(node, after=after, operations=tuple(past(key, done, message=message) for key, done in operations), kept=kept)
+    of = machine(node, after=after,
+                 operations=tuple(past(key, done, message=message) for key, done in operations), kept=kept)
     (_, found), = executor.observe([of])
     return found
 
 
-def boot(back: Installer | None, proof: Proof, controller: Scripted | None = None, policy: object = PXE) -> Observation:
+def boot(back: Installer | None, proof: Proof, controller: Scripted | None = None,
+         policy: object = PXE) -> Observation:
     (_, found), = BootFrom(
-        POLICY.steps["boot"], controller or Scripted(), policy, back or others(), proof).observe([machine(after=1.0)])  # type: ignore[arg-type]
+        POLICY.steps["boot"], controller or Scripted(), policy, back or others(),
+        proof).observe([machine(after=1.0)])  # type: ignore[arg-type]
     return found
 
 
@@ -104,7 +109,8 @@ def test_an_installer_of_several_steps_is_asked_for_each_of_them_once(tmp_path: 
 
     assert brought(tmp_path, back, Scripted(), proof).done == ("gx01",)
     with opened(tmp_path) as store:
-        assert [one.key for one in bringups.actions(store)] == [install_key((f"{do} gx01",)) for do in ("commission", "deploy")]
+        assert [one.key for one in bringups.actions(store)] == [install_key((f"{do} gx01",))
+                                                                for do in ("commission", "deploy")]
     assert back.asked == ["gx01", "gx01"]
 
 
@@ -117,7 +123,8 @@ class Leaves(Installer):
             raise self.raises.pop(0)
 
 
-def test_what_an_installation_leaves_behind_is_taken_away_once_and_nothing_of_a_machine_that_others_installed(tmp_path: Path) -> None:
+def test_what_an_installation_leaves_behind_is_taken_away_once_and_nothing_of_a_machine_that_others_installed(
+        tmp_path: Path) -> None:
     back = Leaves(report=DONE)
     first = os(back, None, (INSTALL, True))
     assert first.operation is not None and first.operation.key == "finish"
@@ -132,7 +139,8 @@ def test_a_disc_that_cannot_be_taken_out_is_said_and_keeps_no_machine_from_servi
     back = Leaves(report=DONE, raises=[OsError("its controller: no media", done=False)])
     first = os(back, None, (INSTALL, True))
     assert first.operation is not None
-    made = OsInstalled(POLICY.steps["os"], Scripted(), POLICY, back, back.state).make(machine(), first.operation)
+    made = OsInstalled(POLICY.steps["os"], Scripted(), POLICY, back,
+                       back.state).make(machine(), first.operation)
     assert (made.done, made.message) == (False, "its controller: no media")
     found = os(back, None, (INSTALL, True), ("finish", False), message=made.message)
     assert found.stand is StepState.SO
@@ -140,7 +148,8 @@ def test_a_disc_that_cannot_be_taken_out_is_said_and_keeps_no_machine_from_servi
 
 
 @pytest.mark.parametrize(("seen", "state"), [
-    (ALIVE, OsState.INSTALLED), (UNPROVEN, OsState.UNKNOWN), (DEAD, OsState.PLANNED), (INSTALLER, OsState.PLANNED)])
+    (ALIVE, OsState.INSTALLED), (UNPROVEN, OsState.UNKNOWN), (DEAD, OsState.PLANNED),
+    (INSTALLER, OsState.PLANNED)])
 def test_what_others_have_installed_is_not_installed_over(seen: OsReport, state: OsState) -> None:
     assert OsProof(Installer(), always(seen))(NODE).state is state
 
@@ -160,7 +169,8 @@ def test_the_operation_says_what_it_changes_and_is_once(tmp_path: Path) -> None:
     found = os(Installer())
     assert found.stand is StepState.NOT_SO
     assert found.operation is not None
-    assert (found.operation.change, found.operation.once, found.operation.key) == (("deploy gx01",), True, INSTALL)
+    assert (found.operation.change, found.operation.once,
+            found.operation.key) == (("deploy gx01",), True, INSTALL)
 
 
 def test_an_installer_that_drives_the_power_has_it_to_itself(tmp_path: Path) -> None:
@@ -182,7 +192,8 @@ def test_the_installers_target_counts_where_the_policy_names_none() -> None:
 
 
 @pytest.mark.parametrize("done", [False, True])
-def test_killed_while_it_asked_the_installer_is_asked_again_only_where_it_does_not_show(tmp_path: Path, done: bool) -> None:
+def test_killed_while_it_asked_the_installer_is_asked_again_only_where_it_does_not_show(tmp_path: Path,
+                                                                                        done: bool) -> None:
     back = Installer()
 
     class Dying(OsInstalled):
@@ -209,7 +220,8 @@ def test_killed_while_it_asked_the_installer_is_asked_again_only_where_it_does_n
     assert back.asked == ["gx01"]
 
 
-def test_an_installer_that_cannot_be_asked_or_will_not_is_trouble_in_the_end_with_its_words(tmp_path: Path) -> None:
+def test_an_installer_that_cannot_be_asked_or_will_not_is_trouble_in_the_end_with_its_words(
+        tmp_path: Path) -> None:
     back = Installer(raises=[OsError("no such machine", done=False)] * 10_000)
     clock = Clock()
     assert brought(tmp_path, back, Scripted(), clock=clock).trouble == ("gx01",)
@@ -319,17 +331,20 @@ def test_an_installers_word_without_host_keys_is_held_against_the_machines_own_s
     assert OsProof(Installer(report=DONE), always(DEAD))(NODE) == DONE
     both = OsProof(back, always(replace(ALIVE, host_keys=(KEY,))))(NODE)
     assert (both.state, both.image, both.host_keys) == (OsState.INSTALLED, "jammy", (KEY,))
-    for seen, state in ((DEAD, OsState.INSTALLING), (INSTALLER, OsState.INSTALLING), (UNPROVEN, OsState.UNKNOWN)):
+    for seen, state in ((DEAD, OsState.INSTALLING), (INSTALLER, OsState.INSTALLING),
+                        (UNPROVEN, OsState.UNKNOWN)):
         report = OsProof(back, always(seen))(NODE)
         assert (report.state, report.host_keys) == (state, ())
         assert "is deployed; the machine itself: " in report.message
     asked: list[Node] = []
-    OsProof(Installer(report=INSTALLER), lambda node: asked.append(node) or DEAD)(NODE)  # type: ignore[func-returns-value]
+    OsProof(Installer(report=INSTALLER),
+            lambda node: asked.append(node) or DEAD)(NODE)  # type: ignore[func-returns-value]
     assert asked == []
 
 
 @pytest.mark.parametrize("power", [PowerState.ON, PowerState.OFF])
-def test_a_failure_of_before_sends_no_machine_to_its_installer_until_a_person_says_so(power: PowerState) -> None:
+def test_a_failure_of_before_sends_no_machine_to_its_installer_until_a_person_says_so(
+        power: PowerState) -> None:
     back = Installer(report=FAILED, target=BootTarget.PXE)
     found = boot(back, back.state, Scripted(on=power))
     assert (found.stand, found.operation) == (StepState.SO, None)
@@ -357,6 +372,7 @@ def test_what_an_installation_leaves_behind_is_taken_away_also_after_the_step_wa
 
 
 def test_a_disc_of_which_it_is_not_known_whether_it_was_taken_out_is_said() -> None:
-    found = os(Leaves(report=DONE), None, (INSTALL, True), ("finish", None), message="its controller: timeout")
+    found = os(Leaves(report=DONE), None, (INSTALL, True), ("finish", None),
+               message="its controller: timeout")
     assert found.stand is StepState.SO
     assert found.message.endswith("what it was installed from may be left: its controller: timeout")

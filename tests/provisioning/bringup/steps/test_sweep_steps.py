@@ -30,7 +30,8 @@ def report(*results: Result) -> NodeReport:
 
 
 def result(status: Status, severity: Severity = Severity.CRITICAL, **more: object) -> Result:
-    return replace(Result("gpu-row-remap-failed", "gpu.row_remap_failed", status, severity), **more)  # type: ignore[arg-type]
+    return replace(Result("gpu-row-remap-failed", "gpu.row_remap_failed", status, severity),
+                   **more)  # type: ignore[arg-type]
 
 
 def test_a_fail_is_trouble_of_the_rule_s_owner_with_the_part_s_slot_and_serial() -> None:

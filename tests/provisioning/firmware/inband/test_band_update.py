@@ -1,4 +1,5 @@
-"""Firmware by a machine's own tool: written once, whatever is killed in between; only a look after the restart ends an update."""
+"""Firmware by a machine's own tool: written once, whatever is killed in between; only a look after the
+restart ends an update."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ class BandBed:
     def policy(self, text: str = "") -> BringupPolicy:
         digest = hashlib.sha256(DATA).hexdigest()
         return load([packaged(), site(self.folder / "rules", text or (
-            f"firmware: [{{id: cx7, component: hca, exactly: '28.43.1014', by: mlxfwmanager, payload: {{file: a.bin, sha256: {digest}}}}}]\n"))])
+            f"firmware: [{{id: cx7, component: hca, exactly: '28.43.1014', by: mlxfwmanager, payload: "
+            f"{{file: a.bin, sha256: {digest}}}}}]\n"))])
 
     @contextmanager
     def holding(self, node: Node, seconds: float) -> Iterator[Transport]:
@@ -82,7 +84,8 @@ class BandBed:
         there = key in self.restarts and not self.note_lost
         return StepReport(node.name, there, there, "it restarts" if there else "it never began here")
 
-    def tools(self, policy: BringupPolicy, data: bytes, forbidden: str = "", back_s: float = 5.0) -> UpdateTools:
+    def tools(self, policy: BringupPolicy, data: bytes, forbidden: str = "",
+              back_s: float = 5.0) -> UpdateTools:
         (entry,) = policy.firmware
 
         def slept(seconds: float) -> None:
@@ -90,9 +93,11 @@ class BandBed:
             time.sleep(seconds)
 
         self.machine.tick()
-        tools = band.BandTools(self.folder / "state", "ops", LocalTransport, self.holding, self.restart, self.restarted,
+        tools = band.BandTools(self.folder / "state", "ops", LocalTransport, self.holding, self.restart,
+                               self.restarted,
                                BandTimes(30.0, back_s), 0.05, time.time, slept, self.place)
-        return UpdateTools(self.folder / "state", "ops", _none, lambda node: forbidden, {entry.id: FirmwareImage("a.bin", data, None, False)},
+        return UpdateTools(self.folder / "state", "ops", _none, lambda node: forbidden,
+                           {entry.id: FirmwareImage("a.bin", data, None, False)},
                            UpdateTimes(30.0, 10.0, PowerTimes(5, 5, 5)), band=tools)
 
     def run(self, text: str = "", data: bytes = DATA, **more: object) -> UpdateOutcome:
@@ -104,7 +109,8 @@ class BandBed:
     def steps(self, text: str = "") -> list[tuple[str, bool | None]]:
         (entry,) = self.policy(text).firmware
         with opened(self.folder / "state", make=True) as store:
-            return [(one.step, one.done) for one in firmware_steps(store, self.machine.node.name, entry.id, target_of(entry))]
+            return [(one.step, one.done)
+                    for one in firmware_steps(store, self.machine.node.name, entry.id, target_of(entry))]
 
 
 def _none(node: Node) -> object:
@@ -118,12 +124,14 @@ def bed(tmp_path: Path) -> BandBed:
 
 def test_adapters_are_written_and_the_machine_is_restarted_under_a_hold_and_read_again(bed: BandBed) -> None:
     outcome = bed.run()
-    assert outcome.done and outcome.message == "as wanted: hca 0000:18:00.0 28.43.1014, hca 0000:29:00.0 28.43.1014"
+    assert (outcome.done
+            and outcome.message == "as wanted: hca 0000:18:00.0 28.43.1014, hca 0000:29:00.0 28.43.1014")
     assert bed.steps() == [("send", True), ("restart", True)] and len(bed.restarts) == 1 and bed.held == []
     assert [one[0] for one in bed.machine.written] == list(CARDS)
     with opened(bed.folder / "state") as store:
         known = known_firmware(store)["gx01"]
-    assert {(one.name, one.version, one.source) for one in known.versions} == {(f"hca {pci}", "28.43.1014", "mlxfwmanager") for pci in CARDS}
+    assert {(one.name, one.version, one.source)
+            for one in known.versions} == {(f"hca {pci}", "28.43.1014", "mlxfwmanager") for pci in CARDS}
     assert bed.run().done and len(bed.machine.written) == 2 and len(bed.restarts) == 1
 
 
@@ -138,7 +146,8 @@ def test_what_waits_for_a_restart_already_is_not_written_again(bed: BandBed) -> 
     assert bed.run().done and bed.machine.written == [] and bed.steps() == [("restart", True)]
 
 
-@pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.slow)])      # 2: before each, which is after the one before
+@pytest.mark.parametrize(
+    "step", [2, pytest.param(1, marks=pytest.mark.slow)])  # 2: before each, which is after the one before
 def test_killed_at_every_recorded_operation_nothing_is_written_or_restarted_twice(
     tmp_path: Path, step: int,
 ) -> None:
@@ -167,7 +176,9 @@ def test_who_was_killed_before_the_payload_was_sent_begins_anew_by_itself(bed: B
 def test_a_tool_that_is_missing_is_no_success_and_nothing_counts_against_the_next_try(bed: BandBed) -> None:
     (bed.machine.root / "usr/bin/mlxfwmanager").rename(bed.machine.root / "tool")
     outcome = bed.run()
-    assert not outcome.done and "mlxfwmanager or mstfwmanager or mlxup is not installed there" in outcome.message and bed.steps() == []
+    assert (not outcome.done
+            and "mlxfwmanager or mstfwmanager or mlxup is not installed there" in outcome.message
+            and bed.steps() == [])
     (bed.machine.root / "tool").rename(bed.machine.root / "usr/bin/mlxfwmanager")
     assert bed.run().done
 
@@ -175,14 +186,16 @@ def test_a_tool_that_is_missing_is_no_success_and_nothing_counts_against_the_nex
 def test_a_tool_that_refuses_is_a_failure_with_what_it_said_and_a_next_step(bed: BandBed) -> None:
     bed.machine.card(CARDS[0], refuses=True)
     outcome = bed.run()
-    assert not outcome.done and "it did not take it: 0000:18:00.0: Fail : The Digest" in outcome.message and "gx01 --again --apply" in outcome.hand
+    assert (not outcome.done and "it did not take it: 0000:18:00.0: Fail : The Digest" in outcome.message
+            and "gx01 --again --apply" in outcome.hand)
     assert not bed.run().done and len(bed.machine.written) == 1 and bed.restarts == []
 
 
 def test_a_machine_that_was_restarted_and_runs_the_old_version_is_no_success(bed: BandBed) -> None:
     bed.machine.keeps_old()
     outcome = bed.run()
-    assert not outcome.done and outcome.message.startswith("it was restarted, and still runs hca 0000:18:00.0 28.39.1002")
+    assert (not outcome.done
+            and outcome.message.startswith("it was restarted, and still runs hca 0000:18:00.0 28.39.1002"))
     assert "muster bmc power gx01 off" in outcome.hand
     assert not bed.run().done and len(bed.restarts) == 1
 
@@ -206,7 +219,8 @@ def test_it_is_held_until_it_is_back_from_its_restart(bed: BandBed) -> None:
     assert started[0] > 1000 > started[1], "it was given back before it had gone down"
 
 
-def test_a_restart_of_which_the_machine_lost_its_note_is_not_made_again(bed: BandBed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restart_of_which_the_machine_lost_its_note_is_not_made_again(
+        bed: BandBed, monkeypatch: pytest.MonkeyPatch) -> None:
     """The note lies in /run, which is empty after a restart."""
     bed.machine.keeps_old()
     ends: list[int] = []
@@ -235,12 +249,15 @@ def test_an_adapter_that_cannot_be_read_after_the_restart_is_not_as_wanted(bed: 
         bed.machine.card(CARDS[1], locked=True)
     bed.does_restart = back
     outcome = bed.run(back_s=1.0)
-    assert not outcome.done and "whether it needs it is not known" in outcome.message and "hca 0000:29:00.0 ?" in outcome.message
+    assert (not outcome.done and "whether it needs it is not known" in outcome.message
+            and "hca 0000:29:00.0 ?" in outcome.message)
 
 
-@pytest.mark.parametrize(("forbidden", "no_lease", "message"), [("a job runs there", "", "not touched: a job runs there"), (
-    "", "no lease: a job is there", "no lease: a job is there")])
-def test_a_machine_that_may_have_a_job_is_not_touched(bed: BandBed, forbidden: str, no_lease: str, message: str) -> None:
+@pytest.mark.parametrize(("forbidden", "no_lease", "message"),
+                         [("a job runs there", "", "not touched: a job runs there"), (
+"", "no lease: a job is there", "no lease: a job is there")])
+def test_a_machine_that_may_have_a_job_is_not_touched(bed: BandBed, forbidden: str, no_lease: str,
+                                                      message: str) -> None:
     bed.no_lease = no_lease
     outcome = bed.run(forbidden=forbidden)
     assert not outcome.done and outcome.message == message and bed.machine.written == [] and bed.steps() == []
@@ -269,11 +286,14 @@ def test_what_tools_told_is_in_the_store_and_drifts_and_what_none_told_is_unknow
         known = known_firmware(store)["gx01"]
     assert wrong == {"gx01": "fwupdmgr is not installed there"}
     digest = hashlib.sha256(DATA).hexdigest()
-    policy = bed.policy("firmware:\n- {id: cx7, component: hca, exactly: '28.43.1014', by: mlxfwmanager, payload: {file: a.bin, sha256: " + digest
-                        + "}}\n- {id: fw, component: 'System Firmware', at_least: '1.0', by: fwupd}\n")
+    policy = bed.policy(
+        "firmware:\n- {id: cx7, component: hca, exactly: '28.43.1014', by: mlxfwmanager, payload: {file: "
+        "a.bin, sha256: " + digest
+        + "}}\n- {id: fw, component: 'System Firmware', at_least: '1.0', by: fwupd}\n")
     machine = judged(FleetMachine("gx01", None, known), policy)
     assert [(one.entry, one.state, one.why) for one in machine.components] == [
-        ("cx7", Drift.DRIFT, ""), ("cx7", Drift.DRIFT, ""), ("fw", Drift.UNKNOWN, "its fwupd was never asked")]
+        ("cx7", Drift.DRIFT, ""), ("cx7", Drift.DRIFT, ""),
+        ("fw", Drift.UNKNOWN, "its fwupd was never asked")]
     plan = planned([machine], {"gx01": bed.machine.node}, policy, "*")
     assert [[one.node.name for one in wave] for wave in plan.waves] == [["gx01"]]
     assert plan.left == (("gx01", "fw", "its version is unknown: its fwupd was never asked"),)
@@ -285,18 +305,22 @@ def test_a_written_version_that_waits_is_still_drift_and_says_so(bed: BandBed) -
         read_tools(store, [bed.machine.node], LocalTransport(), 1, (UpdateRoute.MLXFWMANAGER,), bed.place)
         known = known_firmware(store)["gx01"]
     found = judged(FleetMachine("gx01", None, known), bed.policy()).components
-    assert [(one.state, one.why) for one in found] == [(Drift.DRIFT, "28.43.1014 waits for a restart"), (Drift.DRIFT, "")]
+    assert [(one.state, one.why) for one in found] == [(Drift.DRIFT, "28.43.1014 waits for a restart"),
+                                                       (Drift.DRIFT, "")]
 
 
 @pytest.mark.parametrize(("entry", "said"), [
-    ("{id: a, component: psu, exactly: '1', by: mlxfwmanager}", "component: mlxfwmanager updates adapters: expected hca"),
+    ("{id: a, component: psu, exactly: '1', by: mlxfwmanager}",
+     "component: mlxfwmanager updates adapters: expected hca"),
     ("{id: a, component: bios, exactly: '1', by: fwupd}", "component: fwupd: expected nvme or a glob"),
-    ("{id: a, component: hca, exactly: '1', by: mlxfwmanager, payload: {url: 'http://head/a', sha256: " + "0" * 64 + "}}", "is sent a file"),
+    ("{id: a, component: hca, exactly: '1', by: mlxfwmanager, payload: {url: 'http://head/a', sha256: "
+     + "0" * 64 + "}}", "is sent a file"),
     ("{id: a, component: hca, exactly: '1', by: scp}", "by")])
 def test_a_route_that_cannot_be_is_one_clear_line(bed: BandBed, entry: str, said: str) -> None:
     with pytest.raises(RulesError) as caught:
         bed.policy(f"firmware:\n- {entry}\n")
-    assert said in str(caught.value) and "bringup.yaml:2" in str(caught.value) and len(str(caught.value).splitlines()) == 1
+    assert (said in str(caught.value) and "bringup.yaml:2" in str(caught.value)
+            and len(str(caught.value).splitlines()) == 1)
 
 
 @pytest.fixture(scope="module")
@@ -307,8 +331,10 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fwupd]:
 
 def capsule(daemon: Fwupd) -> None:
     """What a machine's firmware does with a capsule at its start."""
-    subprocess.run(["fwupdmgr", "install", str(CABINETS / "fakedevice124.cab"), "--json", "--no-reboot-check", "--assume-yes"],
-                   env={**os.environ, **daemon.environment}, stdin=subprocess.DEVNULL, check=True, capture_output=True)
+    subprocess.run(["fwupdmgr", "install", str(CABINETS / "fakedevice124.cab"), "--json", "--no-reboot-check",
+                    "--assume-yes"],
+                   env={**os.environ, **daemon.environment}, stdin=subprocess.DEVNULL, check=True,
+                   capture_output=True)
 
 
 def test_the_real_fwupd_stages_a_cabinet_and_runs_it_after_the_restart(daemon: Fwupd, tmp_path: Path) -> None:

@@ -32,7 +32,9 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
 def site(folder: Path, lifecycle: str) -> Inventory:
     (folder / "bad").touch()
     path = folder / "muster.yaml"
-    path.write_text(f"version: 1\ncordon: {{hostfile: {folder}/bad}}\nnodes:\n  gx01: {{lifecycle: {lifecycle}}}\n  gx02: {{lifecycle: service}}\n")
+    path.write_text(
+        f"version: 1\ncordon: {{hostfile: {folder}/bad}}\nnodes:\n  gx01: {{lifecycle: {lifecycle}}}\n  "
+        f"gx02: {{lifecycle: service}}\n")
     return load_inventory(path, {}, {})
 
 
@@ -62,17 +64,22 @@ def test_it_is_given_back_though_the_step_fails(tmp_path: Path) -> None:
 def test_one_that_is_leased_already_is_refused(tmp_path: Path) -> None:
     there = site(tmp_path, "service")
     with hold(tmp_path).held(there, there.nodes["gx01"], 60.0):
-        with pytest.raises(NotHeldError, match="no lease: it is leased already"), hold(tmp_path).held(there, there.nodes["gx01"], 60.0):
+        with pytest.raises(NotHeldError,
+                           match="no lease: it is leased already"), hold(tmp_path).held(
+                               there, there.nodes["gx01"], 60.0):
             raise AssertionError("it was held twice")
         with hold(tmp_path).held(there, there.nodes["gx02"], 60.0):
             assert len(leased(tmp_path)) == 2
 
 
 @pytest.mark.parametrize("lifecycle", ["service", "bringup"])
-def test_one_on_which_something_computes_is_refused_and_not_left_held(tmp_path: Path, idle: dict[str, str], lifecycle: str) -> None:
+def test_one_on_which_something_computes_is_refused_and_not_left_held(tmp_path: Path, idle: dict[str, str],
+                                                                      lifecycle: str) -> None:
     there = site(tmp_path, lifecycle)
     idle["gx01"] = "process 4711 has a GPU"
-    with pytest.raises(NotHeldError, match="not proven idle: process 4711"), hold(tmp_path).held(there, there.nodes["gx01"], 60.0):
+    with pytest.raises(NotHeldError,
+                       match="not proven idle: process 4711"), hold(tmp_path).held(there,
+                                                                                   there.nodes["gx01"], 60.0):
         raise AssertionError("it was held")
     assert leased(tmp_path) == []
 

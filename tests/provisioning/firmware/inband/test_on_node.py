@@ -1,4 +1,5 @@
-"""The program that nodes get, run for real: a payload is compared where it lies, written once, and nothing is left of it."""
+"""The program that nodes get, run for real: a payload is compared where it lies, written once, and nothing is
+left of it."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def machine(tmp_path: Path) -> AdapterMachine:
 
 
 def order(key: str = "firmware-1-1", data: bytes = DATA, *devices: str) -> BandOrder:
-    return BandOrder(key, MLX, devices or (FIRST,), "fw ConnectX7.bin", data, hashlib.sha256(data).hexdigest())
+    return BandOrder(key, MLX, devices or (FIRST,), "fw ConnectX7.bin", data,
+                     hashlib.sha256(data).hexdigest())
 
 
 def place(machine: AdapterMachine) -> BandPlace:
@@ -85,17 +87,20 @@ def test_older_tools_that_know_no_xml_are_read_too(tmp_path: Path) -> None:
     assert [one.version for one in seen(old).devices[MLX]] == ["28.39.1002"]
 
 
-def test_a_tool_that_is_not_there_tells_nothing_and_nothing_is_up_to_date_by_it(machine: AdapterMachine) -> None:
+def test_a_tool_that_is_not_there_tells_nothing_and_nothing_is_up_to_date_by_it(
+        machine: AdapterMachine) -> None:
     found = seen(machine, FWUPD, MLX)
     assert FWUPD not in found.devices and found.lost == {FWUPD: "fwupdmgr is not installed there"}
     answer = make(machine, replace(order(), tool=FWUPD))
     assert answer == BandAnswer(False, "fwupdmgr is not installed there", never=True)
 
 
-def test_a_payload_is_written_from_a_folder_that_only_root_reads_and_nothing_of_it_is_left(machine: AdapterMachine) -> None:
+def test_a_payload_is_written_from_a_folder_that_only_root_reads_and_nothing_of_it_is_left(
+        machine: AdapterMachine) -> None:
     assert make(machine, order("firmware-1-1", DATA, FIRST, SECOND)) == BandAnswer(True, "written")
     digest = hashlib.sha256(DATA).hexdigest()
-    assert machine.written == [[FIRST, digest, "0o40700"], [SECOND, digest, "0o40700"]] and machine.left() == []
+    assert machine.written == [[FIRST, digest, "0o40700"],
+                               [SECOND, digest, "0o40700"]] and machine.left() == []
     assert machine.notes.stat().st_mode & 0o777 == 0o700
     staged = seen(machine).devices[MLX][0]
     assert staged.version == "28.39.1002" and staged.waits and staged.written == "28.43.1014"
@@ -115,14 +120,17 @@ def test_the_same_order_is_never_written_twice(machine: AdapterMachine) -> None:
 
 def test_an_order_that_never_came_is_refused_when_it_comes_late(machine: AdapterMachine) -> None:
     assert asked(machine) == BandAnswer(False, "it never began there", never=True)
-    assert make(machine, order()) == BandAnswer(False, "it never began there", never=True) and machine.written == []
+    assert make(machine, order()) == BandAnswer(False, "it never began there",
+                                                never=True) and machine.written == []
 
 
-def test_what_the_tool_refuses_is_said_with_the_device_and_the_next_one_is_left(machine: AdapterMachine) -> None:
+def test_what_the_tool_refuses_is_said_with_the_device_and_the_next_one_is_left(
+        machine: AdapterMachine) -> None:
     machine.card(SECOND, refuses=True)
     answer = make(machine, order("firmware-1-1", DATA, FIRST, SECOND))
     assert answer.done is False and not answer.never
-    assert answer.message == f"{SECOND}: Fail : The Digest in the signature is wrong; 1 before it were written"
+    assert (answer.message
+            == f"{SECOND}: Fail : The Digest in the signature is wrong; 1 before it were written")
     assert machine.left() == []
 
 
@@ -131,8 +139,10 @@ def test_a_tool_that_wrote_nothing_has_not_taken_it(machine: AdapterMachine) -> 
     assert answer.done is False and "it wrote nothing: Status:           Up to date" in answer.message
 
 
-@pytest.mark.parametrize(("name", "wrote"), [("mlxfwmanager-done.txt", True), ("mlxfwmanager-up-to-date.txt", False)])
-def test_that_something_was_written_is_read_from_what_real_ones_print(tmp_path: Path, name: str, wrote: bool) -> None:
+@pytest.mark.parametrize(("name", "wrote"),
+                         [("mlxfwmanager-done.txt", True), ("mlxfwmanager-up-to-date.txt", False)])
+def test_that_something_was_written_is_read_from_what_real_ones_print(tmp_path: Path, name: str,
+                                                                      wrote: bool) -> None:
     tool = executable(tmp_path / "tool", f"#!/bin/sh\ncat {RECORDED / name}\n")
     assert operations.written("mlxfwmanager", str(tool), "image", FIRST)[0] is wrote
 
@@ -175,13 +185,15 @@ def running(machine: AdapterMachine) -> int:
     raise AssertionError("it does not run")
 
 
-def test_who_is_killed_beside_the_tool_leaves_it_unknown_and_the_next_one_tidies_up(machine: AdapterMachine) -> None:
+def test_who_is_killed_beside_the_tool_leaves_it_unknown_and_the_next_one_tidies_up(
+        machine: AdapterMachine) -> None:
     machine.notes.mkdir(parents=True, mode=0o700)
     (machine.notes / "payload-firmware-1-1").mkdir()
     (machine.notes / "payload-firmware-1-1" / "fw.bin").write_bytes(DATA)
     (machine.notes / "firmware-1-1.json").write_text(json.dumps({"tool": "mlxfwmanager", "devices": [FIRST]}))
     answer = asked(machine)
-    assert answer.done is None and not answer.running and answer.message == "it was cut short there while the tool wrote"
+    assert (answer.done is None and not answer.running
+            and answer.message == "it was cut short there while the tool wrote")
     assert make(machine, order()).done is None and machine.written == []
     assert make(machine, order("firmware-2-1")).done is True and machine.left() == []
 
@@ -189,7 +201,8 @@ def test_who_is_killed_beside_the_tool_leaves_it_unknown_and_the_next_one_tidies
 @pytest.mark.parametrize("key", ["message", "said"])        # the second in notes of earlier versions
 def test_an_earlier_note_is_the_answer(machine: AdapterMachine, key: str) -> None:
     machine.notes.mkdir(parents=True, mode=0o700)
-    (machine.notes / "firmware-1-1.json").write_text(json.dumps({"ok": False, key: "it wrote nothing: no such device"}))
+    (machine.notes / "firmware-1-1.json").write_text(json.dumps({"ok": False,
+                                                                 key: "it wrote nothing: no such device"}))
     for answer in (asked(machine), make(machine, order())):
         assert (answer.done, answer.message) == (False, "it wrote nothing: no such device")
     assert machine.written == []
@@ -203,7 +216,8 @@ def test_only_so_many_notes_are_kept_and_the_newest(machine: AdapterMachine) -> 
         os.utime(note, (time.time() - 1000 + at,) * 2)
     assert make(machine, order("firmware-99-1")).done is True
     left = {path.stem for path in machine.notes.glob("*.json")}
-    assert len(left) == operations.MOST_NOTES + 1 and {"firmware-99-1", "firmware-39-1"} <= left and "firmware-0-1" not in left
+    assert len(left) == operations.MOST_NOTES + 1 and {"firmware-99-1",
+                                                       "firmware-39-1"} <= left and "firmware-0-1" not in left
 
 
 @pytest.mark.parametrize("key", ["../x", "", "A", "a" * 65])
@@ -213,9 +227,13 @@ def test_names_that_lead_elsewhere_are_refused(machine: AdapterMachine, key: str
 
 
 def test_who_is_not_root_is_reported_so() -> None:
-    program = ("import io, os, zlib\nos.geteuid = lambda: 1000\nfrom provisioning.firmware.onnode import operations\n"
-               "operations.main('n', b'{\"root\": \"\", \"environment\": {}, \"do\": \"read\", \"tools\": []}', io.BytesIO())")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, cwd=Path(operations.__file__).parents[3])
+    program = (
+        "import io, os, zlib\nos.geteuid = lambda: 1000\nfrom provisioning.firmware.onnode import "
+        "operations\n"
+        "operations.main('n', b'{\"root\": \"\", \"environment\": {}, \"do\": \"read\", \"tools\": []}', "
+        "io.BytesIO())")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True,
+                          cwd=Path(operations.__file__).parents[3])
     _, _, body = done.stdout.partition(b"\n")
     (found,) = look([Node("gx01")], [MLX], Answering(body), 1)
     assert found.up is None and "this needs root there" in found.failure
@@ -231,8 +249,12 @@ class Answering:
         return (Reply(node.name, self.body, None, 0.0, 0.0) for node in nodes)
 
 
-@given(st.binary(max_size=40) | st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-    st.sampled_from(["ok", "outputs", "message", "running", "never", "up", "tools", "fwupd", "mlxfwmanager", "missing", "", "text", "why", FIRST]), inner, max_size=6),
+@given(st.binary(max_size=40) | st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+                                             lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+                                                 st.sampled_from(["ok", "outputs", "message", "running",
+                                                                  "never", "up", "tools", "fwupd",
+                                                                  "mlxfwmanager", "missing", "", "text",
+                                                                  "why", FIRST]), inner, max_size=6),
     max_leaves=12).map(lambda found: zlib.compress(json.dumps(found).encode())))
 def test_whatever_a_node_answers_is_a_value_in_plain_text(body: bytes) -> None:
     answer = answered(Reply("gx01", body, None, 0.0, 0.0))
@@ -256,10 +278,12 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fwupd]:
 
 def cabinet(key: str, version: str = "124") -> BandOrder:
     data = (CABINETS / f"fakedevice{version}.cab").read_bytes()
-    return BandOrder(key, FWUPD, (WEBCAM,), f"fakedevice{version}.cab", data, hashlib.sha256(data).hexdigest())
+    return BandOrder(key, FWUPD, (WEBCAM,), f"fakedevice{version}.cab", data,
+                     hashlib.sha256(data).hexdigest())
 
 
-def test_the_real_fwupd_writes_a_cabinet_stages_it_and_says_what_it_refuses(daemon: Fwupd, machine: AdapterMachine) -> None:
+def test_the_real_fwupd_writes_a_cabinet_stages_it_and_says_what_it_refuses(daemon: Fwupd,
+                                                                            machine: AdapterMachine) -> None:
     there = BandPlace(str(daemon.root), daemon.environment)
 
     def version() -> tuple[str | None, bool]:
@@ -277,7 +301,8 @@ def test_the_real_fwupd_writes_a_cabinet_stages_it_and_says_what_it_refuses(daem
     assert version() == ("1.2.4", False)
     older = install(machine.node, cabinet("a-3", "123"), LocalTransport(), 60, there)
     assert older.done is False and "older than installed" in older.message
-    assert not [path for path in (daemon.root / "var/lib/muster-firmware").iterdir() if path.name.startswith("payload")]
+    assert not [path for path in (daemon.root / "var/lib/muster-firmware").iterdir()
+                if path.name.startswith("payload")]
     daemon.stop()
     (lost,) = look([machine.node], [FWUPD], LocalTransport(), 1, there)
     assert FWUPD not in lost.devices and lost.lost[FWUPD].startswith("fwupdmgr: ")
@@ -291,6 +316,8 @@ def test_a_machine_that_does_not_say_for_how_long_it_is_up_has_not_answered(up: 
 
 
 def test_of_a_machine_that_tells_of_very_many_adapters_a_bounded_number_is_kept() -> None:
-    said = {"up": 1.0, "tools": {"mlxfwmanager": {"outputs": {f"{at:04x}:00:00.0": {} for at in range(5000)}}}}
-    found = send._looked(Reply("gx01", zlib.compress(json.dumps(said).encode()), None, 0.0, 0.0), [UpdateRoute.MLXFWMANAGER])
+    said = {"up": 1.0,
+            "tools": {"mlxfwmanager": {"outputs": {f"{at:04x}:00:00.0": {} for at in range(5000)}}}}
+    found = send._looked(Reply("gx01", zlib.compress(json.dumps(said).encode()), None, 0.0, 0.0),
+                         [UpdateRoute.MLXFWMANAGER])
     assert len(found.devices[UpdateRoute.MLXFWMANAGER]) == 128

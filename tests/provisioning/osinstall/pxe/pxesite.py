@@ -29,7 +29,8 @@ OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKJr7vE0bqv0CwT0J8F3f7xkUu8G0b9
 IMAGES = {
     "ubuntu": OsImage("ubuntu", ImageKind.UBUNTU, "noble/vmlinuz", "noble/initrd", "noble/live-server.iso",
                       ("console=ttyS0,115200",), packages=("chrony", "python3")),
-    "debian": OsImage("debian", ImageKind.DEBIAN, "http://mirror.example/linux", "http://mirror.example/initrd.gz",
+    "debian": OsImage("debian", ImageKind.DEBIAN, "http://mirror.example/linux",
+                      "http://mirror.example/initrd.gz",
                       disk="/dev/nvme0n1", packages=("chrony",), suite="bookworm"),
     "own": OsImage("own", ImageKind.CUSTOM, "own/vmlinuz", "own/initrd", disk="/dev/vda"),
 }
@@ -38,7 +39,8 @@ IMAGES = {
 def options(**more: Any) -> PxeOptions:
     """What tests begin with: Ubuntu for all nodes."""
     given: dict[str, Any] = {
-        "server": "http://10.1.0.1:9850", "image": "ubuntu", "images": IMAGES, "templates": (packaged() / "pxe",),
+        "server": "http://10.1.0.1:9850", "image": "ubuntu", "images": IMAGES,
+        "templates": (packaged() / "pxe",),
         "authorized_keys": (f"{KEY} operator",), "dhcp": dhcp(), "neighbours": False}
     return PxeOptions(**{**given, **more})
 
@@ -46,8 +48,10 @@ def options(**more: Any) -> PxeOptions:
 def dhcp(mode: DhcpMode = DhcpMode.PROXY, **more: Any) -> DhcpOptions:
     """A network of machines."""
     return DhcpOptions(**{
-        "interface": "eth1", "network": IPv4Network("10.1.0.0/24"), "mode": mode, "first": IPv4Address("10.1.0.100"),
-        "last": IPv4Address("10.1.0.199"), "router": IPv4Address("10.1.0.1"), "dns": (IPv4Address("10.1.0.1"),),
+        "interface": "eth1", "network": IPv4Network("10.1.0.0/24"), "mode": mode,
+        "first": IPv4Address("10.1.0.100"),
+        "last": IPv4Address("10.1.0.199"), "router": IPv4Address("10.1.0.1"),
+        "dns": (IPv4Address("10.1.0.1"),),
         "loaders": Loaders(arm64="ipxe-arm64.efi"), **more})
 
 
@@ -83,7 +87,8 @@ class Place:
         assert found is not None
         return found
 
-    def ask(self, path: str, method: str = "GET", body: bytes = b"", peer: str = "10.1.0.7", **headers: str) -> PxeAnswer:
+    def ask(self, path: str, method: str = "GET", body: bytes = b"", peer: str = "10.1.0.7",
+            **headers: str) -> PxeAnswer:
         bare, _, query = path.partition("?")
         return self.site.answer(PxeRequest(method, bare, query, body, headers, peer))
 

@@ -49,17 +49,23 @@ def disarmed(place: Place) -> None:
     place.records.change("gpu001", lambda old: old and record.disarmed(old, place.clock()))
 
 
-ACTS: dict[str, tuple[tuple[Callable[[Place], None], ...], Callable[[Place], None], InstallationStage, OsState]] = {
-    "arming": ((), armed, InstallationStage.ARMED, OsState.INSTALLING),
-    "arming again": ((armed, failed), armed, InstallationStage.ARMED, OsState.INSTALLING),
-    "the boot script": ((armed,), boot, InstallationStage.BOOT, OsState.INSTALLING),
-    "the seed": ((armed, boot), seed, InstallationStage.SEED, OsState.INSTALLING),
-    "the written disk": ((armed, boot, seed), written, InstallationStage.WRITTEN, OsState.INSTALLING),
-    "a failure": ((armed, boot, seed), failed, InstallationStage.FAILED, OsState.FAILED),
-    "a time that is over": ((armed, boot, seed), overdue, InstallationStage.FAILED, OsState.FAILED),
-    "the phone-home": ((armed, boot, seed, written), phoned, InstallationStage.DONE, OsState.INSTALLED),
-    "disarming": ((armed, boot), disarmed, InstallationStage.DISARMED, OsState.PLANNED),
-}
+ACTS: dict[str, tuple[tuple[Callable[[Place], None], ...], Callable[[Place], None],
+                      InstallationStage, OsState]] = {
+                          "arming": ((), armed, InstallationStage.ARMED, OsState.INSTALLING),
+                          "arming again": ((armed, failed), armed, InstallationStage.ARMED,
+                                           OsState.INSTALLING),
+                          "the boot script": ((armed,), boot, InstallationStage.BOOT, OsState.INSTALLING),
+                          "the seed": ((armed, boot), seed, InstallationStage.SEED, OsState.INSTALLING),
+                          "the written disk": ((armed, boot, seed), written, InstallationStage.WRITTEN,
+                                               OsState.INSTALLING),
+                          "a failure": ((armed, boot, seed), failed, InstallationStage.FAILED,
+                                        OsState.FAILED),
+                          "a time that is over": ((armed, boot, seed), overdue, InstallationStage.FAILED,
+                                                  OsState.FAILED),
+                          "the phone-home": ((armed, boot, seed, written), phoned, InstallationStage.DONE,
+                                             OsState.INSTALLED),
+                          "disarming": ((armed, boot), disarmed, InstallationStage.DISARMED, OsState.PLANNED),
+                      }
 
 
 @pytest.mark.parametrize("act", ACTS)

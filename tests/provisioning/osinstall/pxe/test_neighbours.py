@@ -18,13 +18,16 @@ IP address       HW type     Flags       HW address            Mask     Device
 
 
 @pytest.mark.parametrize(("peer", "found"), [
-    ("10.1.0.7", "52:54:00:00:00:01"), ("10.1.0.70", "52:54:00:00:00:70"), ("10.1.0.8", None), ("10.1.0.9", None), ("IP", None), ("", None)])
-def test_a_neighbour_that_answered_has_its_address_and_no_other_has_one(tmp_path: Path, peer: str, found: str | None) -> None:
+    ("10.1.0.7", "52:54:00:00:00:01"), ("10.1.0.70", "52:54:00:00:00:70"), ("10.1.0.8", None),
+    ("10.1.0.9", None), ("IP", None), ("", None)])
+def test_a_neighbour_that_answered_has_its_address_and_no_other_has_one(tmp_path: Path, peer: str,
+                                                                        found: str | None) -> None:
     (tmp_path / "arp").write_text(PRINTED)
     assert hardware_address(peer, tmp_path / "arp") == found
 
 
-@pytest.mark.parametrize("text", ["", "\n", "x\n10.1.0.7\n", "x\n10.1.0.7 a b c\n", "x\n10.1.0.7 0x1 0xzz 52:54:00:00:00:01\n", "x\n10.1.0.7 0x1 0x2 zz\n"])
+@pytest.mark.parametrize("text", ["", "\n", "x\n10.1.0.7\n", "x\n10.1.0.7 a b c\n",
+                                  "x\n10.1.0.7 0x1 0xzz 52:54:00:00:00:01\n", "x\n10.1.0.7 0x1 0x2 zz\n"])
 def test_a_table_of_another_form_names_no_one(tmp_path: Path, text: str) -> None:
     (tmp_path / "arp").write_text(text)
     assert hardware_address("10.1.0.7", tmp_path / "arp") is None

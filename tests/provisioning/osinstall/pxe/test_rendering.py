@@ -32,7 +32,8 @@ LONG = "firstboot"
 
 
 def rendered(given: PxeOptions, count: int = 1) -> dict[str, str]:
-    return dict(files(given, [machine(node(at), given) for at in range(1, count + 1)], folder=Path("/etc/muster/pxe"),
+    return dict(files(given, [machine(node(at), given) for at in range(1, count + 1)],
+                      folder=Path("/etc/muster/pxe"),
                       muster="/usr/bin/muster", listen="10.1.0.1:9850", more=""))
 
 
@@ -56,7 +57,8 @@ def test_dnsmasqs_configuration_is_as_kept_and_dnsmasq_takes_it(mode: DhcpMode, 
 
 def syntax_check(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
     (folder / "dnsmasq.conf").write_text(text)
-    return subprocess.run(["dnsmasq", "--test", f"--conf-file={folder}/dnsmasq.conf"], capture_output=True, text=True, check=False)
+    return subprocess.run(["dnsmasq", "--test", f"--conf-file={folder}/dnsmasq.conf"], capture_output=True,
+                          text=True, check=False)
 
 
 def test_a_fleet_of_a_thousand_is_one_configuration(tmp_path: Path) -> None:
@@ -81,7 +83,8 @@ def test_an_autoinstall_is_one_by_its_rules_and_names_the_machine() -> None:
 def test_a_preseed_is_one_to_debconf(tmp_path: Path) -> None:
     require(shutil.which("debconf-set-selections"), "no debconf-set-selections: it is Debian's")
     (tmp_path / "preseed").write_text(rendered(options(image="debian"))["machines/gpu001/preseed.cfg"])
-    done = subprocess.run(["debconf-set-selections", "--checkonly", str(tmp_path / "preseed")], capture_output=True, text=True, check=False)
+    done = subprocess.run(["debconf-set-selections", "--checkonly", str(tmp_path / "preseed")],
+                          capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -128,7 +131,8 @@ def test_a_sites_template_wins_by_name_and_by_image(tmp_path: Path) -> None:
     ("{{ node.__class__.__mro__|yaml }}", "unsafe"),
     ("{{ node.upper()|sh }}", "not safely callable"),
     ("{{ ('a' * 100000000)|sh }}", "do not calculate"),
-    ("{% for a in many %}{% for b in many %}{% for c in many %}{{ node|sh }}{% endfor %}{% endfor %}{% endfor %}", "renders over"),
+    ("{% for a in many %}{% for b in many %}{% for c in many %}{{ node|sh }}{% endfor %}{% endfor %}{% "
+     "endfor %}", "renders over"),
     ("a\n{% if %}", "x.j2:2"),
     ("{% include '../secret' %}", "no template"),
     ("{% import 'os' as os %}", "no template"),
@@ -143,15 +147,18 @@ def test_a_template_runs_nothing_and_every_value_is_quoted(text: str, said: str,
 
 
 _TEXT = st.text(max_size=40)
-_LINE = st.text(st.characters(blacklist_categories=("Cc", "Cs", "Zl", "Zp", "Cf", "Co", "Cn")), max_size=40).filter(str.isprintable)
+_LINE = st.text(st.characters(blacklist_categories=("Cc", "Cs", "Zl", "Zp", "Cf", "Co", "Cn")),
+                max_size=40).filter(str.isprintable)
 
 
-@given(_TEXT.filter(lambda text: not any(0xD800 <= ord(char) < 0xE000 or ord(char) > 0xFFFF for char in text)))
+@given(_TEXT.filter(lambda text: not any(0xD800 <= ord(char) < 0xE000 or ord(char) > 0xFFFF
+                                         for char in text)))
 def test_any_text_comes_through_yaml_as_it_was(text: str) -> None:
     from provisioning.osinstall.pxe.templates import _FILTERS
 
     quoted = _FILTERS["yaml"]([text, {"k": text}])
-    assert "\n" not in quoted and yaml.safe_load(f"a: {quoted}") == {"a": [text, {"k": text}]} and json.loads(quoted) == [text, {"k": text}]
+    assert ("\n" not in quoted and yaml.safe_load(f"a: {quoted}") == {"a": [text, {"k": text}]}
+            and json.loads(quoted) == [text, {"k": text}])
 
 
 @given(_LINE)
@@ -179,14 +186,16 @@ def test_a_preseed_and_ipxe_take_one_line_and_plain_words_or_nothing(text: str) 
 @given(st.text(max_size=70))
 def test_a_name_that_is_no_host_name_is_refused_and_one_that_is_can_stand_anywhere(name: str) -> None:
     if is_host_name(name):
-        assert len(name) <= 64 and set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
+        assert (len(name) <= 64
+                and set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-"))
         assert name[0] not in "-." and ".." not in name and "/" not in name
     else:
         with pytest.raises(OsError):
             machine(Node(name, boot_mac=(mac(1),)), options())
 
 
-@pytest.mark.parametrize("name", ["../../etc", "a/b", "a b", "a\nb", "-rf", "a" * 65, "a_b", "", ".", "é", "a..b", "$(id)", "a;b"])
+@pytest.mark.parametrize("name", ["../../etc", "a/b", "a b", "a\nb", "-rf", "a" * 65, "a_b", "", ".", "é",
+                                  "a..b", "$(id)", "a;b"])
 def test_hostile_names_are_no_host_names(name: str) -> None:
     assert not is_host_name(name)
 
@@ -198,8 +207,10 @@ def test_any_text_is_a_hardware_address_in_one_form_or_none(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "found"), [
-    ("52-54-00-AB-CD-EF", "52:54:00:ab:cd:ef"), ("52:54:00:ab:cd:ef", "52:54:00:ab:cd:ef"), ("5254.00ab.cdef", None),
-    ("01:00:5e:00:00:01", None), ("ff:ff:ff:ff:ff:ff", None), ("00:00:00:00:00:00", None), ("52:54:00:ab:cd", None),
+    ("52-54-00-AB-CD-EF", "52:54:00:ab:cd:ef"), ("52:54:00:ab:cd:ef", "52:54:00:ab:cd:ef"),
+    ("5254.00ab.cdef", None),
+    ("01:00:5e:00:00:01", None), ("ff:ff:ff:ff:ff:ff", None), ("00:00:00:00:00:00", None),
+    ("52:54:00:ab:cd", None),
     ("52:54:00:ab:cd:ef:01", None), ("５2:54:00:ab:cd:ef", None),
 ])
 def test_hardware_addresses_are_those_of_one_port(text: str, found: str | None) -> None:

@@ -65,7 +65,8 @@ def test_sixteen_machines_are_installed_at_once(place: Place, at: str) -> None:
 
     def asked(number: int, path: str, body: bytes | None = None, **headers: str) -> tuple[int, str]:
         parts = urlsplit(at)
-        line = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=30, source_address=(f"127.0.1.{number}", 0))
+        line = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=30,
+                                          source_address=(f"127.0.1.{number}", 0))
         line.request("GET" if body is None else "POST", path, body, headers)
         answer = line.getresponse()
         found = answer.status, answer.read().decode()
@@ -83,7 +84,8 @@ def test_sixteen_machines_are_installed_at_once(place: Place, at: str) -> None:
             assert asked(number, seed_path(held, name))[0] == 200
         body = home(held)
         for _ in range(2):
-            assert asked(number, f"/done/{held.node}", body, **{phonehome.HEADER: phonehome.signed(held.token, body)})[0] == 200
+            assert asked(number, f"/done/{held.node}", body,
+                         **{phonehome.HEADER: phonehome.signed(held.token, body)})[0] == 200
 
     with ThreadPoolExecutor(len(numbers)) as pool:
         list(pool.map(install, numbers))
@@ -136,7 +138,8 @@ def test_who_sends_a_byte_now_and_then_is_cut_off(place: Place) -> None:
     with serving(place, request_s=0.6) as at:
         parts = urlsplit(at)
         began = time.monotonic()
-        with socket.create_connection((parts.hostname, parts.port), timeout=10) as sock, pytest.raises(OSError):
+        with socket.create_connection((parts.hostname, parts.port),
+                                      timeout=10) as sock, pytest.raises(OSError):
             while time.monotonic() - began < 10:
                 sock.sendall(b"G" if time.monotonic() - began < 0.1 else b"x")
                 if not recv_nothing(sock):
@@ -156,13 +159,15 @@ def recv_nothing(sock: socket.socket) -> bool:
 
 def test_one_peer_has_its_share_of_connections_and_others_are_served(place: Place, at: str) -> None:
     parts = urlsplit(at)
-    held = [socket.create_connection((parts.hostname, parts.port), timeout=5) for _ in range(server.MOST_OF_PEER)]
+    held = [socket.create_connection((parts.hostname, parts.port), timeout=5)
+            for _ in range(server.MOST_OF_PEER)]
     try:
         with socket.create_connection((parts.hostname, parts.port), timeout=5) as more:
             more.sendall(b"GET /boot.ipxe HTTP/1.0\r\n\r\n")
             with contextlib.suppress(ConnectionResetError):
                 assert more.recv(100) == b""
-        with socket.create_connection((parts.hostname, parts.port), timeout=5, source_address=("127.0.0.9", 0)) as other:
+        with socket.create_connection((parts.hostname, parts.port), timeout=5,
+                                      source_address=("127.0.0.9", 0)) as other:
             other.sendall(b"GET /boot.ipxe HTTP/1.0\r\n\r\n")
             assert b"200" in other.recv(100)
     finally:
@@ -184,23 +189,29 @@ def fetched_or_closed(at: str) -> int:
 def test_a_file_comes_whole_and_in_parts(place: Place, at: str) -> None:
     whole = bytes(range(256)) * 4096
     assert raw(at, b"GET /files/image HTTP/1.0\r\n\r\n").partition(b"\r\n\r\n")[2] == whole
-    for asked, first, last in ((b"0-", 0, len(whole) - 1), (b"100-199", 100, 199), (b"1048000-9999999", 1048000, len(whole) - 1)):
-        head, _, body = raw(at, b"GET /files/image HTTP/1.1\r\nRange: bytes=" + asked + b"\r\n\r\n").partition(b"\r\n\r\n")
-        assert body == whole[first:last + 1] and f"bytes {first}-{last}/{len(whole)}".encode() in head and b" 206 " in head
+    for asked, first, last in ((b"0-", 0, len(whole) - 1), (b"100-199", 100, 199),
+                               (b"1048000-9999999", 1048000, len(whole) - 1)):
+        head, _, body = raw(at, b"GET /files/image HTTP/1.1\r\nRange: bytes=" + asked
+                            + b"\r\n\r\n").partition(b"\r\n\r\n")
+        assert (body == whole[first:last + 1] and f"bytes {first}-{last}/{len(whole)}".encode() in head
+                and b" 206 " in head)
     head = raw(at, b"HEAD /files/image HTTP/1.1\r\n\r\n")
     assert b"Content-Length: 1048576\r\n" in head and head.endswith(b"\r\n\r\n")
 
 
 def test_over_tls_it_is_the_same(tmp_path: Path) -> None:
     require(shutil.which("openssl"), "no openssl on this machine: apt-get install -y openssl")
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=head",
-                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "cert")],
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                    "-nodes", "-days", "2", "-subj", "/CN=head",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(tmp_path / "key"), "-out",
+                    str(tmp_path / "cert")],
                    check=True, capture_output=True)
     place = Place(tmp_path / "state")
     with serving(place, tls=tls_context(str(tmp_path / "cert"), str(tmp_path / "key")), request_s=2.0) as at:
         parts = urlsplit(at)
         context = ssl.create_default_context(cafile=str(tmp_path / "cert"))
-        silent = socket.create_connection((parts.hostname, parts.port), timeout=5)      # whose handshake never comes
+        # whose handshake never comes
+        silent = socket.create_connection((parts.hostname, parts.port), timeout=5)
         with socket.create_connection((parts.hostname, parts.port), timeout=5) as sock, context.wrap_socket(
                 sock, server_hostname="127.0.0.1") as tls:
             tls.sendall(b"GET /boot.ipxe HTTP/1.0\r\n\r\n")
@@ -208,8 +219,10 @@ def test_over_tls_it_is_the_same(tmp_path: Path) -> None:
         silent.close()
 
 
-@pytest.mark.parametrize(("certificate", "key"), [("cert", None), (None, "key"), ("none", "none"), ("text", "text")])
-def test_a_certificate_that_is_none_is_one_line(tmp_path: Path, certificate: str | None, key: str | None) -> None:
+@pytest.mark.parametrize(("certificate", "key"),
+                         [("cert", None), (None, "key"), ("none", "none"), ("text", "text")])
+def test_a_certificate_that_is_none_is_one_line(tmp_path: Path, certificate: str | None,
+                                                key: str | None) -> None:
     (tmp_path / "text").write_text("x")
     with pytest.raises(UsageError) as caught:
         tls_context(certificate and str(tmp_path / certificate), key and str(tmp_path / key))
@@ -233,4 +246,5 @@ def test_a_log_that_cannot_be_written_keeps_no_machine_waiting(place: Place) -> 
 
     with serving(place, log=Log(full)) as at:
         held = place.armed()
-        assert fetched(f"{at}/boot/{mac(1)}.ipxe")[0] == fetched(f"{at}{seed_path(held, 'written')}")[0] == 200
+        assert (fetched(f"{at}/boot/{mac(1)}.ipxe")[0]
+                == fetched(f"{at}{seed_path(held, 'written')}")[0] == 200)

@@ -58,7 +58,8 @@ def test_a_machine_goes_from_planned_to_installed_and_is_installed_once(place: P
     armed = place.armed()
     assert shown(place) is OsState.INSTALLING
     script = place.ask(BOOT).text
-    assert f"/seed/gpu001/1/{armed.ticket}/" in script and script.startswith("#!ipxe\n") and armed.token not in script
+    assert (f"/seed/gpu001/1/{armed.ticket}/" in script and script.startswith("#!ipxe\n")
+            and armed.token not in script)
     assert "boot script" in place.backend.state(node()).message
     for name in ("user-data", "meta-data", "vendor-data"):
         answer = place.ask(seed_path(armed, name))
@@ -77,7 +78,8 @@ def test_a_machine_goes_from_planned_to_installed_and_is_installed_once(place: P
     assert (found.state, found.image, found.host_keys) == (OsState.INSTALLED, "ubuntu", (KEY,))
     assert "kernel" not in place.ask(BOOT).text and place.ask(seed_path(armed, "firstboot")).status == 404
     held = place.record()
-    assert (held.token, held.ticket) == ("", "") and armed.token.encode() not in place.records.folder.joinpath("gpu001.json").read_bytes()
+    assert ((held.token, held.ticket) == ("", "")
+            and armed.token.encode() not in place.records.folder.joinpath("gpu001.json").read_bytes())
 
 
 def test_asked_again_nothing_is_doubled_and_another_installation_has_other_secrets(place: Place) -> None:
@@ -106,7 +108,8 @@ def test_the_installer_that_was_killed_begins_anew_until_the_disk_is_written(pla
     assert place.record().number == 1 and place.record().stage is InstallationStage.SEED
 
 
-def test_a_seed_that_is_fetched_once_more_after_the_disk_is_written_does_not_have_it_installed_again(place: Place) -> None:
+def test_a_seed_that_is_fetched_once_more_after_the_disk_is_written_does_not_have_it_installed_again(
+        place: Place) -> None:
     armed = place.armed()
     reach(place, armed, "written")
     for name in ("user-data", "firstboot", "written"):
@@ -116,17 +119,20 @@ def test_a_seed_that_is_fetched_once_more_after_the_disk_is_written_does_not_hav
 
 
 @pytest.mark.parametrize("what", ["boot", "seed", "written", "failed", "done"])
-def test_what_comes_while_the_machine_is_armed_anew_is_of_the_old_installation(place: Place, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_while_the_machine_is_armed_anew_is_of_the_old_installation(
+        place: Place, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The record that a request has read is replaced before its change is written."""
     old = place.armed()
     place.records.change("gpu001", lambda one: one and record.forgotten(one, place.clock()))
     new = place.armed()
     monkeypatch.setattr(place.records, "by_mac", lambda mac, now: old)
     monkeypatch.setattr(place.site._records, "read", lambda name: old)
-    monkeypatch.setattr(place.records, "change", lambda name, how: Place(place.state, clock=place.clock).records.change(name, how))
+    monkeypatch.setattr(place.records, "change",
+                        lambda name, how: Place(place.state, clock=place.clock).records.change(name, how))
     body = home(old)
     answer = {"boot": lambda: place.ask(BOOT), "seed": lambda: place.ask(seed_path(old, "user-data")),
-              "written": lambda: place.ask(seed_path(old, "written")), "failed": lambda: place.ask(seed_path(old, "failed?why=x")),
+              "written": lambda: place.ask(seed_path(old, "written")),
+              "failed": lambda: place.ask(seed_path(old, "failed?why=x")),
               "done": lambda: place.done(body, sign(old.token, body))}[what]()
     assert answer.status in (200, 404, 410) and "kernel" not in answer.text and "accepted" not in answer.text
     assert place.record() == new
@@ -161,7 +167,8 @@ def test_a_time_that_is_over_is_a_failure_and_its_secrets_are_worth_nothing(plac
     reach(place, armed, stage)
     place.clock.now = armed.until
     found = place.backend.state(node())
-    assert found.state is OsState.FAILED and record.at_stage(armed.stage if stage == "armed" else place.record().stage) in found.message
+    assert (found.state is OsState.FAILED
+            and record.at_stage(armed.stage if stage == "armed" else place.record().stage) in found.message)
     body = home(armed)
     assert place.done(body, sign(armed.token, body)).status == 410
     assert place.ask(seed_path(armed, "firstboot")).status == 404 and "kernel" not in place.ask(BOOT).text
@@ -205,7 +212,8 @@ def _with(**changes: Any) -> Change:
 
 def _without(key: str) -> Change:
     def made(place: Place, armed: record.Installation) -> tuple[bytes, str]:
-        body = json.dumps({name: value for name, value in json.loads(home(armed)).items() if name != key}).encode()
+        body = json.dumps({name: value for name,
+                           value in json.loads(home(armed)).items() if name != key}).encode()
         return body, sign(armed.token, body)
     return made
 
@@ -230,18 +238,23 @@ FORGED: dict[str, tuple[Change, int]] = {
     "another token": (_other_token, 403), "the token of another machine": (_other_machines_token, 403),
     "keys changed after signing": (_changed_afterwards, 403),
     "no signature": (lambda place, armed: (home(armed), ""), 403),
-    "a signature in capitals": (lambda place, armed: (home(armed), sign(armed.token, home(armed)).upper()), 403),
+    "a signature in capitals": (lambda place, armed: (home(armed), sign(armed.token, home(armed)).upper()),
+                                403),
     "another node": (_with(node="gpu002"), 400), "another number": (_with(number=2), 400),
-    "number as text": (_with(number="1"), 400), "number true": (_with(number=True), 400), "another image": (_with(image="debian"), 400),
+    "number as text": (_with(number="1"), 400), "number true": (_with(number=True), 400),
+    "another image": (_with(image="debian"), 400),
     "another machine's ports": (_with(macs=[mac(2)]), 400), "no ports": (_with(macs=[]), 400),
     "no host keys": (_with(host_keys=[]), 400), "host key cut": (_with(host_keys=[KEY[:-8]]), 400),
     "host key of another type": (_with(host_keys=[KEY.replace("ssh-ed25519", "ssh-rsa")]), 400),
     "host key with a marker": (_with(host_keys=[f"@cert-authority * {KEY}"]), 400),
     "host key and options": (_with(host_keys=["ssh-ed25519\nssh-ed25519 AAAA"]), 400),
     "host key of two lines": (_with(host_keys=[f"{KEY}\n* {OTHER_KEY}", 1]), 400),
-    "too many host keys": (_with(host_keys=[KEY] * 9), 400), "a key more": (_with(sudo=True), 400), "a key less": (_without("macs"), 400),
-    "another schema": (_with(schema="muster.phonehome/2"), 400), "no JSON": (_raw(b"{"), 400), "a list": (_raw(b"[]"), 400),
-    "nothing": (_raw(b""), 400), "deep": (_raw(b"[" * 20000), 400), "not UTF-8": (_raw(b'{"schema": "\xff"}'), 400),
+    "too many host keys": (_with(host_keys=[KEY] * 9), 400), "a key more": (_with(sudo=True), 400),
+    "a key less": (_without("macs"), 400),
+    "another schema": (_with(schema="muster.phonehome/2"), 400), "no JSON": (_raw(b"{"), 400),
+    "a list": (_raw(b"[]"), 400),
+    "nothing": (_raw(b""), 400), "deep": (_raw(b"[" * 20000), 400),
+    "not UTF-8": (_raw(b'{"schema": "\xff"}'), 400),
 }
 
 
@@ -254,7 +267,8 @@ def test_a_phone_home_that_is_not_right_is_refused_and_changes_nothing(place: Pl
     before = place.records.folder.joinpath("gpu001.json").read_bytes()
     answer = place.done(body, signature)
     assert answer.status == status, answer
-    assert place.records.folder.joinpath("gpu001.json").read_bytes() == before and armed.token not in answer.text + answer.log
+    assert (place.records.folder.joinpath("gpu001.json").read_bytes() == before
+            and armed.token not in answer.text + answer.log)
     right = home(armed)
     assert place.done(right, sign(armed.token, right)).status == 200
 
@@ -289,9 +303,11 @@ def test_a_machine_that_is_not_there_is_answered_like_a_wrong_signature(place: P
 
 
 @given(body=st.binary(max_size=600) | st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=20), lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
-        st.sampled_from(["schema", "node", "number", "image", "macs", "host_keys", "x"]), inner, max_size=7), max_leaves=20).map(
-            lambda value: json.dumps(value).encode()), right=st.booleans())
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
+        st.sampled_from(["schema", "node", "number", "image", "macs", "host_keys", "x"]), inner, max_size=7),
+    max_leaves=20).map(
+        lambda value: json.dumps(value).encode()), right=st.booleans())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=tries(100), deadline=None)
 def test_no_body_at_all_does_harm(tmp_path: Path, body: bytes, right: bool) -> None:
     place = Place(tmp_path / "state")
@@ -301,8 +317,10 @@ def test_no_body_at_all_does_harm(tmp_path: Path, body: bytes, right: bool) -> N
     assert answer.status == (400 if right else 403) and place.record() == kept and len(answer.text) < 200
 
 
-@given(changes=st.dictionaries(st.sampled_from(["node", "number", "image", "macs", "host_keys", "schema"]), st.none() | st.integers() | st.text(
-    max_size=80) | st.lists(st.text(max_size=80) | st.integers() | st.none(), max_size=10), min_size=1, max_size=6))
+@given(changes=st.dictionaries(st.sampled_from(["node", "number", "image", "macs", "host_keys", "schema"]),
+                               st.none() | st.integers() | st.text(
+                                   max_size=80) | st.lists(st.text(max_size=80) | st.integers() | st.none(),
+                                                           max_size=10), min_size=1, max_size=6))
 @settings(max_examples=tries(200), deadline=None)
 def test_what_parses_is_what_it_says_and_nothing_else(changes: dict[str, Any]) -> None:
     armed = record.Installation("gpu001", 1, "ubuntu", (mac(1),), InstallationStage.SEED, 0, 0, 9, "t", "aa")
@@ -319,8 +337,10 @@ def test_what_parses_is_what_it_says_and_nothing_else(changes: dict[str, Any]) -
 
 def test_tickets_are_needed_and_of_this_installation_only(place: Place) -> None:
     one, two = place.armed(1), place.armed(2)
-    for wrong in (replace(one, ticket=two.ticket), replace(one, number=2), replace(one, node="gpu002"), replace(one, ticket=""),
-                  replace(one, ticket=one.ticket[:-1]), replace(one, ticket=one.ticket.upper()), replace(one, node="nothing"),
+    for wrong in (replace(one, ticket=two.ticket), replace(one, number=2), replace(one, node="gpu002"),
+                  replace(one, ticket=""),
+                  replace(one, ticket=one.ticket[:-1]), replace(one, ticket=one.ticket.upper()),
+                  replace(one, node="nothing"),
                   replace(one, ticket="\udcff")):
         for name in ("user-data", "firstboot", "written", "failed"):
             assert place.ask(seed_path(wrong, name)).status == 404
@@ -348,12 +368,14 @@ def test_who_has_the_hardware_address_of_another_machine_gets_nothing(tmp_path: 
     seen: dict[str, str | None] = {"10.1.0.7": mac(1), "10.1.0.66": mac(66)}
     place.site._neighbour = seen.get
     armed = place.armed()
-    for path in (BOOT, seed_path(armed, "user-data"), seed_path(armed, "firstboot"), seed_path(armed, "failed"), seed_path(armed, "written")):
+    for path in (BOOT, seed_path(armed, "user-data"), seed_path(armed, "firstboot"),
+                 seed_path(armed, "failed"), seed_path(armed, "written")):
         answer = place.ask(path, peer="10.1.0.66")
         assert answer.status == 404 and mac(66) in answer.log and armed.ticket not in answer.log
     assert place.record() == armed
     assert "kernel" in place.ask(BOOT, peer="10.1.0.7").text
-    assert "kernel" in place.ask(BOOT, peer="172.16.0.1").text      # behind a router: the kernel knows no address
+    # behind a router: the kernel knows no address
+    assert "kernel" in place.ask(BOOT, peer="172.16.0.1").text
 
 
 def test_a_hardware_address_that_two_machines_claim_is_no_ones(place: Place) -> None:
@@ -363,7 +385,8 @@ def test_a_hardware_address_that_two_machines_claim_is_no_ones(place: Place) -> 
     assert "kernel" not in place.ask(BOOT).text
 
 
-@pytest.mark.parametrize("name", ["", "x.ipxe", "52-54-00-00-00-01", "52-54-00-00-00-01.ipxe.ipxe", "01-00-5e-00-00-01.ipxe", "..%2f..ipxe"])
+@pytest.mark.parametrize("name", ["", "x.ipxe", "52-54-00-00-00-01", "52-54-00-00-00-01.ipxe.ipxe",
+                                  "01-00-5e-00-00-01.ipxe", "..%2f..ipxe"])
 def test_what_is_no_hardware_address_is_not_found(place: Place, name: str) -> None:
     assert place.ask(f"/boot/{name}").status == 404
 
@@ -377,7 +400,8 @@ def test_files_are_those_of_the_folder_and_no_others(tmp_path: Path) -> None:
     (root / "link").symlink_to(tmp_path / "outside")
     place = Place(tmp_path / "state", options(files=root))
     assert place.ask("/files/noble/vmlinuz").file == root / "noble/vmlinuz"
-    for path in ("link", ".secret", "noble", "", "../outside", "noble/../../outside", "/etc/passwd", "noble//vmlinuz", "%2e%2e/outside", "nothing"):
+    for path in ("link", ".secret", "noble", "", "../outside", "noble/../../outside", "/etc/passwd",
+                 "noble//vmlinuz", "%2e%2e/outside", "nothing"):
         assert place.ask(f"/files/{path}").status == 404, path
 
 
@@ -394,12 +418,14 @@ def test_a_loader_for_http_boot_is_served_and_nothing_else_beside_it(tmp_path: P
 
 # ---- what is broken
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "nonsense", '{"schema": "muster.installation/1"}', "[" * 20000, "x" * 70000])
+@pytest.mark.parametrize("text", ["", "{}", "[]", "nonsense", '{"schema": "muster.installation/1"}',
+                                  "[" * 20000, "x" * 70000])
 def test_a_record_that_cannot_be_read_is_unknown_and_never_installed(place: Place, text: str) -> None:
     place.armed()
     (place.records.folder / "gpu001.json").write_text(text)
     found = place.backend.state(node())
-    assert found.state is OsState.UNKNOWN and "gpu001.json" in found.message and "move it away" in found.message
+    assert (found.state is OsState.UNKNOWN and "gpu001.json" in found.message
+            and "move it away" in found.message)
     with pytest.raises(OsError):
         place.backend.install(node())
     assert "kernel" not in place.ask(BOOT).text and place.ask("/done/gpu001", "POST", b"").status == 503
@@ -412,7 +438,8 @@ def test_the_record_of_another_machine_is_not_this_ones(place: Place) -> None:
 
 
 @pytest.mark.parametrize(("changes", "said"), [
-    ({"image": "none"}, "no image"), ({"templates": ()}, "no template"), ({"server": "http://x y"}, "script of iPXE")])
+    ({"image": "none"}, "no image"), ({"templates": ()}, "no template"),
+    ({"server": "http://x y"}, "script of iPXE")])
 def test_what_cannot_be_rendered_is_not_armed(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     place = Place(tmp_path / "state", options(**changes))
     with pytest.raises(OsError, match=said):
@@ -429,9 +456,11 @@ def test_an_image_that_has_gone_is_no_answer_and_is_logged(place: Place) -> None
     assert answer.status == 503 and "pxe.yaml does not have" in answer.log and "kernel" not in answer.text
 
 
-@given(st.lists(st.sampled_from(["boot", "user-data", "firstboot", "written", "failed", "done", "arm", "disarm", "late"]), max_size=12))
+@given(st.lists(st.sampled_from(["boot", "user-data", "firstboot", "written", "failed", "done", "arm",
+                                 "disarm", "late"]), max_size=12))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=tries(60), deadline=None)
-def test_in_whatever_order_things_happen_what_is_written_is_not_installed_again(tmp_path: Path, events: list[str]) -> None:
+def test_in_whatever_order_things_happen_what_is_written_is_not_installed_again(tmp_path: Path,
+                                                                                events: list[str]) -> None:
     place = Place(tmp_path / "state")
     armed = place.armed()
     protected = False
@@ -439,7 +468,8 @@ def test_in_whatever_order_things_happen_what_is_written_is_not_installed_again(
         now = place.record()
         if event == "boot":
             script = place.ask(BOOT).text
-            assert ("kernel" in script) == (now.active(place.clock()) and now.stage is not InstallationStage.WRITTEN)
+            assert ("kernel" in script) == (now.active(place.clock())
+                                            and now.stage is not InstallationStage.WRITTEN)
             assert not (protected and "kernel" in script)
         elif event == "done":
             body = home(now)
