@@ -73,7 +73,7 @@ class Server:
     async def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
         while True:
             try:
-                sock, address = await loop.sock_accept(self._socket)
+                sock, address = await self._next_client(loop)
             except OSError:
                 self._close(admission.slowest(self.open, time.monotonic()))
                 await asyncio.sleep(_PAUSE_S)
@@ -81,6 +81,18 @@ class Server:
             self._admit(loop, sock, peer_of(address[0]))
             # What clients have sent is read before the next one may close a connection for lack of room.
             await asyncio.sleep(0)
+
+    async def _next_client(self, loop: asyncio.AbstractEventLoop) -> tuple[socket.socket, tuple[str, int]]:
+        """Who has connected; unlike with loop.sock_accept, none is lost where this is cancelled."""
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                return self._socket.accept()
+            ready = asyncio.Event()
+            loop.add_reader(self._socket, ready.set)
+            try:
+                await ready.wait()
+            finally:
+                loop.remove_reader(self._socket)
 
     def _admit(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, peer: str) -> None:
         there = admission.full(self.open, peer, self._most, self._most_of_peer)

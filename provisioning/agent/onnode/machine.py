@@ -131,6 +131,12 @@ class AgentMachine:
         self.unswapped()
         return True
 
+    def leave(self) -> None:
+        """Others may take the folder again."""
+        if self.lock >= 0:
+            os.close(self.lock)
+            self.lock = -1
+
     def swap(self) -> None:
         """Exchanges `current` and `previous`; killed in between, no version is forgotten."""
         now, before = self.linked("current"), self.linked("previous")

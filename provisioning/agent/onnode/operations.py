@@ -202,6 +202,7 @@ def main(nonce: str, request: bytes, source: BinaryIO) -> None:
         machine.report.update(ok=False, message=str(error))
     except (OSError, ValueError, zlib.error) as error:
         machine.report.update(ok=False, message="%s: %s" % (type(error).__name__, error))
+    machine.leave()     # who has the answer may begin the next
     body = zlib.compress(json.dumps(machine.report).encode())
     sys.stdout.write("muster:%s:frame %d %s\n" % (nonce, len(body), hashlib.sha256(body).hexdigest()))
     sys.stdout.flush()

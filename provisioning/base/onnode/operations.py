@@ -41,19 +41,22 @@ def made(host: LocalHost, items: list[BaseItem], report: dict[str, Any]) -> None
     """Makes so what differs; one item that cannot be does not keep the others from it."""
     lock = os.open(host.root + NOTE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise InstallError(
-            "another muster bringup base is at work here; try again when it has ended") from None
-    for item in items:
-        if item.state != "differs":
-            continue
         try:
-            for do in item.doing:
-                do()
-            report["changed"].append(item.name)
-        except (InstallError, OSError) as error:
-            report["failed"][item.name] = str(error)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InstallError(
+                "another muster bringup base is at work here; try again when it has ended") from None
+        for item in items:
+            if item.state != "differs":
+                continue
+            try:
+                for do in item.doing:
+                    do()
+                report["changed"].append(item.name)
+            except (InstallError, OSError) as error:
+                report["failed"][item.name] = str(error)
+    finally:
+        os.close(lock)      # who has the answer may begin the next
 
 
 def main(nonce: str, request: bytes, source: BinaryIO) -> None:

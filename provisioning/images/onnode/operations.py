@@ -139,6 +139,9 @@ def report(asked: Any, numbers: Any, children: Children) -> Dict[str, Any]:
         answer["why"] = str(error)
     except Refused as error:
         answer.update(why=str(error), refused=True)
+    finally:
+        for fd in children.held:        # who has the answer may begin the next
+            os.close(fd)
     return answer
 
 

@@ -84,7 +84,6 @@ AGAIN: Mapping[str, frozenset[str]] = {
     "from-prometheus": frozenset({"muster check --from-prometheus http://127.0.0.1:9090",
                                   "muster check --from-prometheus http://127.0.0.1:9090 --max-age 10m "
                                   "--format json"}),
-    "profiles": frozenset({"muster check --profile bringup"}),
     "change": frozenset({"muster check --save before"}),
     "triage": frozenset({"muster check --store"}),
 }

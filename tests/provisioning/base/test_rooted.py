@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import fcntl
 import json
@@ -26,6 +27,7 @@ from provisioning.base.onnode.item import HEADER
 from provisioning.base.report import BaseReport, ItemState, read
 from tests.healthcheck.agent.world import python
 from tests.testbed.require import require
+from tests.testbed.sshd import wait_until
 
 NODE = Node("gpu001", python=sys.executable)
 WISH = BaseSettings(sysctl={"kernel.numa_balancing": "0"})
@@ -323,6 +325,36 @@ def test_two_at_once_are_not_at_work_on_one_machine(root: Path) -> None:
     assert hows(report)["sysctl"] is ItemState.DIFFERS
     os.close(lock)
     assert make(root).done
+
+
+def test_whoever_has_the_answer_may_begin_the_next_at_once(root: Path) -> None:
+    sent = payload(joined.joined(send._CHECK_PARTS).encode(),
+                   json.dumps({"make": True, "root": str(root), "desired": WISH.document}).encode())
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while os.write(writing, bytes(4096)):      # it is at its answer until somebody reads
+            pass
+    os.set_blocking(writing, True)
+    loader = LOADER.replace("o.write(", "sys.stderr.write(").replace("o.flush()", "sys.stderr.flush()")
+
+    def free() -> bool:
+        with open(root / "run/muster-base", "rb") as lock, contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        return False
+
+    with subprocess.Popen([sys.executable, "-I", "-S", "-c", loader, "nonce", "free", "gpu001"],
+                          stdin=subprocess.PIPE, stdout=writing, stderr=subprocess.DEVNULL) as program:
+        os.close(writing)
+        assert program.stdin is not None
+        program.stdin.write(sent)
+        program.stdin.close()
+        wait_until(lambda: (root / SYSCTL).exists(), what="something that was made")
+        wait_until(free, what="the end of its work")
+        assert program.poll() is None
+        with open(reading, "rb") as answer:
+            assert b"frame" in answer.read()
 
 
 def test_without_root_it_looks_and_says_that_making_needs_root() -> None:
