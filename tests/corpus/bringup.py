@@ -247,12 +247,12 @@ def brought_up(of: Rack, home: Path, transport: Recorded) -> BringupOutcome:
     clock = Clock()
     site = RunContext(home / "state", "somebody", clock.time, clock.sleep,
                       lambda machine: of.machines[machine.name].busy)
-    return run(site, [inventory.nodes[name] for name in of.machines], _doers(of.machines, context, policy),
+    return run(site, [inventory.nodes[name] for name in of.machines], _steps_of(of.machines, context, policy),
                policy, lambda event: None)
 
 
-def _doers(machines: Mapping[str, Planted], context: StepContext,
-           policy: BringupPolicy) -> dict[str, Executor]:
+def _steps_of(machines: Mapping[str, Planted], context: StepContext,
+              policy: BringupPolicy) -> dict[str, Executor]:
     step = policy.steps
 
     def controllers(node: Node) -> Scripted:

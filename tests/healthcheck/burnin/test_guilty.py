@@ -243,7 +243,9 @@ def test_when_the_head_is_killed_the_ranks_end_by_themselves_and_a_second_run_st
     began = time.monotonic()
     await_none_with(mark, 10)
     print(f"the last rank was gone {time.monotonic() - began:.1f} s after the head")
-    assert conducts(0.2, *torches.forked()).wait(100) == 0
+    again = secrets.token_hex(8)
+    assert conducts(0.2, torches.python(), **{MARK: again}).wait(100) == 0
+    await_none_with(again, 10)
 
 
 def test_over_ssh_a_node_that_goes_away_is_named_and_nothing_is_left_on_either(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gzip
 import http.client
@@ -238,6 +239,23 @@ def test_more_clients_of_one_address_than_it_may_have_close_the_slowest_of_their
     with serving(most_of_peer=32) as server, slow_clients(server, 64):
         assert [scraped(server) for _ in range(20)] == [200] * 20
         assert server.counted[0] > 0 and len(server.open) <= 33
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_who_connects_in_the_moment_it_ends_is_not_lost(turns: int) -> None:
+    async def ended_after(server: Server) -> socket.socket:
+        waiting = asyncio.create_task(server._next_client(asyncio.get_running_loop()))
+        await asyncio.sleep(0)
+        with connected(server):
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            waiting.cancel()
+            (found,) = await asyncio.gather(waiting, return_exceptions=True)
+            return (server._socket.accept() if isinstance(found, BaseException) else found)[0]
+
+    server = Server("127.0.0.1", 0, None)
+    with server._socket, asyncio.run(ended_after(server)):
+        pass
 
 
 def test_where_others_hold_every_place_the_scrape_of_another_address_is_answered() -> None:

@@ -33,6 +33,7 @@ from provisioning.agent.install import AgentAction, AgentRequest, AgentResult, a
 from provisioning.agent.layout import BASE, CURRENT, FILES, PREVIOUS, digest
 from provisioning.agent.status import show, status
 from tests.healthcheck.agent.world import python
+from tests.testbed.heldanswer import at_its_answer, is_free
 from tests.testbed.require import require
 
 NODE = Node("gpu001", sku="hgx-h100", python=sys.executable)
@@ -485,6 +486,13 @@ def test_two_commands_at_once_on_a_node_are_one_after_the_other(root: Path, bund
         holder.send_signal(signal.SIGKILL)
         holder.communicate()
     assert do(AgentAction.UNINSTALL, root).ok
+
+
+def test_whoever_has_the_answer_may_begin_the_next_at_once(root: Path, bundle: Bundle) -> None:
+    do(AgentAction.INSTALL, root, bundle)
+    desired = AgentRequest(AgentAction.INSTALL, root=str(root))
+    with at_its_answer(lambda transport: act([NODE], transport, desired, Limits(), bundle)):
+        assert is_free(root / BASE[1:])
 
 
 def test_status_tells_version_result_age_timer_and_python(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import dataclasses
 import fcntl
 import json
@@ -26,8 +25,8 @@ from provisioning.base.desired import ITEMS, BaseSettings
 from provisioning.base.onnode.item import HEADER
 from provisioning.base.report import BaseReport, ItemState, read
 from tests.healthcheck.agent.world import python
+from tests.testbed.heldanswer import at_its_answer, is_free
 from tests.testbed.require import require
-from tests.testbed.sshd import wait_until
 
 NODE = Node("gpu001", python=sys.executable)
 WISH = BaseSettings(sysctl={"kernel.numa_balancing": "0"})
@@ -328,33 +327,8 @@ def test_two_at_once_are_not_at_work_on_one_machine(root: Path) -> None:
 
 
 def test_whoever_has_the_answer_may_begin_the_next_at_once(root: Path) -> None:
-    sent = payload(joined.joined(send._CHECK_PARTS).encode(),
-                   json.dumps({"make": True, "root": str(root), "desired": WISH.document}).encode())
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    with contextlib.suppress(BlockingIOError):
-        while os.write(writing, bytes(4096)):      # it is at its answer until somebody reads
-            pass
-    os.set_blocking(writing, True)
-    loader = LOADER.replace("o.write(", "sys.stderr.write(").replace("o.flush()", "sys.stderr.flush()")
-
-    def free() -> bool:
-        with open(root / "run/muster-base", "rb") as lock, contextlib.suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        return False
-
-    with subprocess.Popen([sys.executable, "-I", "-S", "-c", loader, "nonce", "free", "gpu001"],
-                          stdin=subprocess.PIPE, stdout=writing, stderr=subprocess.DEVNULL) as program:
-        os.close(writing)
-        assert program.stdin is not None
-        program.stdin.write(sent)
-        program.stdin.close()
-        wait_until(lambda: (root / SYSCTL).exists(), what="something that was made")
-        wait_until(free, what="the end of its work")
-        assert program.poll() is None
-        with open(reading, "rb") as answer:
-            assert b"frame" in answer.read()
+    with at_its_answer(lambda transport: send.make([NODE], transport, WISH, root=str(root))):
+        assert (root / SYSCTL).exists() and is_free(root / "run/muster-base")
 
 
 def test_without_root_it_looks_and_says_that_making_needs_root() -> None:

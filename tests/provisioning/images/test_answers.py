@@ -21,6 +21,7 @@ from provisioning.images.model import ImageState, NodeImage, PullEnd
 from provisioning.images.onnode.children import last_line, masked
 from provisioning.images.send import PullBounds, RuntimeChoice
 from provisioning.images.wanted import from_words
+from tests.testbed.heldanswer import at_its_answer, is_free
 
 DIGEST, OTHER = ("sha256:" + digit * 64 for digit in "12")
 REFERENCE = f"host.site/team/app:1.0@{DIGEST}"
@@ -128,6 +129,8 @@ def test_the_kubelets_runtime_pulls_and_is_read_again(tmp_path: Path) -> None:
                          bounds=PullBounds(keep_percent=0))
     assert (found.images[0].state, found.images[0].end) == (ImageState.PRESENT, PullEnd.PULLED), found
     assert (tmp_path / "pulled").read_text().endswith(f"pull host.site/team/app@{DIGEST}\n")
+    with at_its_answer(lambda transport: send.pull([NODE], from_words([REFERENCE]), transport, choice)):
+        assert is_free(tmp_path / "lock")      # whoever has the answer may begin the next at once
 
 
 def test_an_image_without_a_digest_that_has_the_tag_is_another_one(tmp_path: Path) -> None:
