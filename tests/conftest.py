@@ -18,8 +18,8 @@ from tests.testbed.sshd import SSHD, Sshd, sshd
 from tests.tries import tries
 from tests.workers import pytest_addoption, pytest_runtestloop  # noqa: F401  (hooks)
 
-# Of each property that does not say how many.
-settings.register_profile("muster", parent=settings(), max_examples=tries(75))
+# Of each property that does not say how many; how long one takes says how busy the machine is.
+settings.register_profile("muster", parent=settings(), max_examples=tries(75), deadline=None)
 settings.load_profile("muster")
 
 # Files that take longest, longest first; most of that is waiting. Begun early, none is left for one worker at

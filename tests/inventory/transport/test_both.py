@@ -259,7 +259,7 @@ def test_an_interrupted_sweep_ends_what_runs_on_the_nodes_and_here(
     wait_until(lambda: len(list(tmp_path.iterdir())) == 2, what="two programs at work")
     began = time.monotonic()
     replies.close()  # type: ignore[attr-defined]
-    assert way.openssh or time.monotonic() - began < 1
+    assert way.openssh or time.monotonic() - began < 5
     for note in tmp_path.iterdir():
         wait_until(lambda pid=int(note.name): not alive(pid),
                    what="the end of the program")  # type: ignore[misc]

@@ -154,7 +154,7 @@ def test_each_trouble_has_its_name_and_its_end(bed: Bed, reach: Reach, wrong: Wr
         reach(SICK[wrong], 1.0).power()
     assert caught.value.wrong is kind
     assert caught.value.done is False
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10
     # no one was followed there
     assert not [one for one in bed.log("elsewhere") if one.machine == "elsewhere"]
 

