@@ -72,8 +72,8 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """This checkout as `git clone REPOSITORY muster` makes it, with what is not committed yet."""
     folder = tmp_path_factory.mktemp("cloned")
-    (line,) = [line for _,
-               block in blocks(README) for line in block.splitlines() if line.startswith("git clone ")]
+    (line,) = [line
+               for _, block in blocks(README) for line in block.splitlines() if line.startswith("git clone ")]
     typed = line.replace("REPOSITORY", shlex.quote(str(ROOT))) + " && pwd"
     done = subprocess.run(["sh", "-ec", typed], cwd=folder, check=True, stdout=subprocess.PIPE, text=True)
     made = Path(done.stdout.strip())

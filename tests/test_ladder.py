@@ -63,8 +63,8 @@ def trees(package: str) -> Mapping[str, ast.Module]:
 
 def within(package: str) -> list[tuple[str, ast.Module]]:
     """The modules of one package of healthcheck."""
-    return [(module, tree) for module,
-            tree in trees("healthcheck").items() if module.startswith(f"{package}.")]
+    return [(module, tree)
+            for module, tree in trees("healthcheck").items() if module.startswith(f"{package}.")]
 
 
 def imported(tree: ast.Module, modules: Mapping[str, ast.Module]) -> Iterator[str]:

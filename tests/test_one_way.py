@@ -74,8 +74,8 @@ def test_every_command_that_reads_prints_a_document_with_format() -> None:
 
 
 def test_every_format_has_a_table_which_is_the_default_and_none_is_called_text() -> None:
-    found = {words: option for words,
-             command in TREE.items() for option in command.params if "--format" in option.opts}
+    found = {words: option
+             for words, command in TREE.items() for option in command.params if "--format" in option.opts}
     for words, option in found.items():
         assert isinstance(option.type, click.Choice), words
         assert ("table" in option.type.choices and "text" not in option.type.choices

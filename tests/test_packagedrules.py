@@ -24,8 +24,8 @@ def everything(value: Any) -> Any:
     """A document with all places of its keys and values."""
     if isinstance(value, dict):
         assert isinstance(value, LocatedMap)
-        return {key: everything(one) for key,
-                one in value.items()}, value.mark, value.key_marks, value.value_marks, value.written
+        return {key: everything(one)
+                for key, one in value.items()}, value.mark, value.key_marks, value.value_marks, value.written
     if isinstance(value, list):
         return [everything(one) for one in value]
     return value
@@ -34,14 +34,14 @@ def everything(value: Any) -> Any:
 def test_what_was_read_is_not_changed_by_who_reads_it(tmp_path: Path) -> None:
     (tmp_path / "site.yaml").write_text(SITE)
     packagedrules.read_all()
-    before = copy.deepcopy({place: everything(document) for place,
-                            document in packagedrules._documents.items()})
+    before = copy.deepcopy({place: everything(document)
+                            for place, document in packagedrules._documents.items()})
     ruleset = load_ruleset([packaged(), tmp_path])
     load_policy([packaged(), tmp_path], ruleset)
     (tmp_path / "bringup.yaml").write_text("os: {image: r7}\nbase: {timezone: Europe/Berlin}\n")
     load_bringup([packaged(), tmp_path])
-    assert ruleset.kernel is not None and {place: everything(document) for place,
-                                           document in packagedrules._documents.items()} == before
+    assert ruleset.kernel is not None and {place: everything(document)
+                                           for place, document in packagedrules._documents.items()} == before
 
 
 def test_a_site_is_laid_over_what_was_read_as_over_what_is_read_anew(tmp_path: Path,

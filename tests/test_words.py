@@ -129,6 +129,6 @@ def test_what_is_referred_to_is_in_the_repository() -> None:
 
 def test_the_documentation_is_in_plain_words() -> None:
     found = [f"{path.relative_to(ROOT)}:{number} {', '.join(wrong(line))}"
-             for path in DOCUMENTS for number,
-             line in enumerate(path.read_text().splitlines(), 1) if wrong(line)]
+             for path in DOCUMENTS
+             for number, line in enumerate(path.read_text().splitlines(), 1) if wrong(line)]
     assert found == []

@@ -143,8 +143,8 @@ def rack() -> Rack:
     }
     sound = ("sound", "off", "controller-sick-at-first", "gpus-not-shown", "bios-differs", "bios-differs-off",
              "bios-answer-lost", "worn-in")
-    machines |= {name: replace(machines[name], shows=f"gpu{number:03d}") for number,
-                 name in enumerate(sound, 1)}
+    machines |= {name: replace(machines[name], shows=f"gpu{number:03d}")
+                 for number, name in enumerate(sound, 1)}
     return Rack(machines, f"{BIOS}{NEVER}steps: {{checks: {{minutes: 5}}}}\nwithout: [kernel]\n")
 
 
@@ -268,8 +268,8 @@ def _steps_of(machines: Mapping[str, Planted], context: StepContext,
     def planted_at(name: str) -> Callable[[Machine], Observation]:
         return lambda machine: machines[machine.name].later.get(name, Observation(StepState.SO, "so"))
 
-    twins = {name: Other({"serial": planted.controller.who.serial}) for name,
-             planted in machines.items() if name.startswith("twin")}
+    twins = {name: Other({"serial": planted.controller.who.serial})
+             for name, planted in machines.items() if name.startswith("twin")}
     found: tuple[Executor, ...] = (
         BmcReachable(step["bmc"], controllers), Credentials(step["credentials"], controllers, policy, sku_of),
         HardwareAsOrdered(step["hardware"], controllers, policy, sku_of,

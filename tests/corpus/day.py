@@ -54,8 +54,8 @@ def looked(sweep: Path, state: Path, times: Iterable[float]) -> None:
     from healthcheck.sweep.sweep import replay
 
     plan, outcome = replay(sweep, load_ruleset(rulesfolder.folders(None)), (), (), None)
-    found = {one.node: readings(one) for one,
-             _ in saved.recordings(sweep, saved.load_manifest(sweep)) if one.host is not None}
+    found = {one.node: readings(one)
+             for one, _ in saved.recordings(sweep, saved.load_manifest(sweep)) if one.host is not None}
     for at in times:
         stored = record_sweep(state, plan,
                               replace(outcome, started=millisecond(at), finished=millisecond(at + 30)), found)

@@ -54,6 +54,6 @@ def test_a_rack_is_brought_up_as_ever(name: str, nodes: Mapping[str, Recording],
         "run": {"exit": outcome.exit_code, "halted": sorted(outcome.halted), "left": list(outcome.left)},
         "status": {"exit": status, **view.brought_up(json.loads(shown))},
         "report": {"exit": report, "lines": view.punch_list(table)},
-        "done": {machine: ", ".join(planted.controller.operations) for machine,
-                 planted in rack.machines.items() if planted.controller.operations},
+        "done": {machine: ", ".join(planted.controller.operations)
+                 for machine, planted in rack.machines.items() if planted.controller.operations},
     })

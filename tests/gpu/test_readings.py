@@ -42,8 +42,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory,
 def test_no_reading_of_a_sound_gpu_fails(recorded: tuple[list[dict[str, Any]], smi.SmiLog]) -> None:
     lines, _ = recorded
     assert lines[0]["count"] == {"ok": len(lines) - 1}
-    failed = {name: value for line in lines for name,
-              value in line.items() if isinstance(value, dict) and "error" in value}
+    failed = {name: value for line in lines
+              for name, value in line.items() if isinstance(value, dict) and "error" in value}
     assert failed == {}
 
 

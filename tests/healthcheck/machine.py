@@ -420,8 +420,8 @@ def owners(*rows: list[Any], names: tuple[str, ...] = (), cgroups: tuple[str, ..
 def _host_depths() -> dict[str, Capture]:
     """CPUs, NUMA nodes, memory controllers, processes and PCI Express links."""
     devices = [("nvidia", "0000:1b:00.0", 27), ("mlx5_core", "0000:9a:00.0", 154)]
-    links = {f"{DRIVERS}/{driver}/{address}/aer_dev_{kind}": aer(kind) for driver, address,
-             _ in devices for kind in ("fatal", "nonfatal", "correctable")}
+    links = {f"{DRIVERS}/{driver}/{address}/aer_dev_{kind}": aer(kind)
+             for driver, address, _ in devices for kind in ("fatal", "nonfatal", "correctable")}
     for _, _, bus in devices:
         port = f"{DRIVERS}/pcieport/0000:{bus - 1:02x}:01.0"
         links |= {f"{port}/aer_dev_{kind}": aer(kind) for kind in ("fatal", "nonfatal", "correctable")}
@@ -549,8 +549,8 @@ def disks(count: int = 8, **changes: str) -> dict[str, Capture]:
     return {
         "nvme.sysfs": done(**files), "nvme.temperature": done(**heat), "nvme.namespaces": done(**spaces),
         "raid.zfs": done(**{"/proc/spl/kstat/zfs/tank/state": "ONLINE\n"}),
-        "raid.md": done(**{f"/sys/block/md0/md/{name}": changes.get(f"md0.{name}", text) for name,
-                           text in md.items()}),
+        "raid.md": done(**{f"/sys/block/md0/md/{name}": changes.get(f"md0.{name}", text)
+                           for name, text in md.items()}),
         "filesystem.plan": done(**{"/etc/fstab": FSTAB}),
         "filesystem.lustre": done(**{"/sys/fs/lustre/health_check": "healthy\n"}),
         "disk.smart": smart(count), "disk.scsi": done(), "disk.multipath": done(), "disk.raid-smart": done(),

@@ -78,8 +78,8 @@ Partner Churned Count: 0
 def capture(files: Mapping[str, str | FileCapture]) -> Capture:
     """A FILES capture that ended well."""
     return Capture(Outcome.DONE, seconds=0.01, bytes=1, files={
-        path: found if isinstance(found, FileCapture) else FileCapture(Outcome.DONE, found) for path,
-        found in files.items()})
+        path: found if isinstance(found, FileCapture) else FileCapture(Outcome.DONE, found)
+        for path, found in files.items()})
 
 
 def interface(name: str, pci: str, **changes: Any) -> dict[str, str | FileCapture]:
@@ -157,8 +157,8 @@ def statistics(**values: int) -> str:
 
 def ethtool(**texts: str) -> Capture:
     """What was said of each interface; by name."""
-    return capture({f"{RDMA}/mlx5_{n}/device/net/{name}": f"exit 0\n{text}" for n,
-                    (name, text) in enumerate(texts.items())})
+    return capture({f"{RDMA}/mlx5_{n}/device/net/{name}": f"exit 0\n{text}"
+                    for n, (name, text) in enumerate(texts.items())})
 
 
 def hwmon(**changes: str) -> Capture:
@@ -233,8 +233,8 @@ def transceiver(lanes: int = 4, **changes: str) -> str:
                              "-10.00 degrees C / 14.00 degrees F"),
                             ("Laser rx power", "3.4673 mW / 5.40 dBm", "0.0467 mW / -13.31 dBm")):
         rows += [(f"{what} high alarm threshold", high), (f"{what} low alarm threshold", low)]
-    replaced = {name: changes.get("_".join(name.replace("(", " ").replace(")", "").split()), value) for name,
-                value in rows}
+    replaced = {name: changes.get("_".join(name.replace("(", " ").replace(")", "").split()), value)
+                for name, value in rows}
     return "".join(f"\t{name:<41} : {value}\n" for name, value in replaced.items())
 
 

@@ -59,8 +59,8 @@ def judged(up: Machine, rule: str) -> Result:
                 f"\"$file\"; }}; done; true")
         found = {piece.partition("\n")[0]: FileCapture(Outcome.DONE, piece.partition("\n")[2])
                  for piece in up.run(loop).split(_FILE)[1:]}
-        kept = {path: file for path,
-                file in machine.captures()[probe.id].files.items() if "bonding" not in path}
+        kept = {path: file
+                for path, file in machine.captures()[probe.id].files.items() if "bonding" not in path}
         captures[probe.id.replace(".", "_")] = Capture(Outcome.DONE, seconds=0.1, bytes=1,
                                                        files={**kept, **found})
     return verdict(rule, machine.recording(**captures))

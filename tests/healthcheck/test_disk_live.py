@@ -111,8 +111,8 @@ def test_a_mount_that_never_answers_is_unknown_at_first_and_a_fault_at_the_secon
         # Other mounts of this machine may hang, too: another test's.
         assert told["filesystem-answers"]["status"] != "pass" and told["filesystem-hung"]["status"] != "pass"
         assert not any(str(point) in found["subject"] for rule in rules for found in told[rule]["findings"])
-        assert f"statvfs of {point} (fuse of muster-hung) did not return in time" in told[
-            "filesystem-answers"]["reason"]
+        assert (f"statvfs of {point} (fuse of muster-hung) did not return in time"
+                in told["filesystem-answers"]["reason"])
         told = asked(tmp_path, *rules)
         assert about(told["filesystem-hung"], point).startswith("no answer, now and in the earlier snapshot")
         assert about(told["filesystem-answers"],

@@ -91,8 +91,8 @@ def array(up: Machine, name: str, level: str, members: list[str]) -> str:
         words += [f"new_dev $(cat /sys/block/{member}/dev)", f"dev-{member}/size 16384",
                   f"dev-{member}/slot {slot}"]
     words += ["component_size 16384", "resync_start none"] if level != "raid0" else []
-    steps = [f"echo {text} > {at}/{file}" for file, _,
-             text in (word.partition(" ") for word in (*words, "array_state active"))]
+    steps = [f"echo {text} > {at}/{file}"
+             for file, _, text in (word.partition(" ") for word in (*words, "array_state active"))]
     up.run(" && ".join([f"modprobe {'raid456' if level == 'raid5' else level}",
                         f"echo {name} > /sys/module/md_mod/parameters/new_array", *steps]))
     return at

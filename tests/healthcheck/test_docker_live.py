@@ -28,8 +28,8 @@ CLIENTS = sorted({str(Path(folder))
                   for folder in ("/usr/bin", "/usr/local/bin") if shutil.which("docker", path=folder)})
 
 # The distribution's client every time, another one in the slow tier.
-EACH = [pytest.param(one, marks=[pytest.mark.slow] if number else []) for number,
-        one in enumerate(CLIENTS)] or [""]
+EACH = [pytest.param(one, marks=[pytest.mark.slow] if number else [])
+        for number, one in enumerate(CLIENTS)] or [""]
 
 
 @pytest.fixture
@@ -165,8 +165,8 @@ def test_containers_and_images_of_a_real_daemon_are_judged(daemon: Dockerd, tmp_
         f"'{image}@sha256:{'e' * 64}']}}\n"
         "- id: container-left-over\n  enabled: true\n- id: container-stopped\n  with: {at_most: 0}\n")
     found = judged(tmp_path, at, "container-*", "docker-*", site=site)
-    told = {rule: [(f["subject"], f["observed"]) for f in result["findings"]] for rule,
-            result in found.items() if result["status"] == "fail"}
+    told = {rule: [(f["subject"], f["observed"]) for f in result["findings"]]
+            for rule, result in found.items() if result["status"] == "fail"}
     assert told.pop("container-restarting") == [("loops", f"restarting ({image}), ended with exit status 3")]
     assert told.pop("container-unhealthy") == [("ill", f"unhealthy ({image})")]
     assert {subject for subject, _ in told.pop("container-left-over")} == {"fine", "ill"}

@@ -280,8 +280,9 @@ def test_with_nothing_but_names_the_page_names_the_node_that_differs_from_the_ot
     lines = done.stdout.splitlines()
     assert lines[0].startswith("4 nodes (names on the command line), ")
     assert "No SKU was named" in lines[1] and "gpu_count 8" in lines[1]
-    at = next(number for number,
-              line in enumerate(lines) if re.fullmatch(r".*differ.* from the other 3, in this:", line))
+    at = next(number
+              for number, line in enumerate(lines)
+              if re.fullmatch(r".*differ.* from the other 3, in this:", line))
     assert lines[at + 1] == "  gpu002: gpu-count, numa-rails"
     assert "unhealthy      1  gpu002" in lines and "healthy        3  gpu[001,003-004]" in lines
 

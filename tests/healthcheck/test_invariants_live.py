@@ -143,8 +143,8 @@ def with_other_thresholds(folder: Path) -> Ruleset:
     for rule in RULES.rules:
         other = {key: not value if isinstance(value, bool) else value * 2 + 1
                  for key, value in rule.parameters.items() if isinstance(value, (bool, int, float))}
-        kinds = {key: rule.checked.parameters[key].hint for key,
-                 value in rule.parameters.items() if isinstance(value, Number)}
+        kinds = {key: rule.checked.parameters[key].hint
+                 for key, value in rule.parameters.items() if isinstance(value, Number)}
         numbers = {key: {bool: False, str: "other"}.get(kind, 1) for key, kind in kinds.items()}
         changed.append({"id": rule.id, "severity": "info",
                         **({"with": {**other, **numbers}} if other or numbers else {})})

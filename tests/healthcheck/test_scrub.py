@@ -428,8 +428,8 @@ def test_one_thing_has_one_stand_in_in_every_place_and_form() -> None:
     guid = re.search(r"node_guid 0x([0-9a-f]{16}) port (\S+)", kmsg)
     assert (guid and guid[2].replace(":", "") == guid[1] and f"fe80:0000:0000:0000:{guid[2]}" in kmsg
             and f"guid: {guid[1].upper()}" in kmsg)
-    assert made.recording.captures["port.sysfs"].files[
-        "/sys/class/infiniband/mlx5_0/node_guid"].text.strip() == guid[2]
+    assert (made.recording.captures["port.sysfs"].files["/sys/class/infiniband/mlx5_0/node_guid"].text.strip()
+            == guid[2])
     mounted = made.recording.captures["filesystem.mounts"].files
     points = {line.split(" ")[4] for line in mounted["/proc/self/mountinfo"].text.splitlines()}
     assert set(mounted) - {"/proc/self/mountinfo"} <= points

@@ -148,8 +148,8 @@ def test_of_a_hundred_secrets_and_names_planted_in_every_capture_none_is_left() 
     found = planted()
     assert len(found) >= 100
     key = pem(random.Random(7))
-    wrapped = [(value, [value[: len(value) // 2], value[len(value) // 2:]]) for value,
-               _ in found if len(value) > 30]
+    wrapped = [(value, [value[: len(value) // 2], value[len(value) // 2:]])
+               for value, _ in found if len(value) > 30]
     lines = [line for _, line in found] + key + ["\\n".join(key)] + [part for _,
                                                                      parts in wrapped for part in parts]
     out = json.dumps(to_json(scrub(with_planted(lines), Node(name="qx7"), key=KEY).recording),

@@ -139,8 +139,8 @@ def test_a_nodes_own_entry_does_not_hide_a_disagreement_of_its_sets(refused: Ref
 
 
 def test_sets_that_agree_are_fine(load: Load) -> None:
-    assert load(nodes("a[1-4]: {rack: r1, leaf: [x, y]}\na[4-8]: {rack: r1, leaf: [x, y]}")).nodes[
-        "a4"].leaf == ("x", "y")
+    assert (load(nodes("a[1-4]: {rack: r1, leaf: [x, y]}\na[4-8]: {rack: r1, leaf: [x, y]}")).nodes["a4"].leaf
+            == ("x", "y"))
 
 
 @pytest.mark.parametrize("again", ["a1", "a[1]", "a1,a1"])

@@ -289,8 +289,8 @@ class Operator:
     def healthy_since_hold(self, node: str, now: float, incident: bool) -> str:
         """Why a node that triage releases now has not been measured to be well; empty where it has."""
         page = self.pages[node]
-        lasting = {serial for look in page.looks if look.order >= page.held - 1 for rule,
-                   subject in look.wrong
+        lasting = {serial for look in page.looks if look.order >= page.held - 1
+                   for rule, subject in look.wrong
                    if rule in LASTING and (serial := _at(look, subject))}
         newest = next((look for look in reversed(page.looks) if look.reached), None)
         if newest is None:

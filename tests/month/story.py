@@ -159,8 +159,9 @@ class Story:
         done = self.world.muster("history", "--components", "--format", "jsonl", "--since", "365d")
         assert done.code == 0, done.text
         seats = [seat for line in done.out.splitlines() if (seat := json.loads(line))["ended"] is None]
-        several = [key for key,
-                   count in Counter((seat["kind"], seat["serial"]) for seat in seats).items() if count > 1]
+        several = [key
+                   for key, count in Counter((seat["kind"], seat["serial"]) for seat in seats).items()
+                   if count > 1]
         assert not several, f"in two places: {several}"
         if self.operator.restored > self._swept():
             return
@@ -374,8 +375,9 @@ class Story:
             assert done.code == 1 and "cordon adopt" in done.text and self.world.held() == before, done.text
             return
         assert mark not in self.world.marks().values(), done.text
-        assert {key: words for key,
-                words in before.items() if key[1] != node}.items() <= self.world.held().items(), done.text
+        assert {key: words
+                for key, words in before.items()
+                if key[1] != node}.items() <= self.world.held().items(), done.text
         self.operator.pages[node].freed = self.operator.tick()
 
     def lease(self, node: str, minutes: float, *, killed: bool = False) -> None:

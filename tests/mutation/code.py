@@ -170,8 +170,9 @@ def _made(path: Path, changed: Mutant) -> bool:
 def _members(path: Path) -> dict[str, tuple[str, ...]]:
     """The enumerations that a module knows, by the names by which it knows them."""
     module = importlib.import_module(".".join(path.relative_to(HERE.parent).with_suffix("").parts))
-    return {name: tuple(value.__members__) for name,
-            value in vars(module).items() if inspect.isclass(value) and issubclass(value, enum.Enum)}
+    return {name: tuple(value.__members__)
+            for name, value in vars(module).items()
+            if inspect.isclass(value) and issubclass(value, enum.Enum)}
 
 
 def _files(patterns: Sequence[str], root: Path) -> Iterator[Path]:

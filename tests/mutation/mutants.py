@@ -32,8 +32,8 @@ class Mutant:
 def sites(source: str, members: Mapping[str, tuple[str, ...]]) -> list[tuple[str, int, str]]:
     """What can be changed in a module, in order: the function, the line and the change. `members` are those
     of enumerations, by name."""
-    return [(".".join(path), line, what) for function, path in _functions(ast.parse(source)) for line, what,
-            _ in _changes(function, members)]
+    return [(".".join(path), line, what) for function, path in _functions(ast.parse(source))
+            for line, what, _ in _changes(function, members)]
 
 
 def mutant(source: str, filename: str, members: Mapping[str, tuple[str, ...]], number: int) -> Mutant | None:

@@ -57,8 +57,8 @@ class Seen:
 def packaged_checks() -> dict[str, Check]:
     """Ours, without those of plug-ins."""
     plugins.load()
-    return {name: check for name,
-            check in sorted(CHECKS.items()) if check.function.__module__.startswith("healthcheck.")}
+    return {name: check
+            for name, check in sorted(CHECKS.items()) if check.function.__module__.startswith("healthcheck.")}
 
 
 def take_out(check: Check) -> None:

@@ -90,12 +90,12 @@ def test_lldpd_on_each_node_is_asked_and_a_node_without_it_is_unknown(fleet: Dem
     interfaces = {name: sorted(path.name
                                for path in (fleet.folder / name / "tree" / "sys/class/net").glob("en*"))[:1]
                   for name in ("gpu001", "gpu002")}
-    pci = {name: (fleet.folder / name / "tree/sys/class/net" / those[0] / "device").resolve().name for name,
-           those in interfaces.items()}
+    pci = {name: (fleet.folder / name / "tree/sys/class/net" / those[0] / "device").resolve().name
+           for name, those in interfaces.items()}
     devices = {"gpu001": PlannedDevice("gpu001", Tier.HOST), "gpu002": PlannedDevice("gpu002", Tier.HOST),
                "leaf01": PlannedDevice("leaf01", Tier.LEAF)}
-    cables = tuple(PlannedCable(PlannedEnd(name, pci[name]), PlannedEnd("leaf01", str(at))) for at,
-                   name in enumerate(interfaces, 1))
+    cables = tuple(PlannedCable(PlannedEnd(name, pci[name]), PlannedEnd("leaf01", str(at)))
+                   for at, name in enumerate(interfaces, 1))
     (tmp_path / "plan.csv").write_text(plancsv.write(CablingPlan(devices, cables)))
     for name, port in (("gpu001", "Ethernet1"), ("gpu002", "Ethernet7")):
         said = json.dumps({"lldp": [{"interface": [neighbour(interfaces[name][0], "leaf01", port)]}]})

@@ -48,8 +48,8 @@ class Kind:
         held = self._peers[probe]
         one = Assessment(nodes, rules)
         one._cache = held._cache
-        one._judged.update({name: replace(waiting, results=dict(waiting.results)) for name,
-                            waiting in held._judged.items()})
+        one._judged.update({name: replace(waiting, results=dict(waiting.results))
+                            for name, waiting in held._judged.items()})
         one.add(seen, self.earlier)
         return {result.rule: result for result in one.finish().reports[0].results}
 
@@ -83,8 +83,8 @@ def over_ethernet() -> Kind:
     """The same with RoCE on all its ports, modules that say how they are, and sensors on its adapters."""
     at = "/sys/class/infiniband"
     ports = machine.ports()
-    files = {path: file._replace(text="Ethernet\n") if path.endswith("/link_layer") else file for path,
-             file in ports.files.items()}
+    files = {path: file._replace(text="Ethernet\n") if path.endswith("/link_layer") else file
+             for path, file in ports.files.items()}
     for number in range(8):
         files[f"{at}/mlx5_{number}/ports/1/gids/3"] = FileCapture(Outcome.DONE, network.ROUTABLE)
     said = {f"rail{number}": network.statistics() for number in range(8)}
@@ -104,8 +104,8 @@ _ATA = ((5, "Reallocated_Sector_Ct", 5000), (9, "Power_On_Hours", 31000), (187, 
 def _sata(name: str, sick: bool) -> dict[str, Any]:
     table = [{"id": number, "name": called, "value": 100, "worst": 100, "thresh": 10, "when_failed": "",
               "flags": {"value": 51, "prefailure": True},
-              "raw": {"value": raw if sick or number in (9, 194) else 0, "string": str(raw)}} for number,
-             called, raw in _ATA]
+              "raw": {"value": raw if sick or number in (9, 194) else 0, "string": str(raw)}}
+             for number, called, raw in _ATA]
     return {
         "json_format_version": [1, 0], "smartctl": {"version": [7, 2], "exit_status": 0},
         "device": {"name": f"/dev/{name}", "type": "sat", "protocol": "ATA"},
@@ -136,8 +136,8 @@ def _disks(sick: bool) -> dict[str, Capture]:
     said = {f"/sys/class/nvme/nvme{n}": file for n, file in enumerate(machine.smart(1).files.values())}
     documents = {"sda": _sata("sda", False), "sdb": _sata("sdb", sick), "sdc": _sas("sdc", 0),
                  "sdd": _sas("sdd", 900 if sick else 0)}
-    said |= {f"/sys/block/{name}": FileCapture(Outcome.DONE, f"exit 0\n{json.dumps(text)}") for name,
-             text in documents.items()}
+    said |= {f"/sys/block/{name}": FileCapture(Outcome.DONE, f"exit 0\n{json.dumps(text)}")
+             for name, text in documents.items()}
     states = {name: {"removable": "0", "device/state": "running", "device/model": "INTEL SSDSC2KG480G8",
                      "device/iodone_cnt": "0x1d4c0",
                      "device/ioerr_cnt": "0x2c", "device/iotmo_cnt": "0x0"} for name in documents}
@@ -145,8 +145,8 @@ def _disks(sick: bool) -> dict[str, Capture]:
         states["sda"]["device/state"] = "offline"
     return {
         "disk_smart": Capture(Outcome.DONE, seconds=0.2, bytes=1, files=said),
-        "disk_scsi": machine.done(**{f"/sys/block/{name}/{file}": f"{text}\n" for name,
-                                     files in states.items() for file, text in files.items()}),
+        "disk_scsi": machine.done(**{f"/sys/block/{name}/{file}": f"{text}\n"
+                                     for name, files in states.items() for file, text in files.items()}),
         "raid_md": machine.done(**{f"/sys/block/md0/md/{name}": f"{text}\n" for name, text in {
             "level": "raid1", "raid_disks": "2", "array_state": "clean", "degraded": "1" if sick else "0",
             "sync_action": "frozen" if sick else "idle",

@@ -98,8 +98,8 @@ def _file(probe: Probe) -> bool:
 def _visible(node: DemoMachine) -> dict[int, Callable[[Probe], bool]]:
     """By a hash of all that some probes can see of this machine: which these are. What the driver and the
     kernel's log say is in none."""
-    assert all(_top(path) == "sys" and target.startswith((".", "/sys/")) for path,
-               target in node.links.items())
+    assert all(_top(path) == "sys" and target.startswith((".", "/sys/"))
+               for path, target in node.links.items())
     held: dict[str, dict[str, str | bytes]] = {}
     for path, content in (*node.files.items(), *node.blobs.items()):
         held.setdefault(_top(path), {})[path] = content
@@ -162,8 +162,8 @@ def _build(node: DemoMachine, tree: Path) -> None:
     changed: dict[str, Any] = {}
     for kind in ("files", "blobs", "links", "tools"):
         old, new = getattr(was, kind), getattr(node, kind)
-        changed[kind] = {path: content for path,
-                         content in new.items() if path not in old or old[path] != content}
+        changed[kind] = {path: content
+                         for path, content in new.items() if path not in old or old[path] != content}
         for path in old:
             if path not in new or path in changed[kind]:
                 at = Path(f"{tree}/usr/bin/{path}" if kind == "tools" else f"{tree}{path}")
@@ -209,8 +209,8 @@ class Peers:
         assessment._cache = self._judged._cache
         left_out = assessment._views[node.profile].left_out
         assessment._judged.update({
-            name: replace(waiting, results={**left_out, **waiting.results}) for name,
-            waiting in self._judged._judged.items()})
+            name: replace(waiting, results={**left_out, **waiting.results})
+            for name, waiting in self._judged._judged.items()})
         return assessment
 
 

@@ -127,8 +127,8 @@ def gpu_missing(node: DemoMachine) -> None:
     kept = {key: value for key, value in node.scenario.items() if not key.startswith("gpu.")}
     for new, old in enumerate(index for index in range(len(GPUS)) if index != 5):
         head = f"gpu.{old}."
-        kept |= {f"gpu.{new}.{key[len(head):]}": value for key,
-                 value in node.scenario.items() if key.startswith(head)}
+        kept |= {f"gpu.{new}.{key[len(head):]}": value
+                 for key, value in node.scenario.items() if key.startswith(head)}
     node.scenario = kept | {"gpu.count": "7"}
 
 

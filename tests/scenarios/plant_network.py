@@ -130,8 +130,9 @@ def _with_roce(node: DemoMachine) -> None:
 
 def _mend_roce(node: DemoMachine) -> None:
     """The interface has its address and its size again; what was counted stays."""
-    counted = {path: text for path,
-               text in node.files.items() if "/hw_counters/" in path or path.startswith("/.muster/ethtool-")}
+    counted = {path: text
+               for path, text in node.files.items()
+               if "/hw_counters/" in path or path.startswith("/.muster/ethtool-")}
     _with_roce(node)
     node.files |= counted
 

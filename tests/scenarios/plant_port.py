@@ -20,8 +20,9 @@ def _mend(node: DemoMachine) -> None:
     they are."""
     healthy = scenario.machine(node.name)
     counts = {path: text for path, text in node.files.items() if "counters/" in path}
-    node.files |= {path: text for path,
-                   text in healthy.files.items() if "/infiniband" in path or path.startswith("/sys/devices/")}
+    node.files |= {path: text
+                   for path, text in healthy.files.items()
+                   if "/infiniband" in path or path.startswith("/sys/devices/")}
     node.files |= counts
     node.links |= healthy.links
 

@@ -80,8 +80,8 @@ def look(which: str, node: int, folder: Path) -> Capture:
         lines: dict[str, str] = {}
         for rule, (at, gpu) in places(which).items():
             if at == node:
-                lines |= TABLES[which][rule].node | {f"gpu.{gpu}.{key}": value for key,
-                                                     value in TABLES[which][rule].nvml.items()}
+                lines |= TABLES[which][rule].node | {f"gpu.{gpu}.{key}": value
+                                                     for key, value in TABLES[which][rule].nvml.items()}
         scenario, root = folder / "nvml", folder / "root"
         scenario.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
         (root / "proc/driver/nvidia").mkdir(parents=True, exist_ok=True)

@@ -189,8 +189,8 @@ def test_a_low_limit_of_the_login_is_no_fault_of_the_node_and_is_named(tree: Pat
 
 
 @pytest.mark.parametrize("shim", [
-    pytest.param(shim, id="-".join(shim.values()), marks=[] if at % 4 == 0 else [pytest.mark.slow]) for at,
-    shim in enumerate(SHIMS)])
+    pytest.param(shim, id="-".join(shim.values()), marks=[] if at % 4 == 0 else [pytest.mark.slow])
+    for at, shim in enumerate(SHIMS)])
 def test_an_error_of_ours_for_want_of_something_is_no_fault_of_the_node(tree: Path, room: Room,
                                                                         shim: dict[str, str]) -> None:
     preload = f"{tree}/libraries/shim.so:{tree}/libraries/syscalls.so"

@@ -138,8 +138,8 @@ def test_the_nodes_are_judged_so_that_the_rest_means_something(recorded: Recorde
         assert statuses[Status.PASS] > 110, (kind.name, statuses)
         sick = {rule for rule, result in before(kind, "").items() if result.status is Status.FAIL}
         assert bool(sick) is (kind.name == "SATA and SAS, sick"), sick
-        assert {rule for rule,
-                result in before(kind, "").items() if result.status is Status.UNKNOWN} <= {BASELINE}
+        assert {rule
+                for rule, result in before(kind, "").items() if result.status is Status.UNKNOWN} <= {BASELINE}
     assert len(recorded.names) > 120
 
 

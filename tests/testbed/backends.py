@@ -119,8 +119,8 @@ class GoldenSite:
 
     def __init__(self, folder: Path, nodes: Collection[str]) -> None:
         self.path = folder / "good"
-        self.path.write_text("# racks 1 to 4\n" + "".join(f"{node}  # {at}\n" for at,
-                                                          node in enumerate(nodes)))
+        self.path.write_text("# racks 1 to 4\n" + "".join(f"{node}  # {at}\n"
+                                                          for at, node in enumerate(nodes)))
         self.backend: Backend = GoldenSet(self.path)
 
     def hold(self, node: str, words: str) -> None:

@@ -13,8 +13,9 @@ from healthcheck.sweep.fabricoutput import saved
 def write(folder: Path) -> Path:
     """Adds the file to the folder."""
     (subnet,) = (output.subnet() for output in saved(folder))
-    rows: dict[str, list[str]] = {guid: [] for guid,
-                                  device in subnet.devices.items() if device.kind is DeviceKind.SWITCH}
+    rows: dict[str, list[str]] = {guid: []
+                                  for guid, device in subnet.devices.items()
+                                  if device.kind is DeviceKind.SWITCH}
     for turn, device in enumerate(one for one in subnet.devices.values() if one.kind is DeviceKind.ADAPTER):
         for port in device.ports.values():
             assert port.peer is not None and port.lid is not None

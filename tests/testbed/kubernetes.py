@@ -148,8 +148,8 @@ def _noted(old: Json, new: Json, manager: str) -> list[Json]:
 
 def _leaves(document: Json) -> dict[Path_, Any]:
     about, spec = document.get("metadata", {}), document.get("spec", {})
-    found = {("f:metadata", f"f:{kind}", f"f:{key}"): value for kind in ("labels", "annotations") for key,
-             value in (about.get(kind) or {}).items()}
+    found = {("f:metadata", f"f:{kind}", f"f:{key}"): value for kind in ("labels", "annotations")
+             for key, value in (about.get(kind) or {}).items()}
     return found | {("f:spec", f"f:{key}"): spec[key] for key in ("taints", "unschedulable") if spec.get(key)}
 
 

@@ -42,8 +42,8 @@ def plain(name: str) -> DemoMachine:
                       "/sys/class/dmi/id/product_name": "PowerEdge R650\n",
                       "/sys/class/dmi/id/sys_vendor": "Dell Inc.\n",
                       "/sys/class/dmi/id/board_name": "0WT8Y6\n"}
-    machine.links = {path: target for path,
-                     target in machine.links.items() if not _gone(path) and not _gone(target)}
+    machine.links = {path: target
+                     for path, target in machine.links.items() if not _gone(path) and not _gone(target)}
     machine.tools = {tool: script for tool, script in machine.tools.items() if tool not in _TOOLS}
     machine.scenario = {}
     machine.log = [record for record in machine.log if not _gone(record.decode(errors="replace"))]
@@ -65,8 +65,8 @@ def other_memory(name: str) -> DemoMachine:
 def lost_gpus(name: str) -> DemoMachine:
     """A node whose eight GPUs have left the PCI bus; its driver and its product's name are as they were."""
     machine = with_gpus(name)
-    machine.files = {path: text for path,
-                     text in machine.files.items() if not any(gpu in path for gpu in h100.GPUS)}
+    machine.files = {path: text
+                     for path, text in machine.files.items() if not any(gpu in path for gpu in h100.GPUS)}
     machine.links = {path: target for path, target in machine.links.items()
                      if not any(gpu in path or gpu in target for gpu in h100.GPUS)}
     machine.scenario = {}

@@ -55,8 +55,8 @@ def plant(system: System, tree: Path) -> None:
     """Its files below a folder."""
     files = {"proc/cmdline": system.cmdline, "proc/self/mountinfo": system.mounts,
              "etc/os-release": system.release, **system.files,
-             **{f"proc/{pid}/cmdline": "\0".join([*words.split(), ""]) for pid,
-                words in enumerate(("/sbin/init", *system.processes), 1)}}
+             **{f"proc/{pid}/cmdline": "\0".join([*words.split(), ""])
+                for pid, words in enumerate(("/sbin/init", *system.processes), 1)}}
     for name, text in files.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text)

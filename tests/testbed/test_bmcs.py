@@ -111,8 +111,9 @@ def test_power_comes_and_goes_and_who_listens_is_reported(bed: Bed, turned: list
     wait_until(lambda: logs.power == "Off", what="power off")
     assert turned[-1] == ("logs", False)
     assert logs.reset("Nonsense") == 400
-    assert {key: count for key,
-            count in bed.counts("logs").items() if key in ("on", "off", "restart")} == {"on": 1, "off": 1}
+    assert {key: count
+            for key, count in bed.counts("logs").items()
+            if key in ("on", "off", "restart")} == {"on": 1, "off": 1}
 
 
 def test_a_bios_setting_waits_for_the_next_power_on(bed: Bed) -> None:

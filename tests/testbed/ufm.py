@@ -224,8 +224,8 @@ class _Handler(Answers):
                      {"WWW-Authenticate": 'Basic realm="UFM"'})
         else:
             status, document, more = self.bed.answer(method, path,
-                                                     {name: those[0] for name,
-                                                      those in parse_qs(parts.query).items()}, body)
+                                                     {name: those[0]
+                                                      for name, those in parse_qs(parts.query).items()}, body)
             self.say(status, json.dumps(document).encode(), "application/json", more)
 
     @staticmethod

@@ -107,8 +107,9 @@ def test_the_second_run_compares_with_the_first_and_home_with_the_same(node: Wor
     assert node.look["previous"] is None
     node.run()
     second = said(node.result["report"]["results"])
-    earlier = {rule for rule,
-               told in first.items() if told[2].startswith(("no earlier snapshot", "no earlier look"))}
+    earlier = {rule
+               for rule, told in first.items()
+               if told[2].startswith(("no earlier snapshot", "no earlier look"))}
     assert (earlier and not {rule for rule in earlier
                              if second[rule][2].startswith(("no earlier snapshot", "no earlier look"))})
     home = node.check(tmp_path / "home", "--sku", "hgx-h100", "--from-agent")
@@ -159,8 +160,8 @@ def test_nagios_reads_one_line_with_numbers_and_its_own_codes(node: World) -> No
     assert (done.returncode == code and done.stdout.count("\n") == 1
             and done.stdout.startswith(f"MUSTER {word} - "))
     numbers = dict(part.split("=") for part in done.stdout.partition("|")[2].split())
-    assert {name: int(numbers[name]) for name in ("pass", "fail", "unknown", "skipped")} == node.result[
-        "counts"]
+    assert ({name: int(numbers[name]) for name in ("pass", "fail", "unknown", "skipped")}
+            == node.result["counts"])
     assert float(numbers["seconds"].rstrip("s")) > 0
 
 

@@ -118,8 +118,9 @@ def test_each_entry_says_how_its_fault_ends_and_who_writes_its_lines() -> None:
 def test_an_entry_knows_no_line_in_which_its_message_stands_further_on(before: str) -> None:
     """What comes before may be the name of a process, in lines that begin with one: no one takes it for more
     than that."""
-    shown = [(entry, line, message) for entry,
-            line in examples() for message in messages(before + line) if CompiledEntry(entry).knows(message)]
+    shown = [(entry, line, message)
+            for entry, line in examples() for message in messages(before + line)
+            if CompiledEntry(entry).knows(message)]
     assert [(entry.id, line) for entry, line, message in shown if not message.startswith(USER)
             and entry.severity is not Severity.INFO] == []
     assert [(entry.id, line) for entry, line, _ in shown if entry.severity is not Severity.INFO

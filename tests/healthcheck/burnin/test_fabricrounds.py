@@ -138,8 +138,8 @@ def test_the_host_of_a_slow_link_leaves_and_does_not_pass_and_others_do() -> Non
     link = next(link for link in subnet.links if host(3) in (link.a.guid, link.b.guid))
     made = Burnt(TREE, subnet, slow(link))
     assert made.named() == {link} and set(made.run.out) == {"n003"}
-    assert {node for node,
-            outcome in made.outcomes().items() if outcome is not BurnInOutcome.PASS} == {"n003"}
+    assert {node
+            for node, outcome in made.outcomes().items() if outcome is not BurnInOutcome.PASS} == {"n003"}
 
 
 def test_who_left_takes_no_part_and_what_only_it_reaches_is_not_proven() -> None:
@@ -159,8 +159,8 @@ def test_a_pair_that_is_slow_once_for_no_reason_is_measured_again() -> None:
 def test_pairs_of_a_round_that_did_not_run_together_prove_nothing_together() -> None:
     made = Burnt(TREE, TREE.by_destination(), slow())
     assert len({row.round for row in rows(made.run.results)}) == len(made.rounds)
-    apart = [replace(result, began=10.0 * at, ended=10.0 * at + 1) for at,
-             result in enumerate(made.run.results)]
+    apart = [replace(result, began=10.0 * at, ended=10.0 * at + 1)
+             for at, result in enumerate(made.run.results)]
     assert len({row.round for row in rows(apart)}) == len(apart)
 
 

@@ -365,8 +365,8 @@ def test_whatever_is_seen_the_answer_is_of_the_task_and_of_now(
 # Late
 
 def figures(computes: list[float], collectives: list[float]) -> list[RankReport]:
-    return [RankReport(seat, RankEnd.DONE, {"compute_p50": own, "seconds_p50": waited}) for seat, own,
-            waited in zip(SEATS, computes, collectives, strict=False)]
+    return [RankReport(seat, RankEnd.DONE, {"compute_p50": own, "seconds_p50": waited})
+            for seat, own, waited in zip(SEATS, computes, collectives, strict=False)]
 
 
 JITTER = [1.00, 1.01, 0.99, 1.02, 0.98, 1.00, 1.01, 0.99]

@@ -53,8 +53,8 @@ def test_we_verify_what_ssh_keygen_signs_with_our_private_key(signing: Head, tmp
                   tmp_path / "gate.json")
     assert done.returncode == 0, done.stderr
     keys = trusted_keys(signing.trusted(), "muster-gate")
-    assert verified(DATA, (tmp_path / "gate.json.sig").read_bytes(), "muster-gate", keys).fingerprint == keys[
-        0].fingerprint
+    assert (verified(DATA, (tmp_path / "gate.json.sig").read_bytes(), "muster-gate", keys).fingerprint
+            == keys[0].fingerprint)
     # Both wrap alike, so that the same key makes the same file of the same data.
     assert (tmp_path / "gate.json.sig").read_bytes() == signed(signing)
 

@@ -49,8 +49,8 @@ def fleet(seed: int, canary: int = 8, controls: int = 8, *, noise: float = 0.004
         found = []
         for figure in FIGURES:
             if "pairs" in figure:
-                sides = [(left, right) for group in (ours, theirs) for left,
-                         right in zip(group, group[1:] + group[:1], strict=True)
+                sides = [(left, right) for group in (ours, theirs)
+                         for left, right in zip(group, group[1:] + group[:1], strict=True)
                          if left < right]
                 found += [FigureSeries(figure, f"{left}-{right}", (left, right), (
                     min(speed[figure, left], speed[figure, right]) * share * (1 + chance.gauss(0, noise)),))
@@ -138,8 +138,8 @@ def flapping(fleet: Fleet, rule: str, often: float, seed: int) -> Fleet:
     chance = random.Random(seed)
 
     def with_it(nodes: Mapping[str, NodeStanding]) -> dict[str, NodeStanding]:
-        return {name: replace(one, failing=one.failing | {rule}) if chance.random() < often else one for name,
-                one in nodes.items()}
+        return {name: replace(one, failing=one.failing | {rule}) if chance.random() < often else one
+                for name, one in nodes.items()}
 
     stood = replace(fleet.change.before, nodes=with_it(fleet.change.before.nodes))
     return _nodes(replace(fleet, change=replace(fleet.change, before=stood)), with_it(fleet.after.nodes))

@@ -67,8 +67,8 @@ def test_an_incident_names_it_with_how_many_of_its_nodes_are_the_canary() -> Non
         Incident("rack", "r1", ("n1", "n2", "n9"), "three nodes behind rack r1", Owner.DATACENTRE),
         Incident("rack", "r2", ("n1", "n2"), "older than the change", Owner.DATACENTRE, began=made.at(-7))))
     after = explained(shared, [change(-5, "n1", "n2", "n3", "n4")])
-    assert [one.why.endswith(before.why) for one,
-            before in zip(after.incidents, shared.incidents, strict=True)] == [True, True]
+    assert [one.why.endswith(before.why)
+            for one, before in zip(after.incidents, shared.incidents, strict=True)] == [True, True]
     assert (after.incidents[0].why.startswith("possible cause: change driver-575")
             and "2 of its 3 nodes" in after.incidents[0].why)
     assert after.incidents[1] == shared.incidents[1] and without_words(after) == without_words(shared)

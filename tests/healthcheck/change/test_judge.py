@@ -168,10 +168,10 @@ def test_rules_that_changed_between_leave_it_open() -> None:
 def test_a_restart_without_any_log_that_shows_a_start_leaves_lines_of_the_start_open_and_names_none_as_new(
 ) -> None:
     fleet = planted.new_line(planted.fleet(12, strays=0.0))
-    torn = {name: replace(one, log=replace(one.log, whole=False)) for name,
-            one in fleet.change.before.nodes.items() if one.log}
-    starting = {name: replace(one, log=replace(one.log, starting=frozenset({"new"}))) for name,
-                one in fleet.after.nodes.items() if one.log}
+    torn = {name: replace(one, log=replace(one.log, whole=False))
+            for name, one in fleet.change.before.nodes.items() if one.log}
+    starting = {name: replace(one, log=replace(one.log, starting=frozenset({"new"})))
+                for name, one in fleet.after.nodes.items() if one.log}
     change = replace(fleet.change, before=replace(fleet.change.before, nodes=torn))
     found = judge(change, replace(fleet.after, nodes=starting), NOW, "ann")
     assert found.verdict is ChangeVerdict.UNCLEAR and of(found, Grade.WORSE) == []

@@ -26,8 +26,8 @@ def spec(devices: dict[str, list[str]], kind: str = "nvidia.com/gpu",
          mounts: tuple[str, ...] = ()) -> dict[str, Any]:
     """A specification as an object (CDI specification, SPEC.md)."""
     return {"cdiVersion": "0.5.0", "kind": kind, "devices": [
-        {"name": name, "containerEdits": {"deviceNodes": [{"path": path} for path in paths]}} for name,
-        paths in devices.items()],
+        {"name": name, "containerEdits": {"deviceNodes": [{"path": path} for path in paths]}}
+        for name, paths in devices.items()],
         "containerEdits": {
             "env": ["NVIDIA_VISIBLE_DEVICES=void"],
             "hooks": [{"hookName": "createContainer", "path": "/usr/bin/nvidia-cdi-hook", "args": [
@@ -39,8 +39,8 @@ def spec(devices: dict[str, list[str]], kind: str = "nvidia.com/gpu",
 def seen(specs: dict[str, dict[str, Any]], gone: tuple[str, ...] = (), **changes: Capture) -> Any:
     """A node with these specifications and without these paths."""
     texts = {path: yaml.safe_dump(one) for path, one in specs.items()}
-    described = {path: {"gone": [each for each in gone if each in text], "unseen": []} for path,
-                 text in texts.items()}
+    described = {path: {"gone": [each for each in gone if each in text], "unseen": []}
+                 for path, text in texts.items()}
     return machine.recording(container_cdi=machine.done(**texts), container_config=machine.container_config(
         *machine.TOOLKIT, **{ETC: {"gone": [], "unseen": []}, **described}), **changes)
 

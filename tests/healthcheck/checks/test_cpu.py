@@ -311,8 +311,8 @@ def test_arms_driver_leaves_boost_off_by_itself_and_a_fleet_is_compared_all_the_
     result = verdict("cpu-turbo", arm)
     assert (result.status, "cppc_cpufreq" in result.reason) == (Status.SKIPPED, True)
     on = files("cpu.throttle", {"/scaling_driver": "cppc_cpufreq\n"})
-    assert [status for status,
-            _ in cohort("fleet-turbo", on, arm, arm, arm)] == [Status.FAIL, *[Status.PASS] * 3]
+    assert [status
+            for status, _ in cohort("fleet-turbo", on, arm, arm, arm)] == [Status.FAIL, *[Status.PASS] * 3]
 
 
 def test_turbo_that_is_off_is_no_frequency_that_was_set_as_well() -> None:

@@ -90,8 +90,8 @@ def paths(**states: str | None) -> Recording:
     """A disk over two paths, sdb and sdc, beside a volume of LVM; `states` replace those of paths, None takes
     one away."""
     held = {"sdb": "running\n", "sdc": "running\n", **states}
-    texts = {f"/sys/block/dm-0/slaves/{path}/device/state": state for path,
-             state in held.items() if state is not None}
+    texts = {f"/sys/block/dm-0/slaves/{path}/device/state": state
+             for path, state in held.items() if state is not None}
     return machine.recording(disk_multipath=machine.done(**{
         "/sys/block/dm-0/dm/name": "mpatha\n",
         "/sys/block/dm-0/dm/uuid": "mpath-3600508b400105e210000900000490000\n",
@@ -348,8 +348,8 @@ def test_a_path_that_the_kernel_took_out_is_missed() -> None:
 @pytest.mark.parametrize("path", ["slaves/sdc/device/state", "dm/uuid"])
 def test_a_path_that_cannot_be_read_is_unknown(path: str) -> None:
     held = paths().captures["disk.multipath"]
-    files = {name: entry._replace(outcome=Outcome.DENIED, text="") if name.endswith(path) else entry for name,
-             entry in held.files.items()}
+    files = {name: entry._replace(outcome=Outcome.DENIED, text="") if name.endswith(path) else entry
+             for name, entry in held.files.items()}
     result = verdict("disk-multipath-path", machine.recording(disk_multipath=replace(held, files=files)))
     assert result.status is Status.UNKNOWN
 
@@ -363,8 +363,8 @@ def behind(*drives: tuple[str, dict[str, Any]], **more: Any) -> Recording:
         {"smartctl": {
             "messages": [{"string": "DELL or MegaRaid controller, please try adding '-d megaraid,N'"}]}})
     shown = {"/sys/block/sda": FileCapture(Outcome.DONE, f"exit 2\n{said}")}
-    entries = {f"/dev/bus/0/{kind}": FileCapture(Outcome.DONE, f"exit 0\n{json.dumps(document)}") for kind,
-               document in drives}
+    entries = {f"/dev/bus/0/{kind}": FileCapture(Outcome.DONE, f"exit 0\n{json.dumps(document)}")
+               for kind, document in drives}
     held: dict[str, Any] = {
         "gpu_pci": raid.bus(megaraid_sas=raid.PERC),
         "disk_smart": Capture(Outcome.DONE, bytes=1, files=shown),

@@ -34,8 +34,8 @@ def node(count: int = 8, more: dict[str, str] | None = None, **changes: str) -> 
 
 ALIKE = [node() for _ in range(5)]
 USUAL = "8 of 3.84 TB, 1 of 480 GB"
-HALVES = {f"/sys/class/nvme/nvme3/nvme3n2/{name}": text for name,
-          text in (("ro", "0\n"), ("size", "3750738264\n"))}
+HALVES = {f"/sys/class/nvme/nvme3/nvme3n2/{name}": text
+          for name, text in (("ro", "0\n"), ("size", "3750738264\n"))}
 DRIVE = "nvme3 (0000:83:00.0)"
 
 
@@ -60,8 +60,8 @@ def test_a_node_that_differs_is_named_by_one_rule_and_its_peers_pass(rule: str, 
                                                                      words: str) -> None:
     judged = {each: cohort(each, *ALIKE, odd) for each in (SIZES, FIRMWARE, SPACES)}
     assert {status for each in judged.values() for status, _ in each[:5]} == {Status.PASS}
-    found = {each: said for each, results in judged.items() for status,
-             said in results[5:] if status is Status.FAIL}
+    found = {each: said for each, results in judged.items()
+             for status, said in results[5:] if status is Status.FAIL}
     assert found == ({rule: words} if words else {})
 
 
@@ -80,15 +80,15 @@ def remote(**more: Any) -> Recording:
     held = machine.disks()
     far = {"state": "live", "model": "Linux", "serial": "1", "firmware_rev": "6.8.0", "transport": "tcp",
            "address": "traddr=10.0.0.1,trsvcid=4420"}
-    drives = {f"/sys/class/nvme/nvme8/{name}": FileCapture(Outcome.DONE, f"{text}\n") for name,
-              text in far.items()}
-    spaces = {f"/sys/class/nvme/nvme8/nvme8n1/{name}": FileCapture(Outcome.DONE, text) for name,
-              text in (("ro", "0\n"), ("size", "2048\n"))}
+    drives = {f"/sys/class/nvme/nvme8/{name}": FileCapture(Outcome.DONE, f"{text}\n")
+              for name, text in far.items()}
+    spaces = {f"/sys/class/nvme/nvme8/nvme8n1/{name}": FileCapture(Outcome.DONE, text)
+              for name, text in (("ro", "0\n"), ("size", "2048\n"))}
     scsi = dict(node().captures["disk.scsi"].files)
     for name, above in (("sdb", "device/../../iscsi_session/session1/state"),
                         ("sdc", "device/../../../bInterfaceClass")):
-        scsi |= {path.replace("/sda/", f"/{name}/"): entry for path,
-                 entry in list(scsi.items()) if "/sda/" in path}
+        scsi |= {path.replace("/sda/", f"/{name}/"): entry
+                 for path, entry in list(scsi.items()) if "/sda/" in path}
         scsi[f"/sys/block/{name}/{above}"] = FileCapture(Outcome.DONE, "LOGGED_IN\n")
         scsi[f"/sys/block/{name}/size"] = FileCapture(Outcome.DONE, "4096\n")
         scsi[f"/sys/block/{name}/device/rev"] = FileCapture(Outcome.DONE, "4.0\n")
@@ -114,8 +114,8 @@ def test_disks_that_are_not_the_nodes_own_are_not_compared(rule: str) -> None:
 def test_a_node_of_which_the_kernel_lacks_a_drive_is_accused_of_that_and_not_of_its_sizes(
         lacking: dict[str, Capture]) -> None:
     whole = node()
-    odd = replace(whole, captures={**whole.captures, **{name.replace("_", ".", 1): capture for name,
-                                                        capture in lacking.items()}})
+    odd = replace(whole, captures={**whole.captures, **{name.replace("_", ".", 1): capture
+                                                        for name, capture in lacking.items()}})
     results = cohort(SIZES, *ALIKE, odd)
     assert [status for status, _ in results] == [Status.PASS] * 5 + [Status.SKIPPED]
     assert "a drive is there that the kernel does not have in whole" in results[5][1]

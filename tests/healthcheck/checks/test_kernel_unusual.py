@@ -206,8 +206,8 @@ HARMLESS: dict[str, tuple[Pairs, Mapping[str, int], Baseline, str]] = {
     "a phase that was not seen": ([BOOT[0], *BOOT[2:]], {}, baseline(), "kernel-order"),
     "what each of nine boots said eight times": (_SEVEN, {}, baseline(boots=9), "kernel-missing"),
     "what not every boot said as often": (_SEVEN, {}, replace(baseline(boots=10), known={
-        template: replace(one, most=one.most + 1) for template,
-        one in baseline(boots=10).known.items()}), "kernel-missing"),
+        template: replace(one, most=one.most + 1)
+        for template, one in baseline(boots=10).known.items()}), "kernel-missing"),
 }
 
 

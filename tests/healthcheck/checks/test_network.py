@@ -194,16 +194,16 @@ def test_a_bond_that_is_gone_or_of_another_mode_is_named() -> None:
     same = ether()
     held = dict(network.netdev().files)
     bond = next(path for path in held if path.startswith("/proc/net/bonding/"))
-    gone = machine.recording(netdev_sysfs=network.capture({path: entry for path,
-                                                           entry in held.items() if path != bond}))
+    gone = machine.recording(netdev_sysfs=network.capture({path: entry
+                                                           for path, entry in held.items() if path != bond}))
     other = machine.recording(netdev_sysfs=network.capture({**held, bond: held[bond].text.replace(
         "IEEE 802.3ad Dynamic link aggregation", "fault-tolerance (active-backup)")}))
     for odd, words in ((gone, "bonds: no bond, expected bond"), (other, "fault-tolerance (active-backup)")):
         found = cohort("fleet-bond", same, same, odd, same)
         assert [status for status, _ in found] == [PASS, PASS, FAIL, PASS] and words in found[2][1], found
     closed = machine.recording(netdev_sysfs=network.capture({**held, bond: DENIED}))
-    assert [status for status,
-            _ in cohort("fleet-bond", same, same, closed, same)] == [PASS, PASS, UNKNOWN, PASS]
+    assert [status
+            for status, _ in cohort("fleet-bond", same, same, closed, same)] == [PASS, PASS, UNKNOWN, PASS]
 
 
 def test_an_interface_that_is_not_set_up_is_compared_with_none() -> None:

@@ -275,8 +275,8 @@ def test_functions_of_another_model_are_no_equals() -> None:
 
 
 def railed(names: str = "rail{}", devices: str = "mlx5_{}") -> Recording:
-    sysfs = {path.replace("mlx5_3/", devices.format(3) + "/"): entry for path,
-             entry in machine.ports().files.items()}
+    sysfs = {path.replace("mlx5_3/", devices.format(3) + "/"): entry
+             for path, entry in machine.ports().files.items()}
     paths = {f"{network.RDMA}/{devices.format(n) if n == 3 else f'mlx5_{n}'}/device/net/"
              f"{names.format(n) if n == 3 else f'rail{n}'}/mtu": "4200\n"
              for n in range(8) if names or n != 3}

@@ -186,8 +186,8 @@ def test_huge_pages_in_use_that_no_process_has_mapped_are_named(total: int, free
 @pytest.mark.parametrize(("mapped_kib", "words"), [
     (0, "huge pages: 0.5 GiB reserved, and no process has used any, expected at most 64 MiB"), (2048, "")])
 def test_huge_pages_that_are_reserved_by_no_process_are_named(mapped_kib: int, words: str) -> None:
-    pages = files("host.memory", {f"{HUGE}-2048kB/{name}_hugepages": f"{count}\n" for name,
-                                  count in (("nr", 512), ("free", 512), ("resv", 256))})
+    pages = files("host.memory", {f"{HUGE}-2048kB/{name}_hugepages": f"{count}\n"
+                                  for name, count in (("nr", 512), ("free", 512), ("resv", 256))})
     owners = seen([600, 1, 0, OLD, mapped_kib, PYTHON, LOGIN]).captures["process.owners"]
     result = verdict("memory-hugepages-leaked",
                      machine.recording(host_memory=pages.captures["host.memory"], process_owners=owners))

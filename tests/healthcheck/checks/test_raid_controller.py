@@ -110,8 +110,9 @@ def test_a_fault_is_named_once_and_by_its_own_rule(rule: str, recording: Recordi
     found = {each: findings_of(verdict(each, recording)) for each in RULES}
     assert found.pop(rule) == words
     # A volume is degraded while a drive is rebuilt: that is a fault, and the rebuild a matter of information.
-    assert {each for each,
-            said in found.items() if said} <= (OF_VOLUMES if rule == "raid-drive-rebuilding" else set())
+    assert {each
+            for each, said in found.items() if said} <= (OF_VOLUMES
+            if rule == "raid-drive-rebuilding" else set())
 
 
 def test_every_rule_fails_for_something() -> None:
@@ -252,6 +253,6 @@ def test_a_boot_mirror_whose_tool_says_nothing_of_use_is_unknown(text: str) -> N
 def test_a_boot_mirror_without_its_tool_names_it_and_concerns_one_rule() -> None:
     results = {rule: verdict(rule, boss(None)) for rule in RULES}
     assert results["raid-controller-state"].status is Status.UNKNOWN
-    assert "boot mirror sda: a boot mirror (BOSS), and no tool to ask it: install mvcli" in results[
-        "raid-controller-state"].reason
+    assert ("boot mirror sda: a boot mirror (BOSS), and no tool to ask it: install mvcli"
+            in results["raid-controller-state"].reason)
     assert results["raid-volume-state"].status is Status.SKIPPED

@@ -74,8 +74,8 @@ def test_a_node_says_what_is_named_and_what_of_that_is_there_and_no_secret(tmp_p
                                                      "/usr/lib64/libcuda.so.535.161.08"], "unseen": []}
     assert said["/etc/docker/daemon.json"] == {"keys": {"log-driver": "splunk"},
                                                "programs": [["nvidia", "nvidia-container-runtime", True]]}
-    assert {name for name,
-            there in said["toolkit"].items() if there} == {"nvidia-container-runtime", "nvidia-ctk"}
+    assert {name
+            for name, there in said["toolkit"].items() if there} == {"nvidia-container-runtime", "nvidia-ctk"}
     assert "s3cret" not in json.dumps(said)
 
 

@@ -122,8 +122,8 @@ def test_a_gpu_is_a_line_of_readings(host: None) -> None:
 
 
 def test_every_reading_that_facts_are_made_of_is_read_and_no_other() -> None:
-    assert set(gpu_of()) - {"index", "nvlinks", "processes", "p2p"} == {key for key, _,
-                                                                        _ in READINGS.values()}
+    assert set(gpu_of()) - {"index", "nvlinks", "processes", "p2p"} == {key
+                                                                        for key, _, _ in READINGS.values()}
 
 
 GONE = fail(13, "Function Not Found")

@@ -58,8 +58,9 @@ def test_each_alert_of_a_file_fires_from_its_planted_fault_and_is_over_with_it(s
         # It is silent before its first minute, and after its last.
         assert min(case["quiet"]) < min(case["fires"]) and max(case["quiet"]) > max(case["fires"])
         step = case.get("step", 1)
-        taken = {key: values for key,
-                 values in series(case["plant"], step).items() if key[0] in ASKED[subject] | ASKED["node"]}
+        taken = {key: values
+                 for key, values in series(case["plant"], step).items()
+                 if key[0] in ASKED[subject] | ASKED["node"]}
         by_step.setdefault(step, []).append({
             "name": f"{case['alert']}: {case['plant']}", "interval": f"{step}m",
             "input_series": input_series(taken),

@@ -44,8 +44,8 @@ def ethtool(**texts: str) -> Capture:
 def mlxlink(**modules: dict[str, str]) -> Capture:
     """By adapter, mlxlink's section of the module; the others are not asked."""
     return network.mlxlink(**{**{f"mlx5_{at}": "exit 1\n" for at in range(8)},
-                              **{device: f"exit 0\n{network.link(module)}" for device,
-                                 module in modules.items()}})
+                              **{device: f"exit 0\n{network.link(module)}"
+                                 for device, module in modules.items()}})
 
 
 SHOWN = {"Vendor Name": "Mellanox", "Vendor Part Number": "MCP1600-C003",

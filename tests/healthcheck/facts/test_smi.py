@@ -93,8 +93,8 @@ def divided(*instances: str, own: str = "N/A") -> Gpu:
     blocks = "".join(
         f"<mig_device><index>{number}</index><ecc_error_count><volatile_count>{text}</volatile_count></"
         f"ecc_error_count>"
-        f"<fb_memory_usage><total>19968 MiB</total></fb_memory_usage></mig_device>" for number,
-        text in enumerate(instances))
+        f"<fb_memory_usage><total>19968 MiB</total></fb_memory_usage></mig_device>"
+        for number, text in enumerate(instances))
     log = changed("current_mig", "Enabled")
     start, end = log.index("<volatile>"), log.index("</volatile>")
     log = log[:start] + log[start:end].replace(">0<", f">{own}<") + log[end:]

@@ -112,8 +112,9 @@ HERE = [page for page in PAGES if any(True for _ in commands(page))]
 
 def elsewhere(shown: Shown) -> str:
     """The test that runs it; empty where it is run here."""
-    return next((test for words,
-                 test in ELSEWHERE.get(shown.page, {}).items() if shown.words[: len(words)] == words), "")
+    return next((test
+                 for words, test in ELSEWHERE.get(shown.page, {}).items()
+                 if shown.words[: len(words)] == words), "")
 
 
 @pytest.fixture(scope="module")
@@ -191,8 +192,8 @@ def test_a_node_that_the_page_makes_unreachable_is_noticed(eight: DemoFleet, tmp
 
 @pytest.mark.parametrize("page", AGAIN)
 def test_a_line_that_the_fast_tier_leaves_out_stands_on_its_page(page: str) -> None:
-    typed_there = {line.text for each in PAGES if name(each) == page for language,
-                   text in blocks(each) for line in lines(language, text)}
+    typed_there = {line.text for each in PAGES if name(each) == page
+                   for language, text in blocks(each) for line in lines(language, text)}
     assert AGAIN[page] < typed_there
 
 

@@ -61,8 +61,8 @@ def test_a_name_with_a_number_is_a_node_only_where_most_lines_begin_with_one_or_
     text = f"starting\nloading\nepoch1: {ERROR}\ndone\nbye\n"
     assert log(text).events[0].node == ""
     assert log(text, ("epoch1",)).events[0].node == "epoch1"
-    assert log(text.replace("epoch1", "RACK1-gpu03.cluster"), ("rack1-gpu03",)).events[
-        0].node == "RACK1-gpu03.cluster"
+    assert (log(text.replace("epoch1", "RACK1-gpu03.cluster"), ("rack1-gpu03",)).events[0].node
+            == "RACK1-gpu03.cluster")
 
 
 def test_a_port_behind_a_nodes_name_is_no_prefix() -> None:

@@ -52,8 +52,8 @@ def report(*comms: list[dict[str, Any]], missing: tuple[dict[str, Any], ...] = (
     return json.dumps({"nccl_version": "2.29.1", "communicators_count": len(comms), "communicators": [
         {"hash": f"0x{number:x}", "size": len(ranks) + len(missing) * (not number), "ranks_count": len(ranks),
          "missing_ranks_count": 0,
-         "ranks": ranks, "missing_ranks": list(missing) if not number else []} for number,
-        ranks in enumerate(comms)]}).encode()
+         "ranks": ranks, "missing_ranks": list(missing) if not number else []}
+        for number, ranks in enumerate(comms)]}).encode()
 
 
 def test_whom_others_wait_for_is_named_and_not_who_waits_elsewhere() -> None:

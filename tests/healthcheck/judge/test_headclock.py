@@ -22,8 +22,8 @@ def judged(*offsets: float) -> tuple[list[Result], HeadClock | None]:
     """The rule's result on nodes whose clocks are so far ahead of the head's, and what is said of the
     head."""
     seen = [machine.recording(f"n{at}") for at in range(len(offsets))]
-    done = assessed(*(machine.on_host(one, time=one.received + off) for one,
-                      off in zip(seen, offsets, strict=True)), rules=RULES)
+    done = assessed(*(machine.on_host(one, time=one.received + off)
+                      for one, off in zip(seen, offsets, strict=True)), rules=RULES)
     return [one for report in done.reports
             for one in report.results if one.rule == "host-clock-offset"], done.head
 

@@ -188,8 +188,8 @@ def test_a_subject_that_did_not_answer_and_lacks_a_reading_of_ours_besides_has_b
 
 def test_a_whole_collection_of_which_some_lack_the_thing_passes_by_the_others() -> None:
     def quiet(things: Peers[Thing]) -> Iterator[Finding]:
-        yield from (Finding(heat, 50, one.name) for one,
-                    heat in things.read(lambda one: one.heat) if heat > 50)
+        yield from (Finding(heat, 50, one.name)
+                    for one, heat in things.read(lambda one: one.heat) if heat > 50)
 
     result = judged(rule(quiet, unsupported=UnsupportedPolicy.SKIP), (BARE, COLD))
     assert (result.status, result.reason) == (Status.PASS, "not supported: heat of thing 3")

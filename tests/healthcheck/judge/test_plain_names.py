@@ -51,8 +51,8 @@ def test_every_fact_and_every_field_of_one_has_a_name_in_words() -> None:
     fields = {field for kind in every_fact() for field in kind.FIELDS}
     assert len(FACTS) > 100 and len(fields) > 300
     named = {name: plain(name) for name in (*FACTS, *fields)}
-    assert {name for name,
-            words in named.items() if "_" in words or not words or words != words.strip()} == set()
+    assert {name
+            for name, words in named.items() if "_" in words or not words or words != words.strip()} == set()
     assert len({named[name] for name in FACTS}) == len(FACTS)
     assert named["nvlink_errors"] == "NVLink error counters" and named["ecc_enabled"] == "ECC enabled"
     assert named["temperature_below_slowdown_c"] == "temperature below slowdown" and named["gpus"] == "gpus"

@@ -32,8 +32,9 @@ def judged(sick: int, sample: int, left_out: int = 900) -> dict[str, Result]:
 @pytest.mark.parametrize("sick", [1, 20, 100])
 def test_a_hundred_sick_nodes_do_not_make_twenty_healthy_ones_the_outliers(sick: int) -> None:
     found = judged(sick, 20)
-    assert {name for name,
-            one in found.items() if one.status is Status.FAIL} == {f"sick{n:03d}" for n in range(sick)}
+    assert {name
+            for name, one in found.items()
+            if one.status is Status.FAIL} == {f"sick{n:03d}" for n in range(sick)}
     assert {one.status for name, one in found.items() if name.startswith("well")} == {Status.PASS}
     # As all that were visited would have been compared, the healthy are the odd ones.
     cohort = {**{f"sick{n}": NodeFacts({"gpus": OLD}) for n in range(100)},

@@ -39,8 +39,8 @@ def test_a_disruptive_rule_is_skipped_without_its_lease_and_its_facts_are_no_pas
     assert DISRUPTIVE
     for rule in DISRUPTIVE:
         view = of(rule, BY_ID["host-clock-offset"])
-        assert {name: (one.status, one.reason) for name,
-                one in view.unleased.items()} == {rule.id: (Status.SKIPPED, NEEDED)}
+        assert {name: (one.status, one.reason)
+                for name, one in view.unleased.items()} == {rule.id: (Status.SKIPPED, NEEDED)}
         assert view.disruptive_probes == {probe.id for probe in rule.disruptive}
         passive = of(BY_ID["host-clock-offset"])
         assert view.passive_facts == passive.facts == passive.passive_facts

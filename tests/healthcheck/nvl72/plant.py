@@ -73,8 +73,8 @@ PLANTS: Mapping[str, Callable[[], list[Tray]]] = {
     # A GPU board came from another tray and remembers it.
     "board-of-another-tray": on(7, odd_trays=((2, 9),)),
     # The inventory takes one rack for two.
-    "two-domains-in-one-cluster": lambda: [tray if at < 9 else replace(tray, domain="r4") for at,
-                                           tray in enumerate(rack())],
+    "two-domains-in-one-cluster": lambda: [tray if at < 9 else replace(tray, domain="r4")
+                                           for at, tray in enumerate(rack())],
     # Half of the domain is in another cluster: no majority.
     "halves-of-two-uuids": on(*range(9), cluster=UUIDS["r4"], chassis=CHASSIS["r4"]),
     # Two partitions, of which the inventory says nothing.

@@ -40,8 +40,8 @@ def lacking(says: Says, result: Result) -> list[str]:
 
 def remarkable(reports: dict[str, NodeReport]) -> dict[tuple[str, str, str], Result]:
     """By node, rule and status all that is neither a PASS nor left out of this sweep."""
-    return {(node, result.rule, result.status.value): result for node,
-            report in reports.items() for result in report.results
+    return {(node, result.rule, result.status.value): result
+            for node, report in reports.items() for result in report.results
             if result.status is not Status.PASS and "left out by" not in result.reason
             and result.rule not in GROWTH}
 

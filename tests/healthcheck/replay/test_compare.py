@@ -30,8 +30,8 @@ def compared(
                                             ended and ended * HOUR,
                                             1 if by_triage else None, by_triage)
                                  for number, (began, ended) in enumerate(each)]
-    run = SimulatedRun(tuple(Hold("n1", began * HOUR, ended and ended * HOUR, "why") for began,
-                             ended in would),
+    run = SimulatedRun(tuple(Hold("n1", began * HOUR, ended and ended * HOUR, "why")
+                             for began, ended in would),
                        (), 0, 0)
     return compare(record, run, ["n1"], since * HOUR, NOW * HOUR)
 

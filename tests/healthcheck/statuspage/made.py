@@ -132,8 +132,8 @@ def world(folder: Path, count: int, *, now: float, hostile: Sequence[str] = (), 
     (folder / "bad").write_text("# by hand\n")
     inventory = load_inventory(folder / "muster.yaml")
     chance = random.Random(7)
-    failing = {name: KINDS[(at // sick) % len(KINDS)](at) for at,
-               name in enumerate(names) if at % sick == sick - 1}
+    failing = {name: KINDS[(at // sick) % len(KINDS)](at)
+               for at, name in enumerate(names) if at % sick == sick - 1}
     leaf = racks[1] if len(racks) > 3 else []
     times = [now - 7 * 24 * HOUR, now - 26 * HOUR, now - 12 * HOUR, now - 2 * HOUR, now - 300]
     with opened(folder, make=True) as store:
@@ -192,8 +192,8 @@ def world(folder: Path, count: int, *, now: float, hostile: Sequence[str] = (), 
               {name: {} for name in passed},
               now - 5 * 24 * HOUR)
     if burnt:
-        places = tuple(replace(place, node=names[at % count]) for at,
-                       place in enumerate(burnins.places(min(count, 32))))
+        places = tuple(replace(place, node=names[at % count])
+                       for at, place in enumerate(burnins.places(min(count, 32))))
         results = burnins.sound(places)
         slow = results[-1].task.seats[0].node
         write_burnin(folder, burnins.burnin(places, burnins.changed(results, results[0].task.id, f"{slow}:0",

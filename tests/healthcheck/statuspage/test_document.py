@@ -136,8 +136,8 @@ def test_findings_have_a_bound_and_every_node_keeps_its_worst_one() -> None:
     assert sum(len(text) for one in found.texts for text in one.values()) < 600_000
     assert {text["rule"]
             for text in found.texts if text.get("reason") == "(not shown: the page is full)"} == {"rule-00"}
-    assert len(found.of) == 2000 and all(len(held) + found.more[name] == 20 for name,
-                                         held in found.of.items())
+    assert len(found.of) == 2000 and all(len(held) + found.more[name] == 20
+                                         for name, held in found.of.items())
 
 
 def test_a_command_for_many_nodes_is_whole_and_says_for_how_many_it_is(tmp_path: Path) -> None:

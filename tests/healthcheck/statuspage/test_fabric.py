@@ -35,8 +35,8 @@ def stored(state: Path, plan: CablingPlan, looks: dict[int, CableState]) -> None
 def there(tmp_path_factory: pytest.TempPathFactory) -> World:
     found = world(tmp_path_factory.mktemp("world"), 4, now=NOW)
     plan = rails()
-    racks = {name: replace(device, rack=device.rack or ("r1" if name.startswith("leaf") else "n1")) for name,
-             device in plan.devices.items()}
+    racks = {name: replace(device, rack=device.rack or ("r1" if name.startswith("leaf") else "n1"))
+             for name, device in plan.devices.items()}
     stored(found.state, CablingPlan(racks, plan.cables),
            {0: CableState.MISSING, 5: CableState.WRONG, 9: CableState.UNKNOWN})
     return found

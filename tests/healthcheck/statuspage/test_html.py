@@ -154,8 +154,9 @@ def test_any_text_is_shown_as_itself(text: str) -> None:
     one = {"node": text, "sku": text, "state": "healthy", "gate": "open", "next": text}
     whole = Tree(page({**EMPTY, "nodes": [one], "notes": [text]}).data.decode())
     assert (whole.wrong, whole.open, len(whole.all("script"))) == ([], [], 2)
-    assert json.loads(next(text for tag,
-                           text in whole.text if tag == "script"))["nodes"] == [json.loads(json.dumps(one))]
+    assert json.loads(next(text
+                           for tag, text in whole.text
+                           if tag == "script"))["nodes"] == [json.loads(json.dumps(one))]
 
 
 EMPTY: dict[str, Any] = {

@@ -38,8 +38,8 @@ def sweep(store: Store, at: float, subject: str = "", ends: str = "repair", **no
                         findings)
         reports.append(NodeReport(name, state_of([result]), "", (result,), log=LogView(f"b {name}", at)))
     record(store, SweepRecord(at, at + 1, False, "test", "d"), reports,
-           {name: NodeReadings(tuple(Component("gpu", slot, letter, f"GPU {number}") for number,
-                                     (slot, letter)
+           {name: NodeReadings(tuple(Component("gpu", slot, letter, f"GPU {number}")
+                                     for number, (slot, letter)
                                      in enumerate(zip(SLOTS, word, strict=False)) if letter != "."), (),
                                frozenset({"gpu"})) for name, word in nodes.items()})
 

@@ -14,8 +14,8 @@ from healthcheck.store.sweeps import SweepRecord, record
 
 
 def swept(folder: Path, node: str, *serials: str, now: float = 100.0) -> None:
-    parts = tuple(Component("gpu", f"0000:{at:02x}:00.0", serial, f"GPU {at}") for at,
-                  serial in enumerate(serials))
+    parts = tuple(Component("gpu", f"0000:{at:02x}:00.0", serial, f"GPU {at}")
+                  for at, serial in enumerate(serials))
     with opened(folder, make=True) as store:
         record(store, SweepRecord(now, now + 1, False, "test", "digest"),
                [NodeReport(node, NodeState.HEALTHY, "", ())],
@@ -32,8 +32,8 @@ def test_the_newest_state_of_a_node_that_is_seen_no_more_is_the_last_that_it_had
         db.execute("UPDATE spell SET ended = seen WHERE node = 1 AND ended IS NULL")
     with opened(tmp_path) as store:
         newest = history.newest_spells(store)
-    assert {node: (one.state, one.ended) for node,
-            one in newest.items()} == {"n1": ("unhealthy", 30.0), "n2": ("healthy", None)}
+    assert {node: (one.state, one.ended)
+            for node, one in newest.items()} == {"n1": ("unhealthy", 30.0), "n2": ("healthy", None)}
 
 
 def test_seats_are_taken_one_at_a_time_and_are_those_of_the_list(tmp_path: Path) -> None:

@@ -49,8 +49,9 @@ class FaultyFabric:
         self.counted = True
 
     def cable(self, device: str, port: str) -> int:
-        return next(at for at,
-                    cable in enumerate(self.plan.cables) if PlannedEnd(device, port) in (cable.a, cable.b))
+        return next(at
+                    for at, cable in enumerate(self.plan.cables)
+                    if PlannedEnd(device, port) in (cable.a, cable.b))
 
     def cables(self, device: str) -> set[int]:
         return {at for at, cable in enumerate(self.plan.cables) if device in (cable.a.device, cable.b.device)}
@@ -94,8 +95,8 @@ class FaultyFabric:
                                    DeviceKind.ADAPTER if host else DeviceKind.SWITCH)
         devices = {one: FabricDevice(one, names[one][1], names[one][0], ports=ports[one]) for one in ports}
         manager = next(iter(devices), "")
-        counts = {self.end(self.plan.cables[number].b): {"SymbolErrorCounter": count} for number,
-                  count in self.errors.items()}
+        counts = {self.end(self.plan.cables[number].b): {"SymbolErrorCounter": count}
+                  for number, count in self.errors.items()}
         return Subnet("", devices, managers=(SubnetManager(manager, ManagerState.MASTER),
                                              SubnetManager("f" * 16, ManagerState.STANDBY)),
                       counters=PortCounters(counts, zeros=True) if self.counted else None,

@@ -65,8 +65,9 @@ def _links_to(subnet: Subnet, target: FabricEnd) -> dict[str, int]:
                 for guid, device in subnet.devices.items() if device.kind is DeviceKind.SWITCH}
     away = {guid: 1 for guid, peers in switches.items() if target in peers}
     for links in range(2, len(switches) + 1):
-        away |= {guid: links for guid,
-                 peers in switches.items() if guid not in away and any(peer.guid in away for peer in peers)}
+        away |= {guid: links
+                 for guid, peers in switches.items()
+                 if guid not in away and any(peer.guid in away for peer in peers)}
     return away
 
 

@@ -86,8 +86,9 @@ def test_a_host_whose_description_was_lost_is_not_missing_but_gave_no_name() -> 
     guid, subnet = adapter(fabric), fabric.subnet()
     nameless = replace(subnet,
                        devices={**subnet.devices, guid: replace(subnet.devices[guid], description="")})
-    unknown = replace(fabric.joined(), adapters={known: place for known,
-                                                 place in fabric.joined().adapters.items() if known != guid})
+    unknown = replace(fabric.joined(), adapters={known: place
+                                                 for known, place in fabric.joined().adapters.items()
+                                                 if known != guid})
     report = check_fabric([(nameless, 1000.0)], unknown, fabric.plan, FabricWanted(4, "NDR"),
                           {"": fabric.before(400.0)})
     (one,) = (found for found in report.findings if not found.unknown)

@@ -36,8 +36,8 @@ def holds(found: LinkBurnPlan, subnet: Subnet, *, even: bool = False) -> None:
         assert set(used.values()) == {1} and all(pair.a.node != pair.b.node for pair in pairs)
         assert all(load <= recount.rate(subnet, end) * 1.0001 for end, load in loads.items())
     best = recount.best_shares(subnet, rounds)
-    assert {end: share for end,
-            share in best.items() if abs(share - found.expected.get(end, 0.0)) > 1e-4} == {}
+    assert {end: share
+            for end, share in best.items() if abs(share - found.expected.get(end, 0.0)) > 1e-4} == {}
     left = {each.link for each in found.uncovered}
     assert {link for link in subnet.links if min(best[link.a], best[link.b]) < found.share - 1e-4} == left
 

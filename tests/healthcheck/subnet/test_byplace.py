@@ -103,8 +103,8 @@ def test_a_plan_by_address_without_snapshots_is_unknown_and_with_them_as_planned
             and found.plugs == 0)
     assert [(one.rule, one.unknown) for one in check(plan, subnet)] == [(FabricRule.IDENTITY, True)]
     guids = node_guids(PLAN)
-    stated = {host: {f"nic {address}": {"guid": guids[host, device], "device": device} for device,
-                     address in BY_ADDRESS.items()}
+    stated = {host: {f"nic {address}": {"guid": guids[host, device], "device": device}
+                     for device, address in BY_ADDRESS.items()}
               for host in PLAN.devices if host.startswith("gpu")}
     assert diff(plan, subnet, stated).differences == ()
 

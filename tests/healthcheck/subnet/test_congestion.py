@@ -93,13 +93,13 @@ def fabric(waits: list[int], *, zeros: bool = True, sent: bool = True) -> SeenSu
     leaf = "b8cef60000000100"
     hosts = [f"a088c2030000{at:04x}" for at in range(len(waits))]
     devices = {leaf: FabricDevice(leaf, DeviceKind.SWITCH, "leaf01", ports={
-        at: FabricPort(end(at), LinkState.ACTIVE, "linkup", 4, "NDR", peer=FabricEnd(guid, 1)) for at,
-        guid in enumerate(hosts, 1)})}
+        at: FabricPort(end(at), LinkState.ACTIVE, "linkup", 4, "NDR", peer=FabricEnd(guid, 1))
+        for at, guid in enumerate(hosts, 1)})}
     for at, guid in enumerate(hosts, 1):
         devices[guid] = FabricDevice(guid, DeviceKind.ADAPTER, f"gpu{at:03d} mlx5_0", ports={
             1: FabricPort(FabricEnd(guid, 1), LinkState.ACTIVE, "linkup", 4, "NDR", peer=end(at))})
-    counted = {end(at): {**({WAIT: wait} if wait else {}), **({SENT: BUSY} if sent else {})} for at,
-               wait in enumerate(waits, 1)}
+    counted = {end(at): {**({WAIT: wait} if wait else {}), **({SENT: BUSY} if sent else {})}
+               for at, wait in enumerate(waits, 1)}
     earlier = CountedBefore(1000.0, {one: {SENT: 0} if sent else {} for one in counted}, zeros)
     return SeenSubnet(Subnet("", devices, counters=PortCounters(counted, zeros=zeros)), FabricJoin(),
                       before=earlier, at=1600.0)

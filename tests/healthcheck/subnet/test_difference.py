@@ -164,8 +164,8 @@ def test_in_a_plane_that_was_read_in_part_nothing_is_missing_and_in_the_other_it
 
 
 def with_lengths(metres: dict[int, float], part: str | None = None) -> CablingPlan:
-    return CablingPlan(PLAN.devices, tuple(replace(cable, metres=metres.get(at), part=part) for at,
-                                           cable in enumerate(PLAN.cables)))
+    return CablingPlan(PLAN.devices, tuple(replace(cable, metres=metres.get(at), part=part)
+                                           for at, cable in enumerate(PLAN.cables)))
 
 
 def test_a_swap_of_cables_of_different_length_moves_the_ends_that_reach() -> None:

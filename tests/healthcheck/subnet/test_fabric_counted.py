@@ -30,8 +30,8 @@ def link(shown: dict[str, int], speed: str | None = "NDR", full: frozenset[str] 
          zeros: bool = True) -> Subnet:
     """A link of two switches, whose first end shows these counters; without zeros the second shows all as
     0."""
-    ports = {end: FabricPort(end, LinkState.ACTIVE, "linkup", 4, speed, peer=peer) for end,
-             peer in ((A, B), (B, A))}
+    ports = {end: FabricPort(end, LinkState.ACTIVE, "linkup", 4, speed, peer=peer)
+             for end, peer in ((A, B), (B, A))}
     return Subnet("", {end.guid: FabricDevice(end.guid, DeviceKind.SWITCH, f"s{end.guid[-1]}",
                                               ports={1: port}) for end, port in ports.items()},
                   counters=PortCounters({A: shown, **({} if zeros else {B: dict.fromkeys(JUDGED, 0)})},

@@ -127,8 +127,8 @@ def test_what_a_burn_in_reads_before_and_after_is_what_every_port_sent(home: Pat
     for _ in range(_TRIES):
         (counters,) = fabricoutput.counters(node, RemoteTransport()).values()
         assert counters is not None
-        sent = {f"{end.guid}/{end.number}": values.get("PortXmitData", 0) for end,
-                values in counters.values.items()}
+        sent = {f"{end.guid}/{end.number}": values.get("PortXmitData", 0)
+                for end, values in counters.values.items()}
         if sent.keys() >= set(joined.values()):
             break
     assert (all(sent[port] > 0 for port in joined.values())
@@ -161,8 +161,8 @@ def test_a_hot_port_names_the_jobs_of_a_real_slurm_by_the_tables_that_the_node_r
         finally:
             plant.count(bed, hot, "PortXmitWait", 0)
     lines = done.stdout.splitlines()
-    at = next(number for number,
-              line in enumerate(lines) if "congestion" in line and "leaf01 port 3 waits" in line)
+    at = next(number
+              for number, line in enumerate(lines) if "congestion" in line and "leaf01 port 3 waits" in line)
     assert lines[at + 1].strip() == f"jobs by routes: {wide} (2 of 3 node pairs)", (done.stdout, done.stderr)
     assert (f"job {wide}: 3 nodes, 1 hot port by routes" in lines
             and f"job {apart}: 2 nodes, 0 hot ports by routes" in lines)

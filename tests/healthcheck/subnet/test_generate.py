@@ -77,8 +77,8 @@ def test_whatever_is_generated_is_possible_whole_and_fits_its_switches(
     assert not faults(plan)
     used = Counter(end.device for cable in plan.cables for end in (cable.a, cable.b))
     assert all(used[name] <= radix for name, device in plan.devices.items() if device.tier is not Tier.HOST)
-    assert all(used[name] == ports * planes for name,
-               device in plan.devices.items() if device.tier is Tier.HOST)
+    assert all(used[name] == ports * planes
+               for name, device in plan.devices.items() if device.tier is Tier.HOST)
     numbers = [int(end.port) for cable in plan.cables
                for end in (cable.a, cable.b) if plan.devices[end.device].tier is not Tier.HOST]
     assert max(numbers) <= radix

@@ -58,8 +58,9 @@ def test_every_port_has_the_pairs_that_a_recount_of_every_pair_finds(tree: Tree,
     wanted = {job.job: recounted(subnet, tree, job, by) for job in jobs}
     for port in jobs_at(shown, placed(tree), jobs, channels(subnet)):
         assert port.by is by
-        assert {one.job: one.pairs for one in port.jobs} == {job: pairs[port.end] for job,
-                                                             pairs in wanted.items() if pairs[port.end]}
+        assert {one.job: one.pairs for one in port.jobs} == {job: pairs[port.end]
+                                                             for job, pairs in wanted.items()
+                                                             if pairs[port.end]}
         assert all(one.unknown == 0 for one in port.jobs)
         assert [one.pairs for one in port.jobs] == sorted((one.pairs for one in port.jobs), reverse=True)
 

@@ -65,8 +65,8 @@ CHECK = ("fabric", "check", "--from", "b", "--since", "a", "--speed", "HDR")
 def test_a_hot_port_has_the_jobs_that_pass_it_by_routes_and_each_job_its_hot_ports(home: Path) -> None:
     done = muster(*CHECK, "--jobs-from", "jobs.txt", home=home)
     lines = done.stdout.splitlines()
-    at = next(number for number,
-              line in enumerate(lines) if "congestion" in line and "leaf01 port 3 waits" in line)
+    at = next(number
+              for number, line in enumerate(lines) if "congestion" in line and "leaf01 port 3 waits" in line)
     assert lines[at + 1].strip() == "jobs by routes: 41 (3 of 6 node pairs), 42 (1 of 1 node pair)"
     assert lines[-7:-1] == [
         "jobs (jobs.txt): 3 with several nodes; 1 with one node left out",

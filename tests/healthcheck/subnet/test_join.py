@@ -25,8 +25,8 @@ def subnet(**names: str) -> Subnet:
     text = "".join(
         f'caguid=0x{guid}\nCa\t1 "H-{guid}"\t\t# "{names.get(host, f"{host} {port}")}"\n'
         f'[1]({int(guid, 16) + 1:x}) \t"S-00000000000000aa"'
-        f'[{at}]\t\t# lid {at} lmc 0 "leaf01" lid 90 4xHDR\n' for at,
-        ((host, port), guid) in enumerate(GUIDS.items(), 1) if port)
+        f'[{at}]\t\t# lid {at} lmc 0 "leaf01" lid 90 4xHDR\n'
+        for at, ((host, port), guid) in enumerate(GUIDS.items(), 1) if port)
     return merge("", [topology.read(text)])
 
 

@@ -21,8 +21,8 @@ def not_as_planned(fabric: FaultyFabric, subnet: Subnet) -> dict[int, CableState
     """By the number of the plan's cable, without those that are as planned."""
     seen = cabled(fabric.plan, [(subnet, names_of(fabric.plan, subnet, fabric.joined()))])
     states = link_states(fabric.plan, seen)
-    return {number: states[cable] for number,
-            cable in enumerate(fabric.plan.cables) if states[cable] is not CableState.AS_PLANNED}
+    return {number: states[cable]
+            for number, cable in enumerate(fabric.plan.cables) if states[cable] is not CableState.AS_PLANNED}
 
 
 def with_port(fabric: FaultyFabric, number: int, upper: bool, **changes: object) -> Subnet:

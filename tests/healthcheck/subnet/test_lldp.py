@@ -51,8 +51,8 @@ def json0(*neighbours: tuple[str, str, str, str], router: bool = True) -> str:
         "name": interface,
         "chassis": [{"id": [{"type": "mac", "value": chassis}], "name": [{"value": system}],
                      "capability": [{"type": "Router", "enabled": router}]}],
-        "port": [{"id": [{"type": "ifname", "value": port}]}]} for interface, system, chassis,
-                                               port in neighbours]}]})
+        "port": [{"id": [{"type": "ifname", "value": port}]}]}
+                                               for interface, system, chassis, port in neighbours]}]})
 
 
 def written(plan: CablingPlan, **facts: str) -> dict[str, str]:

@@ -77,8 +77,8 @@ def test_whatever_is_cabled_is_repaired_with_as_few_plugs_as_trying_everything_f
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_trying_everything_agrees_for_each_permutation_of_three(order: tuple[int, ...]) -> None:
     there = [(f"h{at}", f"p{to}") for at, to in enumerate(order)]
-    assert fewest(there, [(f"h{at}", f"p{at}") for at in range(3)]) == sum(at != to for at,
-                                                                           to in enumerate(order))
+    assert fewest(there, [(f"h{at}", f"p{at}") for at in range(3)]) == sum(at != to
+                                                                           for at, to in enumerate(order))
 
 
 @given(st.integers(2, 12).flatmap(lambda count: st.tuples(st.permutations(range(count)),
@@ -87,7 +87,7 @@ def test_with_cables_gone_the_rest_is_repaired_and_those_are_connected(found: tu
                                                                                     set[int]]) -> None:
     order, gone = found
     plan = planned(len(order))
-    there = tuple(SeenCable(cable.a, plan.cables[to].b) for at,
-                  (cable, to) in enumerate(zip(plan.cables, order, strict=True)) if at not in gone)
+    there = tuple(SeenCable(cable.a, plan.cables[to].b)
+                  for at, (cable, to) in enumerate(zip(plan.cables, order, strict=True)) if at not in gone)
     board = repaired(plan, there)
     assert board.joined() == links(plan)

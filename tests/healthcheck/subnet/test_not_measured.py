@@ -111,8 +111,8 @@ def test_switches_without_a_table_beside_others_that_have_one_are_named(tmp_path
 
 def test_a_power_supply_that_states_nothing_is_unknown_and_a_chip_without_a_limit_is_said_to_have_none(
         tmp_path: Path) -> None:
-    (switch,) = [guid for guid,
-                 device in looked(tmp_path / "a").devices.items() if device.description == "leaf01"]
+    (switch,) = [guid
+                 for guid, device in looked(tmp_path / "a").devices.items() if device.description == "leaf01"]
     table = (f"START_POWER_SUPPLIES\nNodeGuid,PSUIndex,DCState\n0x{switch},1,n/a\nEND_POWER_SUPPLIES\n"
              f"START_TEMP_SENSING\nNodeGuid,CurrentTemperature\n0x{switch},120\nEND_TEMP_SENSING\n")
     folder = fabricoutputs.write(PLAN, tmp_path / "b")

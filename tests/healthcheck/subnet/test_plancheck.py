@@ -48,8 +48,8 @@ def test_tiers_that_do_not_meet_a_switch_of_two_planes_and_serials_twice_are_nam
     other = replace(plan.cables[-1], plane="other", serial="A")
     found = kinds(CablingPlan(plan.devices, (*plan.cables[:-1], other, far)))
     assert (FaultOfPlan.TIERS, "gpu01 port mlx5_9") in found and (FaultOfPlan.SERIAL_TWICE, "A") in found
-    assert {subject for kind,
-            subject in found if kind is FaultOfPlan.PLANES} == {other.a.device, other.b.device}
+    assert {subject
+            for kind, subject in found if kind is FaultOfPlan.PLANES} == {other.a.device, other.b.device}
 
 
 def test_a_device_that_is_not_in_the_plan_is_named() -> None:
@@ -61,11 +61,11 @@ def test_a_device_that_is_not_in_the_plan_is_named() -> None:
 
 def test_two_words_for_one_port_of_a_subnet_are_named_and_two_ports_of_ethernet_are_two() -> None:
     plan = rails(per_leaf=4)
-    first, second = (replace(cable, b=PlannedEnd("leaf001", port)) for cable,
-                     port in zip(plan.cables, ("1/12/2", "24"), strict=False))
+    first, second = (replace(cable, b=PlannedEnd("leaf001", port))
+                     for cable, port in zip(plan.cables, ("1/12/2", "24"), strict=False))
     assert (FaultOfPlan.PORT_TWICE,
             "leaf001 port 1/12/2") in kinds(CablingPlan(plan.devices, (first, second, *plan.cables[2:])))
-    modular = tuple(replace(cable, b=PlannedEnd("leaf001", port), gigabits=400.0) for cable,
-                    port in zip(plan.cables, ("Ethernet1/1", "Ethernet2/1"), strict=False))
+    modular = tuple(replace(cable, b=PlannedEnd("leaf001", port), gigabits=400.0)
+                    for cable, port in zip(plan.cables, ("Ethernet1/1", "Ethernet2/1"), strict=False))
     assert FaultOfPlan.PORT_TWICE not in {kind for kind,
                                           _ in kinds(CablingPlan(plan.devices, (*modular, *plan.cables[2:])))}

@@ -65,16 +65,16 @@ def test_a_table_without_its_end_or_with_another_count_is_not_believed() -> None
 def test_any_text_is_read_without_an_error(text: str) -> None:
     for found in (tables.read(text), tables.read_records(text)):
         assert all(0 < lid < tables.MOST_LIDS and 0 <= port < tables.NO_PORT
-                   for table in (*found.routes.values(), *found.routes_by_lid.values()) for lid,
-                   port in table.items())
+                   for table in (*found.routes.values(), *found.routes_by_lid.values())
+                   for lid, port in table.items())
         assert len(found.unread) <= 22 and all(line.isprintable() for line in found.unread)
 
 
 @given(st.dictionaries(st.integers(1, tables.MOST_LIDS - 1), st.integers(0, 254), max_size=30),
        st.text("abc'() :", max_size=20))
 def test_what_was_printed_is_read_back(table: dict[int, int], name: str) -> None:
-    rows = "".join(f"0x{lid:04x} {port:03d} : (Switch portguid 0x{lid:016x}: '{name}')\n" for lid,
-                   port in table.items())
+    rows = "".join(f"0x{lid:04x} {port:03d} : (Switch portguid 0x{lid:016x}: '{name}')\n"
+                   for lid, port in table.items())
     text = (
         f"Unicast lids [0x0-0xff] of switch Lid 7 guid 0x00000000000000ab ({name}):\n  Lid  Out   "
         f"Destination\n       Port     Info \n"

@@ -269,8 +269,8 @@ def test_every_node_is_visited_each_day_and_not_all_of_them_at_once(between: flo
         before, now = now, now + between
         for claim in one.values():
             claim.values[RUN_TIME.name] = now - 10
-        known: Mapping[str, KnownNode] = {name: KnownNode(f"boot-{name}", at, healthy=True) for name,
-                                          at in last.items()}
+        known: Mapping[str, KnownNode] = {name: KnownNode(f"boot-{name}", at, healthy=True)
+                                          for name, at in last.items()}
         choice = choose(nodes, one, known, replace(HEAD, now=now, swept=before), NoSample())
         assert set(choice.visits.values()) <= {Visit.DUE}
         for name in choice.visits:

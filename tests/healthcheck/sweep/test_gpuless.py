@@ -134,8 +134,8 @@ def test_a_host_with_its_gpus_driver_on_disk_is_unknown_even_where_few_rules_are
         site = Site(folder, running)
         put(site.trees["n0002"], {"usr/src/nvidia-550.54.15/dkms.conf": "PACKAGE_NAME=nvidia\n"})
         _, nodes = site.check(rules=("--only", "gpu-count", "--only", "host-swap"))
-        assert "a GPU driver's files are installed (/usr/src/nvidia-550.54.15/dkms.conf)" in nodes[
-            "n0002"]["sku_basis"]
+        assert ("a GPU driver's files are installed (/usr/src/nvidia-550.54.15/dkms.conf)"
+                in nodes["n0002"]["sku_basis"])
         assert {node["state"] for node in nodes.values()} == {"unknown"}
         take(site.trees["n0002"], {"usr/src/nvidia-550.54.15/dkms.conf": ""})
         assert {node["state"] for node in site.check(rules=("--only", "gpu-count", "--only",

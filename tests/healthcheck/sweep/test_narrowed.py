@@ -70,8 +70,8 @@ def test_there_are_checks_that_say_what_they_read_and_all_their_fields_exist() -
 
 def test_a_field_that_was_not_kept_is_no_value_and_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assess, "narrowed_for_fleet", lambda facts, view: {
-        fact: judgednode.with_fields(value, frozenset(("index",))) if fact == "gpus" else value for fact,
-        value in facts.items()})
+        fact: judgednode.with_fields(value, frozenset(("index",))) if fact == "gpus" else value
+        for fact, value in facts.items()})
     (result,) = results(reports()[-1], "fleet.vbios")
     assert (result.status, result.origin) == (Status.UNKNOWN,
                                               Origin.MUSTER) and "Gpu.vbios was not kept" in result.reason

@@ -262,8 +262,8 @@ def test_a_real_prometheus_shows_who_may_be_left_out(tmp_path: Path) -> None:
                 "n5": Visit.NO_AGENT, "n6": Visit.NO_NUMBER,
                 "n7": Visit.VERSION, "n8": Visit.NO_NUMBER, "n9": Visit.INCOMPLETE, "n10": Visit.CLAIMED,
                 "n11": Visit.MISPLACED}
-            assert {name: (one.target, one.basis.sku) for name,
-                    one in choice.left_out.items()} == {"n12": ("sd2 n12:9100", "hgx-h100")}
+            assert {name: (one.target, one.basis.sku)
+                    for name, one in choice.left_out.items()} == {"n12": ("sd2 n12:9100", "hgx-h100")}
             # An agent that is gone, or a target that no longer answers, is no evidence.
             (tmp_path / "text/n12/muster.prom").unlink()
             wait_until(lambda: "n12" not in found().left_out, 30, "that n12 is visited")

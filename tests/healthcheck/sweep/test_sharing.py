@@ -47,8 +47,8 @@ def test_equal_nodes_have_one_tuple_of_results() -> None:
 
 
 def links(*replays: Any) -> Mapping[str, Any]:
-    return {"nvlink_errors": tuple(NvLinkErrors(f"link {number}", 0, number, replay, 0, 0, 0, 0) for number,
-                                   replay in enumerate(replays))}
+    return {"nvlink_errors": tuple(NvLinkErrors(f"link {number}", 0, number, replay, 0, 0, 0, 0)
+                                   for number, replay in enumerate(replays))}
 
 
 VALUES = st.one_of(st.integers(0, 2), st.booleans(), st.sampled_from([0.0, 1.0]), st.just(UNSUPPORTED),

@@ -64,8 +64,8 @@ def test_the_links_of_one_lot_are_one_finding_of_the_vendor_beside_them(tmp_path
 def test_what_was_delivered_goes_before_what_a_cable_states(tmp_path: Path) -> None:
     seen = subnet(tmp_path / "a")
     links = [link for link in sorted(seen.links) if seen.modules[link.a].date == NEW.date]
-    rows = "".join(f"{seen.modules[link.a].serial},PN9,{'A' if at < 8 else 'B'}\n" for at,
-                   link in enumerate(links))
+    rows = "".join(f"{seen.modules[link.a].serial},PN9,{'A' if at < 8 else 'B'}\n"
+                   for at, link in enumerate(links))
     found = with_lots(failing(of_lot(seen, NEW, 6)), [seen], parse("serial,part,lot\n" + rows, "parts.csv"))
     assert [one.place.name for one in found.findings if one.rule is FabricRule.LOT] == ["cable PN9 of A"]
 
@@ -82,8 +82,8 @@ def test_two_modules_of_a_lot_at_one_link_count_once(tmp_path: Path) -> None:
 def test_switches_are_known_by_the_delivery_list(tmp_path: Path) -> None:
     seen = subnet(tmp_path / "a")
     many = [f"{at:016x}" for at in range(1, 61)]
-    delivered = {guid_key(guid): PartLot("", "MQM9700", "2316" if at < 15 else "2320") for at,
-                 guid in enumerate(many)}
+    delivered = {guid_key(guid): PartLot("", "MQM9700", "2316" if at < 15 else "2320")
+                 for at, guid in enumerate(many)}
     there = Subnet("",
                    {guid: next(iter(seen.devices.values())).__class__(guid,
                                                                       next(one.kind

@@ -166,8 +166,8 @@ def test_the_document_holds_the_same() -> None:
 def faulty(*repairs: Repair, owner: Owner = Owner.VENDOR, began: float = T0) -> tuple[Fault, ...]:
     """Faults of one owner, each with the repair it asks for, an hour after the other."""
     (fault,) = CASES["worn-gpu"][0].faults
-    return tuple(replace(fault, repair=repair, owner=owner, began=began + at * HOUR) for at,
-                 repair in enumerate(repairs))
+    return tuple(replace(fault, repair=repair, owner=owner, began=began + at * HOUR)
+                 for at, repair in enumerate(repairs))
 
 
 def test_without_an_owner_it_is_the_operators_who_are_asked_to_find_the_cause() -> None:
@@ -194,8 +194,8 @@ def test_what_was_tried_is_reported_since_the_first_of_the_faults_began_and_the_
     judged = replace(CASES["worn-gpu"][0], faults=faulty(Repair.REPLACE, Repair.REPLACE))
 
     def lines(*times: float) -> list[LedgerEntry]:
-        return [LedgerEntry(at, time, "ops", f"try {at}", "gpu017", "x", "", "done", time) for at,
-                time in enumerate(times)]
+        return [LedgerEntry(at, time, "ops", f"try {at}", "gpu017", "x", "", "done", time)
+                for at, time in enumerate(times)]
 
     past = NodeHistory("gpu017", boots=(T0 - 9, T0 - 1, T0, T0 + 5),
                        repaired=(Repaired(T0 - 1, "early"), Repaired(T0, "reset")))

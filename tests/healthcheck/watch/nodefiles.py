@@ -29,8 +29,8 @@ Change = Mapping[str, Any]
 
 def gpu(**readings: Any) -> Change:
     """These readings of GPU 3."""
-    return {"gpu": {name: value if value is NA else machine.reading(value) for name,
-                    value in readings.items()}}
+    return {"gpu": {name: value if value is NA else machine.reading(value)
+                    for name, value in readings.items()}}
 
 
 def load(**values: float) -> Change:

@@ -82,8 +82,8 @@ def checkpoints_and_evaluation(folder: Path) -> None:
 
 
 def a_bar(folder: Path) -> None:
-    (folder / "job.log").write_text("".join(f"\r\x1b[1mstep\x1b[0m {text.removeprefix('step ')}" for _,
-                                            text in stepping(1, 200, BEGAN)))
+    (folder / "job.log").write_text("".join(f"\r\x1b[1mstep\x1b[0m {text.removeprefix('step ')}"
+                                            for _, text in stepping(1, 200, BEGAN)))
 
 
 def rotated(folder: Path) -> None:
@@ -126,6 +126,6 @@ TWO_STARTS = (one_file, one_bare_file, a_bare_file_each, torchruns_folders)
 
 def labelled(folder: Path, ranks: int = 8) -> None:
     """All ranks in one file without times; the last one joins at step 100."""
-    (folder / "slurm.out").write_text("".join(f"{rank}: {text}\n" for step,
-                                              (_, text) in enumerate(stepping(1, 200, 0))
+    (folder / "slurm.out").write_text("".join(f"{rank}: {text}\n"
+                                              for step, (_, text) in enumerate(stepping(1, 200, 0))
                                               for rank in range(ranks) if rank < ranks - 1 or step >= 100))

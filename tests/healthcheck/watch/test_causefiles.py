@@ -55,8 +55,8 @@ def lines_of(kind: str, rank: int | None) -> tuple[tuple[float, tuple[StepTime, 
     """A job of four hosts, slow from step SINCE on in this way; healthy where the kind is "none"."""
     faults = () if kind == "none" else (Planted(kind, () if rank is None else (rank,), 1.3, since=SINCE),)
     job = SimulatedJob(8 * HOSTS, STEPS, 1, faults, every=EVERY)
-    return tuple((now, tuple(line._replace(gpu=str((line.rank or 0) % 8)) for line in lines)) for now,
-                 lines in job.passes())
+    return tuple((now, tuple(line._replace(gpu=str((line.rank or 0) % 8)) for line in lines))
+                 for now, lines in job.passes())
 
 
 @cache
@@ -73,8 +73,8 @@ def watched(fault: str, kind: str, rank: int | None, host: int = BAD, *,
     """What is found of the job, whose node `host` has the fault since the job is slow, or since ever."""
     passes, watch = lines_of(kind, rank), JobWatch()
     began = passes[0][0]
-    since = began - 1e4 if from_begin else next(now for now,
-                                                lines in passes if lines[0].step >= SINCE) - EVERY
+    since = began - 1e4 if from_begin else next(now
+                                                for now, lines in passes if lines[0].step >= SINCE) - EVERY
     for number in range(HOSTS):
         watch.add_signals(signals(number, *((fault, began, since) if number == host else ("", began, 0.0))))
     for now, lines in passes:

@@ -149,8 +149,8 @@ def test_the_table_of_a_newer_sinfo_is_refused_with_the_command_to_use() -> None
 
 def test_a_node_that_was_future_when_it_registered_is_in_service() -> None:
     assert dict(parse("NodeName=a NodeAddr=a State=IDLE+DYNAMIC_FUTURE\n").nodes["a"]) == {}
-    assert dict(parse("NodeName=a NodeAddr=(null) NodeHostName=N/A Gres=(null) State=FUTURE\n").nodes[
-        "a"]) == {"lifecycle": "planned"}
+    assert (dict(parse("NodeName=a NodeAddr=(null) NodeHostName=N/A Gres=(null) State=FUTURE\n").nodes["a"])
+            == {"lifecycle": "planned"})
 
 
 def test_a_partition_called_all_is_no_group_of_ours() -> None:

@@ -156,8 +156,8 @@ def test_a_node_that_a_person_gave_back_is_no_longer_ours_and_can_be_taken_anew(
         store, site, "gpu003", why="again")[0].message == f"cordoned in {site.backend.name} as muster#2"
     assert site.backend.held(["gpu003"])["gpu003"].number == 2
     site.free("gpu003")
-    assert give(store, site, "gpu003")[
-        0].message == "someone had given it back" and holder(site, "gpu003") is Holder.NO_ONE
+    assert (give(store, site, "gpu003")[0].message == "someone had given it back"
+            and holder(site, "gpu003") is Holder.NO_ONE)
 
 
 def test_a_node_that_is_not_known_costs_no_other(store: Store, site: Site) -> None:
@@ -218,8 +218,8 @@ def test_killed_while_it_cordons_the_next_run_finds_out_what_was_done(
     assert holder(site, "gpu008") is (Holder.US if after else Holder.NO_ONE)
     assert [
         one.state for one in open_cordons(store)] == [CordonState.MEANT] and lines(store)[0].outcome is None
-    assert give(store, site, "gpu008")[
-        0].message == ("muster#1 is released" if after else "there is no cordon of ours")
+    assert (give(store, site, "gpu008")[0].message
+            == ("muster#1 is released" if after else "there is no cordon of ours"))
     assert holder(site, "gpu008") is Holder.NO_ONE and open_cordons(
         store) == [] and all(line.outcome for line in lines(store))
 

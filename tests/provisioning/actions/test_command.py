@@ -227,6 +227,6 @@ def test_no_answer_raises_anything_but_one_line_or_frees_a_node_that_it_does_not
             for held in (found or {}).values():
                 if isinstance(held, NodeHold):
                     said = json.loads(data)["nodes"]["gpu1"]
-                    assert held.holder.value == said[
-                        "holder"] and (held.number is not None) == (held.holder is Holder.US)
+                    assert (held.holder.value == said["holder"]
+                            and (held.number is not None) == (held.holder is Holder.US))
                     assert held.busy is None or held.busy is said["busy"]

@@ -449,8 +449,8 @@ def test_who_took_a_node_over_just_before_our_release_has_it_back(store: Store) 
     back.lost = "theirs since Monday"
     assert give(store, back, "a") == [
         CordonResult("a", "left alone, others hold it now: theirs since Monday", held=True)]
-    assert ("isolate", "a", "theirs since Monday") in back.calls and back.shows[
-        "a"].reason == "theirs since Monday"
+    assert (("isolate", "a", "theirs since Monday") in back.calls
+            and back.shows["a"].reason == "theirs since Monday")
     assert (told(store)[1:], states(store)) == (
         [("uncordon", "left alone, others hold it now: theirs since Monday")], ["void"])
     back.lost = ""

@@ -101,8 +101,8 @@ def test_a_cordon_is_seen_by_everybody_and_takes_nothing_from_the_node(bed: Serv
     back = through(bed)
     back.isolate("gpu2", "muster#1: fan \x1b 'ü'")
     found = bed.node("gpu2")
-    assert found["spec"][
-        "unschedulable"] is True and found["metadata"]["annotations"][KEY] == "muster#1: fan \x1b 'ü'"
+    assert (found["spec"]["unschedulable"] is True
+            and found["metadata"]["annotations"][KEY] == "muster#1: fan \x1b 'ü'")
     assert {taint["key"] for taint in found["spec"]["taints"]} == {
         "nvidia.com/gpu", "node.kubernetes.io/not-ready", KEY}
     assert OURS in found["spec"]["taints"]
@@ -113,10 +113,10 @@ def test_a_cordon_is_seen_by_everybody_and_takes_nothing_from_the_node(bed: Serv
     assert held["gpu2"].reason == "muster#1: fan \\x1b 'ü'"
     back.release("gpu2")
     after = bed.node("gpu2")
-    assert after["spec"] == before[
-        "spec"] and after["metadata"].get("annotations", {}) == before["metadata"].get("annotations", {})
-    assert after["metadata"][
-        "labels"] == before["metadata"]["labels"] and after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert (after["spec"] == before["spec"]
+            and after["metadata"].get("annotations", {}) == before["metadata"].get("annotations", {}))
+    assert (after["metadata"]["labels"] == before["metadata"]["labels"]
+            and after["metadata"]["uid"] == before["metadata"]["uid"])
 
 
 def test_a_new_node_that_is_not_ready_can_be_cordoned_and_stays_not_ready(bed: Serving) -> None:
@@ -358,15 +358,15 @@ def test_a_condition_is_written_when_it_changes_and_beside_those_of_the_kubelet(
         "gpu1": Condition("False", "GpuEccUncorrected", "GPU 3: 12 (expected at most 0)"),
         "none": Condition("True", "Healthy", "")})
     first = {one["type"]: one for one in bed.node("gpu1")["status"]["conditions"]}
-    assert first["Ready"]["reason"] == "KubeletReady" and first[
-        "MusterHealthy"]["message"] == "GPU 3: 12 (expected at most 0)"
+    assert (first["Ready"]["reason"] == "KubeletReady"
+            and first["MusterHealthy"]["message"] == "GPU 3: 12 (expected at most 0)")
     version = bed.node("gpu1")["metadata"]["resourceVersion"]
     back.set_conditions({"gpu1": Condition("False", "GpuEccUncorrected", "GPU 3: 12 (expected at most 0)")})
     assert bed.node("gpu1")["metadata"]["resourceVersion"] == version
     back.set_conditions({"gpu1": Condition("False", "Fan", "x")})
     second = {one["type"]: one for one in bed.node("gpu1")["status"]["conditions"]}["MusterHealthy"]
-    assert second[
-        "reason"] == "Fan" and second["lastTransitionTime"] == first["MusterHealthy"]["lastTransitionTime"]
+    assert (second["reason"] == "Fan"
+            and second["lastTransitionTime"] == first["MusterHealthy"]["lastTransitionTime"])
     through(bed).set_conditions({"gpu1": Condition("True", "Healthy", "")})
     assert {one["type"]: one for one in bed.node("gpu1")["status"]["conditions"]}[
         "MusterHealthy"]["status"] == "False"
@@ -379,8 +379,8 @@ def test_many_nodes_are_read_in_pages(bed: Serving) -> None:
     back = through(bed)
     back.isolate("n0259", "muster#7: x")
     held = back.held(names)
-    assert len(held) == 260 and held[
-        "n0259"].number == 7 and {one.holder for one in held.values()} == {Holder.NO_ONE, Holder.US}
+    assert (len(held) == 260 and held["n0259"].number == 7
+            and {one.holder for one in held.values()} == {Holder.NO_ONE, Holder.US})
 
 
 def test_no_one_without_the_right_to_changes_anything(bed: Serving, tmp_path: Path) -> None:
@@ -412,8 +412,8 @@ def test_the_rights_that_we_say_we_need_are_enough_and_without_them_it_is_report
     wait_until(lambda: _allowed(back), 30, "the role")
     back.isolate("gpu1", "muster#1: fan")
     back.set_conditions({"gpu1": Condition("False", "Fan", "x")})
-    assert back.held(["gpu1", *(f"n{at}" for at in range(20))])[
-        "gpu1"].number == 1 and set(back.running(["gpu1", "gpu2"])) == {"gpu2"}
+    assert (back.held(["gpu1", *(f"n{at}" for at in range(20))])["gpu1"].number == 1
+            and set(back.running(["gpu1", "gpu2"])) == {"gpu2"})
     back.release("gpu1")
     assert mark(real, "gpu1") is None and {
         one["type"] for one in real.node("gpu1")["status"]["conditions"]} == {"MusterHealthy"}

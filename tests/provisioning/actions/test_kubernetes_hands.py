@@ -171,8 +171,8 @@ def test_a_dropped_taint_is_put_back_by_triage_and_written_down(bed: Serving, tm
     assert "gpu1: muster#1 had lost its taint, which was put back" in plain(
         done.stdout) and len(taints(bed, "gpu1")) == 1
     with opened(tmp_path / "state") as store:
-        assert [(line.action, plain(line.why), line.outcome) for line in lines(store)][
-            -1] == ("mend", "muster#1 has lost its taint", "done")
+        assert ([(line.action, plain(line.why), line.outcome) for line in lines(store)][-1]
+                == ("mend", "muster#1 has lost its taint", "done"))
     assert "had lost" not in muster("triage", "--apply", home=tmp_path).stdout
     assert muster("uncordon", "gpu1", home=tmp_path).returncode == 0 and taints(bed, "gpu1") == []
 
@@ -447,8 +447,8 @@ def test_a_condition_has_a_heartbeat_that_does_not_come_too_often(bed: Serving) 
     now[0] += 1
     back.set_conditions({"gpu1": Condition("True", "Healthy", "")})
     after = shown(bed, "gpu1")
-    assert after["lastTransitionTime"] == after[
-        "lastHeartbeatTime"] == "2027-01-15T08:01:02Z" and after["status"] == "True"
+    assert (after["lastTransitionTime"] == after["lastHeartbeatTime"] == "2027-01-15T08:01:02Z"
+            and after["status"] == "True")
     now[0] -= 3600          # a clock that was set back refreshes it, too
     back.set_conditions({"gpu1": Condition("True", "Healthy", "")})
     assert shown(bed, "gpu1")["lastHeartbeatTime"] == "2027-01-15T07:01:02Z"
@@ -494,8 +494,8 @@ def test_cordons_and_releases_are_events_of_the_node_and_the_same_again_is_count
         "MusterCordoned": ("Warning", 3, "muster:7f3a#3: fan 3 \\x1b is loud"),
         "MusterReleased": ("Normal", 3, "muster:7f3a#3: fan 3 \\x1b is loud")}
     one = found["MusterCordoned"]
-    assert one["source"][
-        "component"] == "muster" and one["involvedObject"]["uid"] == bed.node("gpu1")["metadata"]["uid"]
+    assert (one["source"]["component"] == "muster"
+            and one["involvedObject"]["uid"] == bed.node("gpu1")["metadata"]["uid"])
     assert one["lastTimestamp"] == "2027-01-15T08:00:00Z" and shown == []
     back.isolate("gpu1", "muster:7f3a#4: other")
     assert len(bed.events("gpu1")) == 3 and bed.events("gpu2") == []
@@ -539,8 +539,8 @@ def test_a_user_without_a_right_to_events_cordons_all_the_same(real: Serving, tm
     wait_until(allowed, 30, "the role")
     back.isolate("gpu1", "muster:7f3a#1: fan")
     back.release("gpu1")
-    assert len(shown) == 1 and 'cannot create resource "events"' in shown[
-        0] and shown[0].endswith("the rights that muster needs: muster privilege kubernetes")
+    assert (len(shown) == 1 and 'cannot create resource "events"' in shown[0]
+            and shown[0].endswith("the rights that muster needs: muster privilege kubernetes"))
     wait_until(lambda: "nodes/status"
                    not in str(real.ask("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/muster")), 30,
                "the smaller role")
@@ -662,8 +662,8 @@ def test_what_is_printed_is_taken_by_a_real_server_and_so_are_the_tolerations(
                     "metadata": {"labels": labels},
                     "spec": {"containers": [{"name": "c", "image": "i"}], **yaml.safe_load(TOLERATIONS)}}}})
     assert status == 201, found
-    assert found["spec"]["template"]["spec"][
-        "tolerations"] == [{"key": STARTUP, "operator": "Exists"}, {"key": KEY, "operator": "Exists"}]
+    assert (found["spec"]["template"]["spec"]["tolerations"]
+            == [{"key": STARTUP, "operator": "Exists"}, {"key": KEY, "operator": "Exists"}])
     assert real.ask("DELETE", "/apis/apps/v1/namespaces/default/daemonsets/plugin")[0] == 200
 
 

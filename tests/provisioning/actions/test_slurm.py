@@ -68,8 +68,8 @@ def test_a_persons_drain_is_never_touched(bed: Slurm, tmp_path: Path, theirs: st
 
 def test_a_node_that_is_down_is_left_to_whoever_brings_it_up(bed: Slurm, tmp_path: Path) -> None:
     bed.ask("scontrol", "update", "nodename=gpu004", "state=down", "reason=Not responding")
-    assert muster(bed, tmp_path, "cordon", "gpu004", "--reason", "x")[
-        1] == "gpu004: left alone, others hold it: Not responding\n"
+    assert (muster(bed, tmp_path, "cordon", "gpu004", "--reason", "x")[1]
+            == "gpu004: left alone, others hold it: Not responding\n")
     assert bed.state("gpu004") == "down"
 
 

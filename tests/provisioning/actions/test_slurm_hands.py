@@ -219,8 +219,8 @@ def test_what_the_controller_lost_is_cordoned_again_under_its_mark_and_what_a_pe
     wait_until(lambda: state(bed, lost) != "unknown", what="the node")
     done += settle(store, Backend(), "me", time.time)
     assert [(one.node, one.held) for one in done] == [(lost, True)] and "slurm lost it" in done[0].message
-    assert Backend().held([lost])[
-        lost].mark == open_cordons(store, [lost])[0].mark and open_cordons(store, [lost])[0].id == 2
+    assert (Backend().held([lost])[lost].mark == open_cordons(store, [lost])[0].mark
+            and open_cordons(store, [lost])[0].id == 2)
     settle(store, Backend(), "me", time.time)
     for node in (lost, saved):
         bed.ask("scontrol", "update", f"nodename={node}", "state=resume")

@@ -116,8 +116,8 @@ def test_where_no_node_gets_worse_every_ring_is_upgraded_one_after_the_other() -
     assert [(len(one.nodes), dict(one.worse), dict(one.states)) for one in outcomes] == [
         (1, {}, {"healthy": 1}), (2, {}, {"healthy": 2}), (17, {}, {"healthy": 17})]
     starts = sorted(set(world.upgraded.values()))
-    assert len(starts) == 3 and all(later - earlier >= world.lag for earlier,
-                                    later in itertools.pairwise(starts))
+    assert len(starts) == 3 and all(later - earlier >= world.lag
+                                    for earlier, later in itertools.pairwise(starts))
 
 
 @pytest.mark.parametrize(("change", "reason"), [

@@ -77,8 +77,8 @@ def test_certificates_are_compared_with_a_list_or_approved_and_a_change_is_refus
     result = bmc("enroll", "gpu001")
     assert (result.returncode, "there is no terminal to confirm" in result.stderr) == (2, True)
     listed = bmc("enroll", "gpu[001-006]", "--fingerprints", "delivered")
-    assert listed.stdout.splitlines()[
-        :2] == ["pinned           5  gpu[001-004,006]", "not reached      1  gpu005"]
+    assert (listed.stdout.splitlines()[:2]
+            == ["pinned           5  gpu[001-004,006]", "not reached      1  gpu005"])
     assert bmc("enroll", "gpu001").stdout == "known      1  gpu001\n"
     pins = tmp_path / "state" / "bmc-pins.json"
     pins.write_text(pins.read_text().replace(bed.fingerprints["gpu001"], "0" * 64))

@@ -150,8 +150,8 @@ def test_a_retry_has_the_step_begin_anew_and_says_what_to_type(begun: Path) -> N
 ])
 def test_a_mistake_is_one_line_that_says_what_to_do(home: Path, words: tuple[str, ...], message: str) -> None:
     done = muster("bringup", *words, home=home)
-    assert done.returncode == 2 and message in done.stderr.splitlines()[
-        -1] and not done.stdout and "Traceback" not in done.stderr
+    assert (done.returncode == 2 and message in done.stderr.splitlines()[-1]
+            and not done.stdout and "Traceback" not in done.stderr)
 
 
 @pytest.mark.parametrize(("words", "message"), [

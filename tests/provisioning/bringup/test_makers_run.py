@@ -69,8 +69,8 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
 
 
 def test_all_of_them_come_to_the_end_of_the_bios_step(ended: Ended) -> None:
-    assert {name: one["step"] for name,
-            one in ended.machines.items()} == dict.fromkeys(NAMES, "boot"), ended.output
+    assert {name: one["step"]
+            for name, one in ended.machines.items()} == dict.fromkeys(NAMES, "boot"), ended.output
     assert not [one for one in ended.machines.values() if one["stand"] == "trouble"]
 
 

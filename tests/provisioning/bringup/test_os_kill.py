@@ -48,8 +48,8 @@ def ended(folder: Path) -> None:
         passed = {(one.node, one.step, one.outcome) for one in bringups.steps(store, set(NAMES))}
     assert {(name,
              {"boot:pxe": "pxe", "on:os": "on",
-              "off:boot:pxe": "off"}.get(key, "install" if key.startswith("install:") else key)) for name,
-            key in written} == set(WANTED)
+              "off:boot:pxe": "off"}.get(key, "install" if key.startswith("install:") else key))
+            for name, key in written} == set(WANTED)
     assert passed == {(name, step, "so") for name in NAMES for step in ("boot", "os")}
 
 

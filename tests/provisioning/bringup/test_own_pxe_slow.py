@@ -65,8 +65,9 @@ def test_bring_up_installs_a_machine_over_own_pxe_though_it_is_killed(tmp_path: 
                 operations = [(line.step, line.name, line.done) for line in bringups.actions(store)]
                 (row,) = bringups.progress(store)
             assert (steps["os"], steps["ssh"], row.kept["os.image"]) == ("so", "so", "small")
-            assert [name for step, name,
-                    _ in operations if step == "os"].count("have its operating system installed") == 1
+            assert [name
+                    for step, name, _ in operations
+                    if step == "os"].count("have its operating system installed") == 1
             assert all(done for *_, done in operations), operations
             assert one.run("cat", "/etc/hostname").strip() == NAME
             assert not [text for text in said if bmc.password in text]

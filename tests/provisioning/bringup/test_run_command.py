@@ -167,8 +167,8 @@ def test_trouble_is_reported_with_its_owner_and_the_others_go_on(typed: Typed, w
     assert f"datacentre  {PSU.what}\n    next: {PSU.hand}\n" in out
     del world.shows["gpu001", "hardware"]
     assert typed("resume", "--quiet")[0] == 0 and stands(home)["gpu001"] == ("service", "done")
-    assert typed("resume")[
-        ::2] == (2, "muster: no machine is in bring-up; to start: muster bringup run NODES --apply\n")
+    assert (typed("resume")[::2]
+            == (2, "muster: no machine is in bring-up; to start: muster bringup run NODES --apply\n"))
 
 
 def test_a_refused_password_is_tried_again_only_after_a_retry(typed: Typed, world: World, home: Path) -> None:

@@ -96,8 +96,8 @@ def test_who_does_not_come_in_time_is_missing_and_the_reason_is_what_to_look_at(
         ready_nodes = head.ready(0.2)
         port = head.port
     assert set(ready_nodes.missing) == set(NODES)
-    assert "did not connect within 0.2 s" in ready_nodes.missing[
-        "n0"] and "192.0.2.1 or ssh-client or" in ready_nodes.missing["n0"]
+    assert ("did not connect within 0.2 s" in ready_nodes.missing["n0"]
+            and "192.0.2.1 or ssh-client or" in ready_nodes.missing["n0"])
     assert f"port {port}" in ready_nodes.missing["n0"]
     assert ended.is_set() and time.monotonic() - began < 5
 

@@ -45,8 +45,9 @@ def test_every_counter_of_which_there_is_a_limit_is_looked_at_under_its_name() -
     names = {name for _, name in counters.values(sample(), PLACE, gpus=True)}
     judged = {name for limit in rules.counters for name in limit.counters}
     # Those of other drivers than the sample's are not there, and one is of another reader.
-    elsewhere = {name for name,
-                 spec in BY_NAME.items() if not fnmatchcase("mlx5_0", spec.devices)} | {"remapped_rows"}
+    elsewhere = {name
+                 for name, spec in BY_NAME.items()
+                 if not fnmatchcase("mlx5_0", spec.devices)} | {"remapped_rows"}
     assert judged - elsewhere <= names and "link_downed" not in elsewhere
 
 

@@ -71,10 +71,10 @@ def test_a_sound_node_has_the_figures_of_its_all_reduce_on_every_gpu(tmp_path: P
     [result] = bench.run(task("n1"))
     assert result.whole and result.accusations == () and bench.message == [] and len(result.reports) == 8
     for report in result.reports:
-        assert report.figures["busbw_gb_s"] == 478.0 and report.figures[
-            "size_bytes"] == 64 * MIB and report.figures["verified"] > 0
-        assert report.facts[
-            "engine"] == "nccl-tests 2.19.6" and report.facts["device"] == "NVIDIA H100 80GB HBM3"
+        assert (report.figures["busbw_gb_s"] == 478.0
+                and report.figures["size_bytes"] == 64 * MIB and report.figures["verified"] > 0)
+        assert (report.facts["engine"] == "nccl-tests 2.19.6"
+                and report.facts["device"] == "NVIDIA H100 80GB HBM3")
 
 
 def test_it_gets_what_the_task_says_and_nothing_of_the_environment_that_would_decide(
@@ -93,8 +93,8 @@ def test_it_gets_what_the_task_says_and_nothing_of_the_environment_that_would_de
         "-b": str(MIB), "-e": str(MIB), "-g": "2", "-n": "50", "-w": "5", "-c": "1", "-d": "bfloat16",
         "-o": "sum", "-T": "20"}
     there = start["environment"]
-    assert there[
-        "NCCL_IB_HCA"] == "=mlx5_1 $(id)" and there["CUDA_VISIBLE_DEVICES"] == "2,3" and "PATH" in there
+    assert (there["NCCL_IB_HCA"] == "=mlx5_1 $(id)"
+            and there["CUDA_VISIBLE_DEVICES"] == "2,3" and "PATH" in there)
     assert not {"NCCL_P2P_DISABLE", "NCCL_TESTS_MIN_BW"} & set(there)
 
 
@@ -253,8 +253,8 @@ def test_in_nodes_it_runs_the_all_reduce_and_between_them_pytorch_does_and_the_p
             "to start it: --launcher slurm")
     assert f"muster: {left}\n" in done.stderr and left in done.stdout
     found = site.document()
-    assert found["options"][
-        "engine"] == "nccl-tests" and ("node", "allreduce", "nccl-tests 2.19.6") in _engines(found)
+    assert (found["options"]["engine"] == "nccl-tests"
+            and ("node", "allreduce", "nccl-tests 2.19.6") in _engines(found))
     assert ("leaf-pairs", "allreduce", "torch") in _engines(
         found) and ("node", "known", "torch") in _engines(found)
     assert "allreduce (nccl-tests 2.19.6)" in done.stdout and site.cordoned() == []
@@ -265,8 +265,8 @@ def test_where_pytorch_is_not_there_nothing_passes_by_nccl_tests_alone(tmp_path:
     site.run("--engine", "nccl-tests", "--stages", "node", code=3)
     found = site.document()
     assert _engines(found) == {("node", "allreduce", "nccl-tests 2.19.6")} and found["accusations"] == []
-    assert found["nodes"][0][
-        "outcome"] == "unknown" and "nothing was measured with PyTorch there" in found["nodes"][0]["why"][0]
+    assert (found["nodes"][0]["outcome"] == "unknown"
+            and "nothing was measured with PyTorch there" in found["nodes"][0]["why"][0])
 
 
 def test_a_node_without_it_is_unknown_and_nothing_else_takes_its_place(tmp_path: Path) -> None:

@@ -133,8 +133,8 @@ def test_idle_nodes_are_screened_the_longest_unproven_first_and_nodes_with_a_job
             "n3", "n2"] and found["verdict"] == "pass" and found["gave_way"] is None
         assert {one["node"]: one["outcome"] for one in found["nodes"]} == {"n2": "pass", "n3": "pass"}
         document = json.loads(kept(state_)[0].read_text())
-        assert document["run"] == found[
-            "run"] and document["length"] == "screen" and document["options"]["finished"] is True
+        assert (document["run"] == found["run"] and document["length"] == "screen"
+                and document["options"]["finished"] is True)
         assert {(task["stage"], task["kind"]) for task in document["tasks"]} == {
             ("node", "known"), ("node", "random"), ("node", "allreduce"), ("leaf-pairs", "allreduce")}
         # They are proven now, by no certificate.
@@ -178,8 +178,8 @@ def test_a_job_that_comes_in_the_middle_has_its_nodes_within_seconds_and_nothing
         assert "ReservationName" not in bed.ask(
             "scontrol", "show", "reservation") and site.muster("lease", "list").stdout == ""
         found = json.loads(kept(tmp_path / "state")[0].read_text())
-        assert found[
-            "options"]["finished"] is False and found["verdict"] == "unknown" and not found["accusations"]
+        assert (found["options"]["finished"] is False
+                and found["verdict"] == "unknown" and not found["accusations"])
         assert screenings(site) == {} and state(bed, other) == "RUNNING"
         plan = checked(site.muster(*SCREEN, "--format", "json", **bed.environment).stdout)
         assert all(one["tried"] is None and one["proven"] is None for one in plan["chosen"])

@@ -108,8 +108,8 @@ def test_a_node_of_which_no_one_says_what_it_draws_is_not_free_of_charge() -> No
     there = (candidate(1, watts=None), candidate(2))
     assert chosen(*there) == ("n01", "n02")
     choice = choose(there, replace(WIDE, power=PowerLimits(max_kw=50)), NOW, DAYS)
-    assert choice.chosen == ("n02",) and choice.left[
-        "n01"].startswith("what it draws at most is not known, and power is limited")
+    assert (choice.chosen == ("n02",)
+            and choice.left["n01"].startswith("what it draws at most is not known, and power is limited"))
 
 
 @pytest.mark.parametrize(

@@ -142,8 +142,8 @@ def test_sizes_are_swept_with_nvls_and_without_it_where_it_is_there_and_the_site
         ["node-sizes-gpu000", "node-sizes-gpu001", "node-sizes-nvls-on-gpu002", "node-sizes-nvls-on-gpu003"],
         ["node-sizes-nvls-off-gpu002", "node-sizes-nvls-off-gpu003"]]
     of = {task.id: dict(task.environment) for step in steps for task in step.tasks}
-    assert of[
-        "node-sizes-gpu000"] == dict(stages.LOGGED) and of["node-sizes-gpu001"]["NCCL_NVLS_ENABLE"] == "0"
+    assert (of["node-sizes-gpu000"] == dict(stages.LOGGED)
+            and of["node-sizes-gpu001"]["NCCL_NVLS_ENABLE"] == "0")
     assert of["node-sizes-nvls-on-gpu002"] == {**stages.LOGGED, "NCCL_NVLS_ENABLE": "2", "NCCL_IB_TC": "106"}
     assert of["node-sizes-nvls-off-gpu003"] == {**stages.LOGGED, "NCCL_NVLS_ENABLE": "0"}
     assert {task.nodes[0]: task.params["tests"] for step in steps for task in step.tasks} == {

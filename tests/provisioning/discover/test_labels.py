@@ -202,8 +202,8 @@ def test_a_node_that_was_not_reached_is_not_read() -> None:
 def test_the_page_counts_what_is_as_it_is_and_ends_by_what_is_to_be_done() -> None:
     one = LabelEvidence("gpu001", "lldpctl")
     def page(*states: LabelState, unread: bool = False, applied: bool = False) -> FoundLabels:
-        made = tuple(LabelProposal("gpu001", f"labels.{at}", ("x",), (), each, "why") for at,
-                     each in enumerate(states))
+        made = tuple(LabelProposal("gpu001", f"labels.{at}", ("x",), (), each, "why")
+                     for at, each in enumerate(states))
         return FoundLabels("m.yaml", (LabelEvidence("gpu001", "lldpctl", unread=("auth: no key",)) if unread
                                       else one,), made, applied)
     assert page().exit_code == page(LabelState.SAME).exit_code == page(LabelState.NEW,

@@ -222,8 +222,8 @@ def test_the_machine_of_a_host_link_is_held_and_where_it_cannot_be_nothing_is_as
 
 def test_a_switch_that_is_gone_afterwards_is_said_and_the_outcome_is_not_well(bed: Bed) -> None:
     proposal, before = bed.proposal(), bed.fabric.subnet
-    bed.fabric.subnet = replace(before, devices={guid: one for guid,
-                                                 one in before.devices.items() if guid != leaf(2)})
+    bed.fabric.subnet = replace(before, devices={guid: one
+                                                 for guid, one in before.devices.items() if guid != leaf(2)})
     done = acting.disable(proposal, before, 12, bed.tools())
     assert (done.done is None and "202 is no longer seen" in done.message
             and bed.rows()[0].stands == "disabled")

@@ -58,8 +58,8 @@ def test_what_drifts_and_has_a_payload_is_planned_and_all_else_says_why(tmp_path
        st.none() | st.integers(1, 3))
 def test_one_goes_first_and_no_domain_has_more_at_once_than_it_may(domains: list[str], at_once: int,
                                                                    of_domain: int | None) -> None:
-    updates = [MachineUpdate(Node(f"n{at}", power=domain or None), (), {}) for at,
-               domain in enumerate(domains)]
+    updates = [MachineUpdate(Node(f"n{at}", power=domain or None), (), {})
+               for at, domain in enumerate(domains)]
     found = waves(updates, at_once, of_domain)
     assert sorted(one.node.name for wave in found for one in wave) == sorted(one.node.name for one in updates)
     assert not updates or len(found[0]) == 1

@@ -180,8 +180,8 @@ def test_a_persons_drain_is_kept_and_its_node_not_tested(
     bed.ask("scontrol", "update", "nodename=gpu004", "state=drain", "reason=bad DIMM")
     for how in ("reservation", "cordon"):
         code, found, _ = check(bed, fleet, tmp_path, "gpu004", "--lease", how)
-        assert code == 3 and found[
-            "gpu004"]["reason"] == "needs a lease: others hold it: bad DIMM" and ran(fleet, "gpu004") == []
+        assert (code == 3 and found["gpu004"]["reason"] == "needs a lease: others hold it: bad DIMM"
+                and ran(fleet, "gpu004") == [])
     assert bed.states()["gpu004"].rstrip(
         "*") == "drained" and bed.ask("sinfo", "-h", "-n", "gpu004", "-o", "%E").strip() == "bad DIMM"
 
@@ -193,8 +193,8 @@ def test_a_reservation_of_others_is_kept_and_its_nodes_not_tested(
             "Duration=60", "Users=root", "Nodes=gpu005")
     code, found, _ = check(bed, fleet, tmp_path, "gpu[005-006]")
     assert code == 3 and found["gpu006"]["status"] == "pass"
-    assert found["gpu005"][
-        "reason"] == "needs a lease: reservation 'course' has it soon" and reservations(bed) == ["course"]
+    assert (found["gpu005"]["reason"] == "needs a lease: reservation 'course' has it soon"
+            and reservations(bed) == ["course"])
 
 
 @pytest.mark.parametrize("how", ["reservation", "cordon"])

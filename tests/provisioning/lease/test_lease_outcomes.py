@@ -461,8 +461,8 @@ def test_a_process_is_told_by_when_it_started() -> None:
     ticks = os.sysconf("SC_CLK_TCK")
     up = float(Path("/proc/uptime").read_text().split()[0])
     begun = Path(f"/proc/{os.getpid()}").stat().st_ctime
-    assert 0 <= up - refusals[
-        "start"] / ticks <= up and abs(time.time() - begun - (up - refusals["start"] / ticks)) < 5
+    assert (0 <= up - refusals["start"] / ticks <= up
+            and abs(time.time() - begun - (up - refusals["start"] / ticks)) < 5)
     assert refusals["start"] == int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     assert holder.pid_of(holder.me()) == os.getpid() and holder.pid_of("x") is None
 

@@ -104,8 +104,8 @@ def test_a_job_in_every_state_that_holds_a_node_is_a_job(bed: Slurm, tmp_path: P
     wait_until(lambda: bed.ask("squeue", "-h", "-t", "S").strip() != "", what="the suspended job")
     with opened(tmp_path, make=True) as store:
         taken = take(reserving(store), ["gpu001"], 300, "a test")
-    assert taken.entry is None and taken.refused[
-        "gpu001"].endswith("(SUSPENDED) is on it") and shown(bed) == {}
+    assert (taken.entry is None and taken.refused["gpu001"].endswith("(SUSPENDED) is on it")
+            and shown(bed) == {})
 
 
 def test_a_node_that_slurm_does_not_know_is_refused_and_costs_no_other(bed: Slurm, tmp_path: Path) -> None:

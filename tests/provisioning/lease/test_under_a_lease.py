@@ -129,8 +129,8 @@ def test_a_rule_that_was_left_out_stays_left_out() -> None:
     results = {
         each.rule: each
         for each in assessment.finish(withheld={"gpu001": "a job is on it"}).reports[0].results}
-    assert results[
-        "dcgm-diag-medium"].status is Status.SKIPPED and results["dcgm-diag-quick"].status is Status.UNKNOWN
+    assert (results["dcgm-diag-medium"].status is Status.SKIPPED
+            and results["dcgm-diag-quick"].status is Status.UNKNOWN)
 
 
 def test_a_saved_sweep_keeps_why_nothing_was_measured(tmp_path: Path) -> None:

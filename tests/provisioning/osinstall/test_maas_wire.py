@@ -264,5 +264,5 @@ def test_many_threads_share_one_list_and_one_key(site: Site) -> None:
     backend = site.backend()
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(backend.install, nodes))
-    assert len(site.bed.deployed) == 16 and [(path, op) for _, path,
-                                             op in site.bed.seen].count(("machines/", "")) == 1
+    assert len(site.bed.deployed) == 16 and [(path, op)
+                                             for _, path, op in site.bed.seen].count(("machines/", "")) == 1

@@ -67,8 +67,8 @@ class Operators(RuleBasedStateMachine):
         beside = {node for node, each in shown.items() if each != mark}
         end_mark(self.store, self.file, mark, (), "done", "ann", self.clock)
         left = marked(self.file, ())
-        assert set(left) >= beside and all(held.mark != mark or self._edited(node) for node,
-                                           held in left.items())
+        assert set(left) >= beside and all(held.mark != mark or self._edited(node)
+                                           for node, held in left.items())
 
     def _edited(self, node: str) -> bool:
         return "Ann" in self.file.held([node])[node].reason

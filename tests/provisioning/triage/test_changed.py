@@ -306,8 +306,8 @@ def test_what_only_a_change_took_is_given_back_once_it_is_put_back_and_a_sweep_f
     world.sweep()
     plan = world.triage(since)
     assert acts(plan) == [("release", "n01"), ("release", "n02")] and world.held() == set()
-    assert "nothing but rule gpu-ecc-uncorrected (allow 3 -> 1) held it; that is as it was" in plan.steps[
-        0].why
+    assert ("nothing but rule gpu-ecc-uncorrected (allow 3 -> 1) held it; that is as it was"
+            in plan.steps[0].why)
     assert world.triage().steps == () and world.triage(since).steps == ()        # twice: nothing is left
     assert world.settles(2).steps == ()
 
@@ -451,8 +451,8 @@ def test_a_node_that_comes_back_since_its_rule_was_loosened_is_said_to_do_so(wor
     world.sweep(3, minutes=11, profiles=("bringup",))
     plan = world.triage()
     assert acts(plan) == [("release", "n01")] and "clean in its last 2 looks" in plan.steps[0].why
-    assert "gpu-ecc-uncorrected was over when rule gpu-ecc-uncorrected (allow 3 -> 7) changed" in plan.steps[
-        0].why
+    assert ("gpu-ecc-uncorrected was over when rule gpu-ecc-uncorrected (allow 3 -> 7) changed"
+            in plan.steps[0].why)
 
 
 def test_numbers_of_the_policy_are_changes_of_it_too(world: World) -> None:
@@ -586,8 +586,8 @@ def test_failures_that_end_with_the_change_back_are_in_no_rate_either(world: Wor
 def test_a_store_from_before_says_nothing_until_something_changes(tmp_path: Path) -> None:
     from healthcheck.store import migrations
 
-    at = next(number for number,
-              step in enumerate(migrations.MIGRATIONS) if "version ADD COLUMN said" in step[0])
+    at = next(number
+              for number, step in enumerate(migrations.MIGRATIONS) if "version ADD COLUMN said" in step[0])
     world = World(tmp_path)
     world.put(allow=0)
     with pytest.MonkeyPatch.context() as patch:

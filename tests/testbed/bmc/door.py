@@ -102,8 +102,8 @@ class Door:
                                "UserName": self.user})
         if path.startswith(f"{_SESSIONS}/") and request.method == "DELETE":
             with self._lock:
-                self.tokens = {token: id_ for token,
-                               id_ in self.tokens.items() if id_ != path.rpartition("/")[2]}
+                self.tokens = {token: id_
+                               for token, id_ in self.tokens.items() if id_ != path.rpartition("/")[2]}
             return Answer(204)
         if request.method == "GET" and path.endswith("/LogServices/SEL/Entries"):
             skip = urllib.parse.parse_qs(request.query).get("$skip", ["0"])[0]
@@ -204,8 +204,8 @@ def _emulated(machine: Machine, request: Request) -> Answer:
         "wsgi.multithread": True, "wsgi.multiprocess": False, "wsgi.run_once": False, HERE: machine.name}
     body = b"".join(main.app.wsgi_app(environment, begin))
     status, headers = started
-    kept = tuple((name, value) for name,
-                 value in headers if name.lower() not in ("content-length", "connection"))
+    kept = tuple((name, value)
+                 for name, value in headers if name.lower() not in ("content-length", "connection"))
     return Answer(int(status.split()[0]), body, kept)
 
 

@@ -78,8 +78,8 @@ def tree(machine: Machine) -> dict[str, dict[str, Any]]:
                  PowerSupplies=_link(
                      f"{CHASSIS}/PowerSubsystem/PowerSupplies"))
     made |= _one(f"{CHASSIS}/Power", "Power.v1_7_1", "Power", Name="Power", PowerSupplies=[
-        {**one, "@odata.id": f"{CHASSIS}/Power#/PowerSupplies/{at}", "MemberId": str(at)} for at,
-        one in enumerate(supplies)])
+        {**one, "@odata.id": f"{CHASSIS}/Power#/PowerSupplies/{at}", "MemberId": str(at)}
+        for at, one in enumerate(supplies)])
     for at, (name, kind, unit, value, limit) in enumerate((("Inlet Temp", "Temperature", "Cel", 24.0, 42.0),
                                                            ("Fan 1", "Rotational", "RPM", 9840.0, None),
                                                            ("PSU 1 Input Power", "Power", "W", 412.0, None))):

@@ -125,8 +125,8 @@ class Service:
         if user.must_change and bare != open_to_it and not bare.startswith(SESSIONS):
             return change_first(403, "" if self.ways.attributes else f"{self.ways.accounts}/{own}")
         if method == "DELETE" and bare.startswith(f"{SESSIONS}/"):
-            self.tokens = {token: one for token,
-                           one in self.tokens.items() if one[0] != bare.rpartition("/")[2]}
+            self.tokens = {token: one
+                           for token, one in self.tokens.items() if one[0] != bare.rpartition("/")[2]}
             return Said(204)
         if method == "GET":
             return self._get(bare, query)

@@ -71,10 +71,10 @@ def test_who_is_through_is_given_to_jobs_and_what_others_cordoned_stays_theirs(
         cordon(store, backend(there, Options()), ["n2"], "a coolant leak", "ada", time.time)
     service = ServiceStep(step("service"), of)
     seen = dict(service.observe(machines(of, "n1", "n2", "n3")))
-    assert seen["n1"].operation is not None and seen[
-        "n1"].operation.change == ("lifecycle: bringup -> service", "uncordon")
-    assert seen["n2"].operation is not None and seen[
-        "n2"].operation.change == ("lifecycle: bringup -> service",)
+    assert (seen["n1"].operation is not None
+            and seen["n1"].operation.change == ("lifecycle: bringup -> service", "uncordon"))
+    assert (seen["n2"].operation is not None
+            and seen["n2"].operation.change == ("lifecycle: bringup -> service",))
     made = service.make_together(machines(of, "n1", "n2", "n3"))
     assert all(one.done for one in made.values()) and made["n1"].message.endswith("is released"), made
     assert {one.stand for _, one in service.observe(machines(of, "n1", "n2", "n3"))} == {StepState.SO}
@@ -118,8 +118,8 @@ def test_whom_a_person_sent_elsewhere_meanwhile_is_not_put_into_service(
     text = of.path.read_text().replace('{"n[1-3]": {}}', f'{{"n[1-3]": {{}}, n1: {{lifecycle: {state}}}}}')
     of.path.write_text(text)
     seen = dict(service.observe(both))
-    assert seen["n1"].stand is StepState.TROUBLE and f"lifecycle to {state}" in seen[
-        "n1"].message and seen["n2"].stand is StepState.NOT_SO
+    assert (seen["n1"].stand is StepState.TROUBLE and f"lifecycle to {state}" in seen["n1"].message
+            and seen["n2"].stand is StepState.NOT_SO)
     assert not any(one.done for one in service.make_together(both).values()) and of.path.read_text() == text
     assert held(of.folder, there, ["n1", "n2"]) == {"n1", "n2"}
     assert service.make(both[1], seen["n2"].operation).done      # type: ignore[arg-type]

@@ -188,8 +188,8 @@ def test_after_some_refused_logins_and_none_accepted_no_other_is_tried(fake: Fak
     nodes = [node(f"n{number:02d}", user="root") for number in range(20)]
     outcome = fake.run(nodes, Acts(step("bmc")), refusing(tried))
     assert (len(tried), len(outcome.trouble), len(outcome.queued), outcome.exit_code) == (3, 3, 17, 4)
-    assert "accounts lock" in outcome.halted[
-        "credentials"] and fake.at(outcome.queued[0]).message == outcome.halted["credentials"]
+    assert ("accounts lock" in outcome.halted["credentials"]
+            and fake.at(outcome.queued[0]).message == outcome.halted["credentials"])
     # Nor by the next run, nor by a dry one.
     assert fake.run(nodes, Acts(step("bmc")), refusing(tried)).exit_code == 4 and len(tried) == 3
     fake.run(nodes, Acts(step("bmc")), refusing(tried), dry=True)

@@ -106,8 +106,8 @@ def test_a_log_sums_up_once_a_minute_and_says_if_it_cannot(
     log = LineReporter(lost, lambda: now)
     now = lives.SUMMARY_S
     log.on_event("gpu002", "os", "waiting", "")
-    assert capsys.readouterr().err.splitlines()[
-        -1] == "bringup: the state could not be read: the disk is full"
+    assert (capsys.readouterr().err.splitlines()[-1]
+            == "bringup: the state could not be read: the disk is full")
 
 
 def test_watching_goes_on_until_all_are_through(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

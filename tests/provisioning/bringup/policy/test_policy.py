@@ -107,8 +107,8 @@ def test_a_site_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None
         ssh: {host_keys: consoles}
         """)
     policy = load([packaged(), folder])
-    assert policy.steps["bmc"].seconds == 120 and policy.steps[
-        "bmc"].owner is Owner.DATACENTRE and policy.steps["bmc"].in_parallel == 64
+    assert (policy.steps["bmc"].seconds == 120 and policy.steps["bmc"].owner is Owner.DATACENTRE
+            and policy.steps["bmc"].in_parallel == 64)
     assert policy.steps["os"].owner is Owner.VENDOR and policy.steps["os"].domain_at_once == 3
     assert policy.without - {"soak"} == {
         "bios", "boot"} and policy.stop.share == 0.5 and policy.stop.least == POLICY.stop.least
@@ -120,8 +120,8 @@ def test_a_site_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None
     assert policy.settings("Dell Inc.", None) == {
         "MmioAbove4Gb": ("Enabled", MissingAttribute.TROUBLE),
         "SriovGlobalEnable": ("Enabled", MissingAttribute.TROUBLE)}
-    assert policy.settings("HPE", "hgx-h100")[
-        "Count"] == (3, MissingAttribute.TROUBLE) and not policy.settings("HPE", "dgx-h100")
+    assert (policy.settings("HPE", "hgx-h100")["Count"] == (3, MissingAttribute.TROUBLE)
+            and not policy.settings("HPE", "dgx-h100"))
     assert [desired.id for desired in policy.versions("Dell Inc.", None)] == ["bmc", "bios"]
     assert [desired.id for desired in policy.versions("HPE", None)] == [
         "bios"] and policy.firmware[1].owner is Owner.VENDOR

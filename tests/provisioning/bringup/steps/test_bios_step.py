@@ -147,8 +147,8 @@ def test_a_setting_that_is_refused_is_ours_and_named_and_nothing_is_reset(tmp_pa
                           fails={"set_bios": BmcError(BmcErrorReason.REFUSED, "400: NumCores is read-only")})
     assert brought(tmp_path, controller).trouble == ("gx01",) and controller.operations == []
     found = looked(controller, (WRITE, False), message="refused: 400: NumCores is read-only")
-    assert found.stand is StepState.TROUBLE and found.troubles[
-        0].owner is Owner.OPERATOR and "NumCores" in found.troubles[0].what
+    assert (found.stand is StepState.TROUBLE and found.troubles[0].owner is Owner.OPERATOR
+            and "NumCores" in found.troubles[0].what)
 
 
 def test_a_bios_that_takes_settings_and_does_not_apply_them_is_the_vendors_after_its_time(
@@ -170,19 +170,19 @@ def test_a_machine_that_does_not_go_off_or_on_is_for_the_data_centre(tmp_path: P
     assert brought(tmp_path, controller).trouble == ("gx01",) and controller.operations[1:] == ["off"]
     found = looked(
         replace(controller, pending=dict(WISHED)), (WRITE, True), (OFF, True), after=POWER.off_s + 1)
-    assert found.stand is StepState.TROUBLE and found.troubles[
-        0].owner is Owner.DATACENTRE and found.troubles[0].part == "psu"
+    assert (found.stand is StepState.TROUBLE and found.troubles[0].owner is Owner.DATACENTRE
+            and found.troubles[0].part == "psu")
     dark = looked(replace(controller, pending=dict(WISHED), on=PowerState.OFF), (WRITE, True), (OFF, True),
                   (ON, True), after=POWER.on_s + 1)
-    assert dark.stand is StepState.TROUBLE and dark.troubles[
-        0].owner is Owner.DATACENTRE and "rack r12" in dark.troubles[0].hand
+    assert (dark.stand is StepState.TROUBLE and dark.troubles[0].owner is Owner.DATACENTRE
+            and "rack r12" in dark.troubles[0].hand)
 
 
 def test_a_power_that_will_not_be_turned_is_ours() -> None:
     found = looked(Scripted(settings=dict(OLD), pending=dict(WISHED)), (OFF, False),
                    message="denied: the account may not")
-    assert found.stand is StepState.TROUBLE and found.troubles[
-        0].owner is Owner.OPERATOR and "turn it off" in found.troubles[0].what
+    assert (found.stand is StepState.TROUBLE and found.troubles[0].owner is Owner.OPERATOR
+            and "turn it off" in found.troubles[0].what)
 
 
 def test_while_the_power_changes_nothing_is_asked_for() -> None:

@@ -62,8 +62,8 @@ def test_one_that_is_slow_or_sick_is_asked_again_and_in_the_end_ours_to_restart(
     wrong: BmcErrorReason,
 ) -> None:
     found = reachable(Scripted(fails={"reachable": BmcError(wrong, "503 Service Unavailable")}))
-    assert found.stand is StepState.UNKNOWN and found.troubles[
-        0].owner is Owner.OPERATOR and "reset cold" in found.troubles[0].hand
+    assert (found.stand is StepState.UNKNOWN and found.troubles[0].owner is Owner.OPERATOR
+            and "reset cold" in found.troubles[0].hand)
 
 
 @given(st.lists(st.floats(0.1, 1e5), min_size=2, max_size=20))
@@ -77,8 +77,8 @@ def test_another_certificate_is_trouble_at_once_and_names_the_command() -> None:
         Scripted(
             fails={"reachable": BmcError(BmcErrorReason.TLS, "it shows SHA256:bb, and SHA256:aa is pinned")}))
     assert found.stand is StepState.TROUBLE and found.troubles[0].owner is Owner.OPERATOR
-    assert "muster bmc enroll gx01 --replace gx01" in found.troubles[
-        0].hand and "SHA256:aa" in found.troubles[0].what
+    assert ("muster bmc enroll gx01 --replace gx01" in found.troubles[0].hand
+            and "SHA256:aa" in found.troubles[0].what)
     assert NODE.bmc is not None
     verified = replace(NODE, bmc=replace(NODE.bmc, tls="verify"))
     found = reachable(
@@ -121,8 +121,8 @@ def test_every_kind_of_error_has_an_owner_and_a_hand_and_none_is_a_pass(wrong: B
 
 def test_foreign_words_of_an_error_are_one_clean_line() -> None:
     found = seen(BmcError(BmcErrorReason.BROKEN, "\x1b[2J" + "x" * 5000 + "\nsecond"), machine(), "bmc")
-    assert "\x1b" not in found.message + found.troubles[
-        0].what and len(found.troubles[0].what) < 500 and "\n" not in found.message
+    assert ("\x1b" not in found.message + found.troubles[0].what
+            and len(found.troubles[0].what) < 500 and "\n" not in found.message)
 
 
 def test_a_login_keeps_who_the_machine_is() -> None:
@@ -144,8 +144,8 @@ def test_a_refused_login_is_kept_so_that_no_one_tries_it_again() -> None:
 @pytest.mark.parametrize("wrong", [BmcErrorReason.DENIED, BmcErrorReason.NO_SECRET])
 def test_an_account_that_may_not_and_a_missing_password_are_ours(wrong: BmcErrorReason) -> None:
     found = credentials(Scripted(fails={"identity": BmcError(wrong, "no")}))
-    assert found.stand is StepState.TROUBLE and found.troubles[
-        0].owner is Owner.OPERATOR and LOGIN not in found.keep
+    assert (found.stand is StepState.TROUBLE
+            and found.troubles[0].owner is Owner.OPERATOR and LOGIN not in found.keep)
 
 
 def desired(folder: Path, text: str) -> BringupPolicy:

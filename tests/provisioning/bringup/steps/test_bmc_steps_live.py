@@ -156,5 +156,5 @@ def test_a_machine_whose_controller_speaks_ipmi_goes_the_same_way_and_says_what_
             bringups.skip(store, ["old1"], "hardware", "somebody", "its supply comes on Monday", 0.0,
                           order=[one.step.name for one in executors])
         assert brought_up().done == ("old1",) and sim.changes == ["set power 1"]
-        assert message["bios"] == "no setting is wanted for" and ipmisim.SERIAL in message[
-            "credentials"] and message["os"] == f"installed: {ALIVE.message}"
+        assert (message["bios"] == "no setting is wanted for" and ipmisim.SERIAL in message["credentials"]
+                and message["os"] == f"installed: {ALIVE.message}")

@@ -108,8 +108,8 @@ def test_an_override_that_is_not_for_one_boot_only_is_not_what_is_wished() -> No
 
 def test_a_controller_that_knows_no_such_boot_or_refuses_it_is_ours() -> None:
     found = boot(Scripted(override=BootOverride(BootTarget.NONE, False, (BootTarget.NONE, BootTarget.DISK))))
-    assert found.stand is StepState.TROUBLE and found.troubles[
-        0].owner is Owner.OPERATOR and "skip gx01" in found.troubles[0].hand
+    assert (found.stand is StepState.TROUBLE and found.troubles[0].owner is Owner.OPERATOR
+            and "skip gx01" in found.troubles[0].hand)
     refused = boot(Scripted(), ("boot:pxe", False), message="refused: 400")
     assert refused.stand is StepState.TROUBLE and refused.troubles[0].owner is Owner.OPERATOR
     assert boot(Scripted(), ("boot:pxe", False), message="timeout: slow").stand is StepState.NOT_SO
@@ -177,8 +177,8 @@ def test_a_machine_that_was_told_to_go_on_and_stays_off_is_for_the_data_centre(t
         "gx01",) and controller.operations == ["on"]
     assert os(controller, ("on:os", True), after=POLICY.power.on_s - 1).stand is StepState.WAIT
     found = os(controller, ("on:os", True), after=POLICY.power.on_s + 1)
-    assert found.stand is StepState.TROUBLE and found.troubles[
-        0].owner is Owner.DATACENTRE and found.troubles[0].part == "psu"
+    assert (found.stand is StepState.TROUBLE and found.troubles[0].owner is Owner.DATACENTRE
+            and found.troubles[0].part == "psu")
     assert "rack r12" in found.troubles[0].hand
 
 
@@ -186,8 +186,8 @@ def test_a_machine_that_went_off_again_is_not_turned_on_a_second_time() -> None:
     was_on = os(Scripted(), ("on:os", True))
     assert was_on.keep
     found = os(Scripted(on=PowerState.OFF), ("on:os", True), kept=dict(was_on.keep))
-    assert found.stand is StepState.TROUBLE and "off again" in found.message and found.troubles[
-        0].owner is Owner.DATACENTRE
+    assert (found.stand is StepState.TROUBLE and "off again" in found.message
+            and found.troubles[0].owner is Owner.DATACENTRE)
 
 
 def test_without_a_controller_it_is_waited_for_and_in_the_end_somebody_goes_there() -> None:

@@ -71,8 +71,8 @@ def test_whoever_passes_goes_on_to_a_certificate_and_to_service_and_whoever_is_a
     assert message["n1"].troubles[0].hand.endswith("muster bringup retry n1")
     new_key(of.folder, "test", "a test", time.time())
     ((_, bare),) = certify.observe(machines(of, "n1"))
-    assert bare.stand is StepState.TROUBLE and bare.troubles[
-        0].hand.endswith("muster bringup skip n1 --step certificate --reason WHY")
+    assert (bare.stand is StepState.TROUBLE
+            and bare.troubles[0].hand.endswith("muster bringup skip n1 --step certificate --reason WHY"))
     message = dict(certify.observe(well))
     assert {one.stand for one in message.values()} == {StepState.NOT_SO}
     # No one has read their hardware yet: not certified, and said so.
@@ -102,8 +102,8 @@ def test_whoever_passes_goes_on_to_a_certificate_and_to_service_and_whoever_is_a
 
     service = ServiceStep(step("service"), of)
     request = dict(service.observe(well))
-    assert request["n1"].operation is not None and request[
-        "n1"].operation.change == ("lifecycle: bringup -> service",)
+    assert (request["n1"].operation is not None
+            and request["n1"].operation.change == ("lifecycle: bringup -> service",))
     assert {one.done for one in service.make_together(well).values()} == {True}
     assert {one.stand for _, one in service.observe(well)} == {StepState.SO}
     found = load_inventory(of.path, None)

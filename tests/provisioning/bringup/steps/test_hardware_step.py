@@ -46,8 +46,8 @@ def looked(
 
 def test_a_machine_as_ordered_ends_the_step_and_keeps_its_numbers() -> None:
     found = looked(Scripted())
-    assert found.stand is StepState.SO and found.message == "as gx8 has it" and found.keep[
-        "serial"] == "SN1" and found.keep["hardware"] == ""
+    assert (found.stand is StepState.SO and found.message == "as gx8 has it"
+            and found.keep["serial"] == "SN1" and found.keep["hardware"] == "")
 
 
 def test_a_missing_gpu_is_for_the_data_centre_with_its_seat_and_rack() -> None:
@@ -84,16 +84,16 @@ def test_a_machine_without_a_sku_is_compared_with_nothing_and_does_not_pass() ->
 
 def test_what_could_not_be_read_this_time_is_read_again_and_in_the_end_ours() -> None:
     found = looked(Scripted(hard=parts(drive=unmeasured())))
-    assert found.stand is StepState.UNKNOWN and "500" in found.message and found.troubles[
-        0].owner is Owner.OPERATOR
+    assert (found.stand is StepState.UNKNOWN and "500" in found.message
+            and found.troubles[0].owner is Owner.OPERATOR)
     assert "muster bringup skip gx01" in found.troubles[0].hand
 
 
 def test_a_log_that_names_a_fatal_error_is_the_vendors_and_an_old_one_says_nothing() -> None:
     fatal = BmcEvent("PCI Bus", "Bus Fatal Error", NOW - 3600, "today")
     found = looked(Scripted(events=(fatal,)))
-    assert found.stand is StepState.TROUBLE and found.troubles[
-        0].owner is Owner.VENDOR and "Bus Fatal Error" in found.troubles[0].what
+    assert (found.stand is StepState.TROUBLE and found.troubles[0].owner is Owner.VENDOR
+            and "Bus Fatal Error" in found.troubles[0].what)
     assert looked(Scripted(events=(replace(fatal, time=NOW - 30 * 86400),))).stand is StepState.SO
 
 
@@ -142,8 +142,8 @@ def test_of_two_machines_that_say_the_same_of_themselves_each_is_reported_of_the
     second = looked(Scripted(who=theirs), name="gx02", duplicates=duplicates)
     again = looked(Scripted(who=mine), duplicates=duplicates)
     assert second.stand is again.stand is StepState.TROUBLE
-    assert "gx01" in second.troubles[
-        0].what and "gx02" in again.troubles[0].what and second.troubles[0].owner is Owner.OPERATOR
+    assert ("gx01" in second.troubles[0].what and "gx02" in again.troubles[0].what
+            and second.troubles[0].owner is Owner.OPERATOR)
 
 
 def test_what_makers_write_where_there_is_no_number_is_no_ones() -> None:
@@ -156,8 +156,8 @@ def test_what_makers_write_where_there_is_no_number_is_no_ones() -> None:
 def test_a_system_that_is_called_as_another_machine_of_ours_is_reported_and_a_factorys_name_is_not() -> None:
     duplicates = Duplicates(dict, names=("gx01", "gx02.example"))
     found = looked(Scripted(who=replace(IDENTITY, name="GX02")), duplicates=duplicates)
-    assert found.stand is StepState.TROUBLE and "gx02.example" in found.troubles[
-        0].hand and found.troubles[0].owner is Owner.OPERATOR
+    assert (found.stand is StepState.TROUBLE and "gx02.example" in found.troubles[0].hand
+            and found.troubles[0].owner is Owner.OPERATOR)
     for name in ("gx01", "gx01.example", "localhost", "dgx-h100", ""):
         assert looked(Scripted(who=replace(IDENTITY, name=name)), duplicates=duplicates).stand is StepState.SO
 
@@ -174,8 +174,8 @@ def test_machines_that_are_known_from_the_store_count_and_do_not_have_to_be_wait
     known = {
         "gx02": Other({"serial": "SN1"}), "gx03": Other({"serial": "SN3"}), "gx01": Other({"serial": "SN1"})}
     found = looked(Scripted(), others=known)
-    assert found.stand is StepState.TROUBLE and "gx02" in found.troubles[
-        0].what and "gx01" not in found.troubles[0].what
+    assert (found.stand is StepState.TROUBLE and "gx02" in found.troubles[0].what
+            and "gx01" not in found.troubles[0].what)
     assert looked(Scripted(), others={"gx03": Other({"serial": "SN3"})}).stand is StepState.SO
 
 
@@ -202,8 +202,8 @@ def test_the_delivery_list_names_what_was_not_delivered_and_what_stands_at_anoth
     assert looked(Scripted(), delivered={"SN1": "gx01"}).stand is StepState.SO
     assert looked(Scripted(), delivered={"SN1": ""}).stand is StepState.SO
     unknown = looked(Scripted(), delivered={"SN9": "gx01"})
-    assert unknown.stand is StepState.TROUBLE and unknown.troubles[
-        0].owner is Owner.OPERATOR and unknown.troubles[0].serial == "SN1"
+    assert (unknown.stand is StepState.TROUBLE and unknown.troubles[0].owner is Owner.OPERATOR
+            and unknown.troubles[0].serial == "SN1")
     swapped = looked(Scripted(), delivered={"SN1": "gx07"})
     assert swapped.troubles[0].owner is Owner.DATACENTRE and "gx07" in swapped.troubles[0].hand
     silent = looked(Scripted(who=replace(IDENTITY, serial=Unmeasured("x"))), delivered={"SN1": ""})

@@ -192,15 +192,15 @@ def test_a_time_service_is_enabled_and_started_and_two_of_them_are_trouble(n2: C
         assert ask(n2, desired, make=True)["time"] == (ItemState.SO, "chrony.service")
         assert n2.run("systemctl", "is-enabled", "chrony").strip() == "enabled"
         # Whether the clock is set is the kernel's word, which no one is given in here: not seen is not so.
-        assert ask(n2, replace(desired, synchronised=True))[
-            "time"] == (ItemState.UNSEEN, "adjtimex: Operation not permitted")
+        assert (ask(n2, replace(desired, synchronised=True))["time"]
+                == (ItemState.UNSEEN, "adjtimex: Operation not permitted"))
         n2.run("systemctl", "start", "ntp")
         assert ask(n2, desired)["time"] == (
             ItemState.TROUBLE,
             "chrony.service and ntp.service both set the clock: systemctl disable --now one of them")
         now = n2.run("cat", "/proc/sys/kernel/pid_max").strip()
-        assert ask(n2, replace(desired, time=False, sysctl={"kernel.pid_max": now}), make=True)[
-            "sysctl"][0] is ItemState.SO
+        assert (ask(n2, replace(desired, time=False, sysctl={"kernel.pid_max": now}), make=True)["sysctl"][0]
+                is ItemState.SO)
         assert (n2.root / SYSCTL).read_text() == HEADER + f"kernel.pid_max = {now}\n"
         # The kernel is its host's after all, and may not be written to.
         (on_event,) = send.make(

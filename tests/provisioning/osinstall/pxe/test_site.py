@@ -212,8 +212,8 @@ def _with(**changes: Any) -> Change:
 
 def _without(key: str) -> Change:
     def made(place: Place, armed: record.Installation) -> tuple[bytes, str]:
-        body = json.dumps({name: value for name,
-                           value in json.loads(home(armed)).items() if name != key}).encode()
+        body = json.dumps({name: value
+                           for name, value in json.loads(home(armed)).items() if name != key}).encode()
         return body, sign(armed.token, body)
     return made
 
