@@ -314,9 +314,8 @@ class _Round:
             end = comma.end() if has_comment and comma else end if has_comment else following
             if has_comment and comma is None:
                 raise self._by_hand(key, "there is a comment before the comma")
-        elif (at
-              and "#" not in self.text[
-                  (before := max(self._end(pairs[at - 1][1]), pairs[at - 1][0].end)): start]):
+        elif at and "#" not in self.text[
+                (before := max(self._end(pairs[at - 1][1]), pairs[at - 1][0].end)): start]:
             start = before
         elif not at:
             inner = self.text[end: item.end - 1]

@@ -256,9 +256,10 @@ def _lots(evidence: PairEvidence, found: Iterable[_CausePart]) -> dict[NodeGroup
     return {group: value for group, value in costs.items() if sum(saved[group].values()) > value}
 
 
-def _parted(found: Sequence[_CausePart], base: Mapping[int, float], lots: Mapping[NodeGroup, float],
-            leaf: Mapping[str, NodeGroup]) -> Iterator[
-    tuple[CauseSearch, list[tuple[CandidateCause, float]]]]:
+def _parted(
+    found: Sequence[_CausePart], base: Mapping[int, float], lots: Mapping[NodeGroup, float],
+    leaf: Mapping[str, NodeGroup],
+) -> Iterator[tuple[CauseSearch, list[tuple[CandidateCause, float]]]]:
     """Parts that share a test, or a lot, in one problem."""
     joined: dict[object, object] = {}
 

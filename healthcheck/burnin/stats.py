@@ -96,8 +96,8 @@ def slow(values: Mapping[str, float], *, least: int = LEAST_EQUALS,
     """Compares equals (same stage, power cap, hops, size) with their median; these are rates, more is better.
     Values that are not positive and finite do not count; with fewer than `least` others none is judged."""
     known = {name: value for name, value in values.items() if _measured(value)}
-    found = {name: PeerComparison(value, None, why="not a figure that can be judged") for name,
-             value in values.items() if name not in known}
+    found = {name: PeerComparison(value, None, why="not a figure that can be judged")
+             for name, value in values.items() if name not in known}
     if not known:
         return found
     middle, deviation = median(known.values()), mad(known.values())

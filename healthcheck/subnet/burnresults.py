@@ -168,8 +168,9 @@ def _over(plane: BurnPlane, rows: Sequence[tuple[MeasuredPair, BurnPort, BurnPor
     return found
 
 
-def _rounds(rows: Sequence[tuple[MeasuredPair, BurnPort, BurnPort]]) -> Mapping[
-        int, list[tuple[MeasuredPair, BurnPort, BurnPort]]]:
+def _rounds(
+    rows: Sequence[tuple[MeasuredPair, BurnPort, BurnPort]],
+) -> Mapping[int, list[tuple[MeasuredPair, BurnPort, BurnPort]]]:
     found: dict[int, list[tuple[MeasuredPair, BurnPort, BurnPort]]] = defaultdict(list)
     for row in rows:
         found[row[0].round].append(row)

@@ -47,8 +47,8 @@ class BurnWays:
     def _find(self) -> None:
         for number, port in enumerate(self.ports):
             own = self.subnet.port(port.end)
-            if own is not None and own.peer is not None and usable(own) and self.rates[
-                    self.channels[port.end]] > 0:
+            if (own is not None and own.peer is not None and usable(own)
+                    and self.rates[self.channels[port.end]] > 0):
                 self._at[number] = own.peer.guid
                 self._on.setdefault(own.peer.guid, []).append(number)
         for target in self._at:

@@ -108,8 +108,8 @@ def forget(
     now = backend.held(list(begun)) if begun else {}
     for node, line in begun.items():
         gone = now[node].mark != seen[node].mark
-        rest = "it goes back to jobs" if now[
-            node].holder is Holder.NO_ONE else f"others hold it: {now[node].reason}"
+        rest = ("it goes back to jobs" if now[node].holder is Holder.NO_ONE
+                else f"others hold it: {now[node].reason}")
         message = (f"{seen[node].mark} is removed; {rest}" if gone
                    else f"NOT forgotten: {troubles.get(node) or 'it is still there'}")
         if gone and (one := known.get(node)) is not None:

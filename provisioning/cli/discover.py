@@ -191,8 +191,9 @@ def _doubled(
             hardware = newest_hardware(store)
     if inventory is not None:
         hardware = {
-            name: seen for name, seen in hardware.items() if name in inventory.nodes and inventory.nodes[
-                name].lifecycle.state is not LifecycleState.RETIRED}
+            name: seen for name, seen in hardware.items()
+            if name in inventory.nodes
+            and inventory.nodes[name].lifecycle.state is not LifecycleState.RETIRED}
     when = {name: day(at) for name, (at, _) in hardware.items()}
     claims = [*duplicates.of_found(found, names),
               *(duplicates.of_inventory(inventory) if inventory is not None else ()),

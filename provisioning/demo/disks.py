@@ -36,8 +36,8 @@ def install(
         for path, value in texts.items():
             machine.files[f"{at}/{path}"] = f"{value}\n"
         for place in (folder(address), folder(address).rpartition("/")[0]):
-            machine.files[
-                f"{place}/max_link_speed"] = machine.files[f"{place}/current_link_speed"] = "16.0 GT/s PCIe\n"
+            for speed in ("max", "current"):
+                machine.files[f"{place}/{speed}_link_speed"] = "16.0 GT/s PCIe\n"
             machine.files[f"{place}/max_link_width"] = machine.files[f"{place}/current_link_width"] = "4\n"
         machine.files[f"/.muster/smart-nvme{index}.json"] = json.dumps({
             "json_format_version": [1, 0], "smartctl": {"version": [7, 2], "exit_status": 0},

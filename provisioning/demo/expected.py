@@ -117,8 +117,8 @@ def _compare_node(node: Mapping[str, Any], expectation: Expectation) -> list[str
 
 
 def _matches(result: Mapping[str, Any], message: ExpectedResult) -> bool:
-    return result["rule"] == message.rule and result[
-        "status"] == message.status and message.about in _observed_text(result)
+    return (result["rule"] == message.rule and result["status"] == message.status
+            and message.about in _observed_text(result))
 
 
 def _observed_text(result: Mapping[str, Any]) -> str:

@@ -217,8 +217,8 @@ def clock_unsynchronised(machine: DemoMachine, rng: random.Random) -> None:
 def swap_on(machine: DemoMachine, rng: random.Random) -> None:
     """An 8 GiB swap file is in use."""
     heading = machine.files["/proc/swaps"]
-    machine.files[
-        "/proc/swaps"] = f"{heading}/swap.img                               file\t\t8388604\t\t0\t\t-2\n"
+    used = "/swap.img                               file\t\t8388604\t\t0\t\t-2\n"
+    machine.files["/proc/swaps"] = f"{heading}{used}"
     memory = machine.files["/proc/meminfo"]
     for name in ("SwapTotal", "SwapFree"):
         memory = memory.replace(f"{name + ':':<16}{0:>8} kB", f"{name + ':':<16}{8388604:>8} kB")

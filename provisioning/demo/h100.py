@@ -203,8 +203,8 @@ def _hca(machine: DemoMachine, index: int, address: str, rng: random.Random) -> 
     )
     slot = device_folder(address).rpartition("/")[0]
     for place in (device_folder(address), slot):
-        machine.files[
-            f"{place}/max_link_speed"] = machine.files[f"{place}/current_link_speed"] = "32.0 GT/s PCIe\n"
+        for speed in ("max", "current"):
+            machine.files[f"{place}/{speed}_link_speed"] = "32.0 GT/s PCIe\n"
         machine.files[f"{place}/max_link_width"] = machine.files[f"{place}/current_link_width"] = "16\n"
     machine.files[f"/sys/class/infiniband_verbs/uverbs{index}/ibdev"] = f"mlx5_{index}\n"
     machine.files[f"/sys/class/infiniband_mad/umad{index}/ibdev"] = f"mlx5_{index}\n"

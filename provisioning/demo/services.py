@@ -20,8 +20,8 @@ def install(machine: DemoMachine, kernel_modules: tuple[str, ...] = ("nvidia_pee
     """Gives the node a driver with these modules beside it, and an HGX board's services, running."""
     for name in kernel_modules:
         machine.files[f"/sys/module/{name}/initstate"] = "live\n"
-    machine.files[
-        "/proc/driver/nvidia/params"] = "EnableMSI: 1\nEnableGpuFirmware: 18\nEnableGpuFirmwareLogs: 2\n"
+    machine.files["/proc/driver/nvidia/params"] = ("EnableMSI: 1\nEnableGpuFirmware: 18\n"
+                                                   "EnableGpuFirmwareLogs: 2\n")
     for unit in UNITS:
         service(machine, unit,
                 *(("inactive", "dead", False) if unit == "nvidia-imex" else ("active", "running", True)))

@@ -62,8 +62,8 @@ def admit(
             done.append(CordonResult(past.node, f"new, and would be given to jobs: {message}", held=True))
         else:
             with store.writing() as db:
-                requested[
-                    past.node] = ledger.begin(db, clock(), who, ACTION, past.node, message, backend.name)
+                requested[past.node] = ledger.begin(db, clock(), who, ACTION, past.node, message,
+                                                    backend.name)
     troubles = call_each(
         backend, {node: partial(backend.prove, node, waiting[node].identity) for node in requested})
     left, held = (backend.unproven(list(requested)), backend.held(list(requested))) if requested else ({}, {})

@@ -224,9 +224,8 @@ def pci(gpus: int = 8) -> Capture:
         f"DRIVER=nvidia\nPCI_CLASS=30200\nPCI_ID=10DE:2330\nPCI_SLOT_NAME=0000:{0x18 + n:02x}:00.0\n"
         for n in range(gpus)
     }
-    files[
-        "/sys/bus/pci/devices/0000:40:00.0/uevent"] = ("PCI_CLASS=20700\nPCI_ID=15B3:1021\n"
-                                                       "PCI_SLOT_NAME=0000:40:00.0\n")
+    files["/sys/bus/pci/devices/0000:40:00.0/uevent"] = (
+        "PCI_CLASS=20700\nPCI_ID=15B3:1021\nPCI_SLOT_NAME=0000:40:00.0\n")
     return done(**files)
 
 

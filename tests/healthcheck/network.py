@@ -165,8 +165,8 @@ def hwmon(**changes: str) -> Capture:
     """Two sensors on each of eight adapters; `changes` by "mlx5_3.temp2_input" replace one file."""
     files: dict[str, str | FileCapture] = {}
     for n in range(8):
-        files[
-            f"{RDMA}/mlx5_{n}/device/uevent"] = f"DRIVER=mlx5_core\nPCI_SLOT_NAME=0000:{0x40 + n:02x}:00.0\n"
+        files[f"{RDMA}/mlx5_{n}/device/uevent"] = (
+            f"DRIVER=mlx5_core\nPCI_SLOT_NAME=0000:{0x40 + n:02x}:00.0\n")
         for name, text in {"temp1_label": "asic\n", "temp1_input": "56000\n", "temp1_crit": "105000\n",
                            "temp2_label": "Module0\n",
                            "temp2_input": "48000\n", "temp2_crit": "75000\n"}.items():

@@ -134,8 +134,8 @@ class Story:
             if owed.expect is Expect.MUST:
                 row = rows[node]
                 allowed = owed.owners | ({"network", "datacentre", "operator"} if row["incidents"] else set())
-                assert row[
-                    "owner"] in allowed, f"whose it is: {node}: {row['owner']!r}, expected {sorted(allowed)}"
+                assert row["owner"] in allowed, (f"whose it is: {node}: {row['owner']!r}, "
+                                                 f"expected {sorted(allowed)}")
             else:
                 assert self._stray(rows[node]), f"held for nothing: {node}: {owed.why}: {rows[node]['why']}"
 

@@ -71,9 +71,8 @@ def amd_cpu_throttled(node: DemoMachine) -> None:
                  or path.endswith("/base_frequency")]:
         del node.files[path]
     for socket, millidegrees in enumerate((71125, 97125)):
-        node.files[
-            f"/sys/bus/pci/drivers/k10temp/0000:00:{0x18 + socket:x}.3/hwmon/hwmon{4 + socket}/"
-            f"temp1_input"] = f"{millidegrees}\n"
+        place = f"/sys/bus/pci/drivers/k10temp/0000:00:{0x18 + socket:x}.3/hwmon/hwmon{4 + socket}"
+        node.files[f"{place}/temp1_input"] = f"{millidegrees}\n"
     node.files |= {f"{CPU}/cpufreq/policy{policy}/bios_limit": "1500000\n" for policy in range(8)}
     node.files |= {f"{CPU}/cpu0/acpi_cppc/nominal_freq": "2400\n",
                    f"{CPU}/cpufreq/policy0/scaling_cur_freq": "544000\n",

@@ -89,9 +89,8 @@ def reboot(node: DemoMachine) -> None:
     node.log[:] = healthy.log
     release = "/proc/sys/kernel/osrelease"
     node.files[release] = healthy.files[release]
-    node.files[
-        "/proc/sys/kernel/"
-        "random/boot_id"] = f"{uuid.UUID(int=random.Random('another boot').getrandbits(128), version=4)}\n"
+    boot = uuid.UUID(int=random.Random("another boot").getrandbits(128), version=4)
+    node.files["/proc/sys/kernel/random/boot_id"] = f"{boot}\n"
     node.files["/proc/uptime"] = "312.40 60104.77\n"
     node.files |= {path: text for path, text in healthy.files.items() if path.startswith("/.muster/")}
 

@@ -166,8 +166,8 @@ class AgentOperations(Starts):
             self.report["service"] = "%s, %s" % (run.get("ActiveState"), run.get("Result"))
             if os.path.lexists(self.root + self.request["exporter"][0]):
                 serving = self.shown(EXPORTER, "ActiveState", "UnitFileState")
-                self.report[
-                    "exporter"] = "%s, %s" % (serving.get("ActiveState"), serving.get("UnitFileState"))
+                self.report["exporter"] = "%s, %s" % (serving.get("ActiveState"),
+                                                      serving.get("UnitFileState"))
         else:
             self.report["timer"] = "cron" if os.path.exists(self.root + self.request["cron"][0]) else "none"
         if self.request["hurry"]:

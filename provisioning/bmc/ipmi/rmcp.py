@@ -36,8 +36,8 @@ def ping() -> bytes:
 
 def pong(data: bytes) -> bool:
     """Whether this answers a ping and says that IPMI is spoken."""
-    return data[:4] == _ASF and data[
-        4:8] == _ENTERPRISE and len(data) >= 21 and data[8] == _PONG and bool(data[20] & 0x80)
+    return (data[:4] == _ASF and data[4:8] == _ENTERPRISE
+            and len(data) >= 21 and data[8] == _PONG and bool(data[20] & 0x80))
 
 
 def ask_capabilities(number: int) -> bytes:
@@ -95,8 +95,8 @@ def _answer(data: bytes, number: int, command: int, *, errors: bool = False) -> 
     message = data[14:14 + data[13]]
     if len(message) < 8 or _check(message[:2]) != message[2:3] or _check(message[3:-1]) != message[-1:]:
         return None
-    if message[0] != _SOFTWARE or message[
-        1] != _APP | 4 or message[4] != (number & 0x3F) << 2 or message[5] != command:
+    if (message[0] != _SOFTWARE or message[1] != _APP | 4
+            or message[4] != (number & 0x3F) << 2 or message[5] != command):
         return None
     if message[6] != 0:
         return b"" if errors else None

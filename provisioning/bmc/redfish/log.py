@@ -327,8 +327,8 @@ def epoch(found: Any) -> float | None:
     match = _TIME.fullmatch(found) if isinstance(found, str) and len(found) < 64 else None
     if match is None:
         return None
-    zone = "+00:00" if match[
-        3] in (None, "Z") else match[3] if ":" in match[3] else f"{match[3][:3]}:{match[3][3:]}"
+    zone = ("+00:00" if match[3] in (None, "Z") else
+            match[3] if ":" in match[3] else f"{match[3][:3]}:{match[3][3:]}")
     try:
         return dt.datetime.fromisoformat(f"{match[1]}T{match[2]}{zone}").timestamp()
     except (ValueError, OverflowError):

@@ -70,8 +70,8 @@ def chosen(
                                past is not None and past.on_its_way))
             continue
         # Whoever was through and is back in bring-up goes the whole way again.
-        ahead = ORDER[
-            ORDER.index(past.step):] if past is not None and past.on_its_way and past.step in ORDER else ORDER
+        at = past.step if past is not None and past.on_its_way and past.step in ORDER else ORDER[0]
+        ahead = ORDER[ORDER.index(at):]
         steps = tuple(step for step in ahead if step not in over)
         needs = [step for step in steps if step in BY_BMC]
         if needs and node.bmc is None:

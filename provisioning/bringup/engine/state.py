@@ -68,8 +68,8 @@ class MachineState:
 
     def ended(self, number: int, made: OperationResult, now: float) -> None:
         """What became of an operation."""
-        self.operations[
-            number] = replace(self.operations[number], ended=now, done=made.done, message=made.message)
+        self.operations[number] = replace(self.operations[number], ended=now, done=made.done,
+                                          message=made.message)
 
     def onward(self, step: str) -> None:
         """It comes to another step."""

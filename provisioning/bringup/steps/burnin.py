@@ -136,8 +136,8 @@ class BurnInStep:
             except MusterError:
                 continue        # a file that cannot be read is no burn-in
             for outcome in one.judgement.outcomes:
-                if outcome.node in since and one.ended >= since[
-                    outcome.node] and one.options.get("finished") is not False:
+                if (outcome.node in since and one.ended >= since[outcome.node]
+                        and one.options.get("finished") is not False):
                     found.setdefault(outcome.node, one)
         return found
 

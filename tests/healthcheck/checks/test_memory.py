@@ -102,8 +102,8 @@ def test_what_could_not_be_read_is_unknown(rule: str, recording: Recording) -> N
 def test_memory_in_use_by_a_job_is_not_left_over() -> None:
     busy = gpus({"processes": [[4711, "R", "python3"]]}, [5])
     held = meminfo(MemAvailable=KIB // 2)
-    assert verdict("memory-left-over", replace(busy, captures={**busy.captures, "host.memory": held.captures[
-                                                                   "host.memory"]})).status is Status.PASS
+    busy = replace(busy, captures={**busy.captures, "host.memory": held.captures["host.memory"]})
+    assert verdict("memory-left-over", busy).status is Status.PASS
 
 
 def no_edac() -> Recording:

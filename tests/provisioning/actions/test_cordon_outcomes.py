@@ -417,8 +417,8 @@ def test_after_a_release_what_the_node_shows_is_believed(
 ) -> None:
     back = Back("a")
     take(store, back, "a")
-    back.moments[
-        "release" if moment is refuses else "held", 0 if moment is refuses else 3] = moment(back, "a", shown)
+    when = ("release", 0) if moment is refuses else ("held", 3)
+    back.moments[when] = moment(back, "a", shown)
     (done,) = give(store, back, "a")
     assert (done.message.partition("; if they")[0], done.held, done.failed) == (said, held, failed)
     assert (told(store)[1:], states(store)) == ([("uncordon", written)], [state])

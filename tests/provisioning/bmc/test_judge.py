@@ -63,8 +63,8 @@ def test_what_is_well_passes_and_what_is_not_names_its_owner(rules: list[Rule]) 
     assert found.state is NodeState.UNHEALTHY
     assert statuses(found)["bmc-sel-full"] is Status.FAIL       # 1 of 1
     error_text = lines(found)
-    assert error_text[
-        0].startswith("critical  bmc-sel-critical  BMC: Uncorrectable ECC: Multi-bit memory errors")
+    assert error_text[0].startswith(
+        "critical  bmc-sel-critical  BMC: Uncorrectable ECC: Multi-bit memory errors")
     assert error_text[1].startswith("  vendor: ")
     assert any(line.startswith("critical  bmc-sensors  Inlet: 24 degrees C (ucr)") for line in error_text)
 

@@ -85,8 +85,8 @@ def test_each_case_of_an_enrolment() -> None:
     assert {node: one.outcome for node, one in found.items()} == {
         "new": PinOutcome.PIN, "same": PinOutcome.KNOWN, "changed": PinOutcome.CHANGED,
         "told": PinOutcome.REPLACE, "away": PinOutcome.UNREACHED}
-    assert found[
-        "changed"].why.endswith("if it was changed on purpose: muster bmc enroll changed --replace changed")
+    assert found["changed"].why.endswith(
+        "if it was changed on purpose: muster bmc enroll changed --replace changed")
 
 
 def test_a_list_outranks_what_is_pinned_and_no_one_is_pinned_who_is_not_in_it() -> None:

@@ -109,8 +109,10 @@ class Cluster:
         if argv[1] == "delete":
             return CommandOutput(0 if self.reservations.pop(name, None) else 1, b"", b"invalid")
         if "NodeName" in words:
-            self.reasons.pop(words["NodeName"], None) if words[
-                "State"] == "UNDRAIN" else self.reasons.update({words["NodeName"]: words["Reason"]})
+            if words["State"] == "UNDRAIN":
+                self.reasons.pop(words["NodeName"], None)
+            else:
+                self.reasons[words["NodeName"]] = words["Reason"]
             return CommandOutput(0, b"", b"")
         nodes, end = self.reservations.get(name, (frozenset(), 0.0))
         if "Nodes" in words:
