@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from inventory.cli.inventory import inventory
 from inventory.cli.show import SKUS
+from tests import forked
 
 FILE = """\
 version: 1
@@ -33,11 +34,7 @@ def _file(folder: Path) -> None:
 
 def muster(*words: str) -> subprocess.CompletedProcess[str]:
     """The real command, in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", "from healthcheck.cli.main import main; main()", "inventory", *words],
-        capture_output=True, text=True, timeout=60, check=False,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
-    )
+    return forked.run(["muster", "inventory", *words], cwd=Path.cwd(), env=dict(os.environ), timeout=60)
 
 
 def printed(*words: str) -> str:
