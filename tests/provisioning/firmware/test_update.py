@@ -123,8 +123,8 @@ def test_the_image_is_sent_once_and_a_look_shows_it(tmp_path: Path, manner: str)
 
 
 # By the first step and how many further on is the next: each step of one manner and, in the fast tier, every
-# fifth of the others.
-KILLS = [("simple", 0, 1), *((manner, at, 5) for at, manner in enumerate(MANNERS) if manner != "simple"),
+# ninth of the others.
+KILLS = [("simple", 0, 1), *((manner, at, 9) for at, manner in enumerate(MANNERS) if manner != "simple"),
          *(pytest.param(manner, 0, 1, marks=pytest.mark.slow) for manner in MANNERS if manner != "simple")]
 
 

@@ -258,8 +258,9 @@ def failing(*answers: Any, op: str) -> Any:
     return lambda method, path, asked: left.pop(0) if asked == op and left else None
 
 
-@pytest.mark.parametrize("answers", [(503,), (503, 503, 503), (429,), ("drop",), ("drop after",), (500,),
-                                     (504, 502), (409,)])
+@pytest.mark.parametrize("answers", [
+    (503, 503, 503), (429,), ("drop",), ("drop after",), (409,),
+    *(pytest.param(answers, marks=pytest.mark.slow) for answers in ((503,), (500,), (504, 502)))])
 @pytest.mark.parametrize("op", ["allocate", "set_workload_annotations", "deploy"])
 def test_whatever_fails_once_on_the_way_is_tried_again_and_nothing_is_doubled(
         site: Site, op: str, answers: tuple[Any, ...]) -> None:

@@ -68,7 +68,12 @@ ACTS: dict[str, tuple[tuple[Callable[[Place], None], ...], Callable[[Place], Non
                       }
 
 
-@pytest.mark.parametrize("act", ACTS)
+# Written as others are, with one record before them more or fewer.
+SLOW = ("arming again", "the boot script", "the written disk", "a failure")
+
+
+@pytest.mark.parametrize("act", [pytest.param(act, marks=[pytest.mark.slow] if act in SLOW else [])
+                                 for act in ACTS])
 def test_killed_at_every_write_the_record_is_the_old_or_the_new_one(act: str, tmp_path: Path) -> None:
     before, does, stage, state = ACTS[act]
 
