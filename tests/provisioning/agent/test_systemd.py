@@ -221,7 +221,7 @@ def answers(address: str) -> bool:
         return False
 
 
-def test_the_unit_is_sound_bounded_and_judges_what_everybody_sees(
+def test_the_unit_is_sound_bounded_and_sees_what_everybody_and_a_look_over_ssh_sees(
     machines: dict[str, Machine], home: Path,
 ) -> None:
     n1 = machines["n1"]
@@ -242,13 +242,6 @@ def test_the_unit_is_sound_bounded_and_judges_what_everybody_sees(
     script.unlink()
     script.parent.rmdir()
     (n1.root / "var/lib/seen").unlink()
-    agent(home, "uninstall", "n1")
-
-
-def test_a_look_by_the_unit_sees_what_a_look_over_ssh_sees(machines: dict[str, Machine], home: Path) -> None:
-    n1 = machines["n1"]
-    agent(home, "install", "n1", "--period", "1h")
-    n1.run("systemctl", "start", "muster-agent.service")
     report = result(n1)["report"]
     assert isinstance(report, dict)
     own = {one["rule"]: (one["status"], one["reason"]) for one in report["results"]}
