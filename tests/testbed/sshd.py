@@ -37,9 +37,11 @@ def wait_until(holds: Callable[[], object], seconds: float = 30.0, what: str = "
 
 
 def make_key(path: Path, type_: str = "ed25519", passphrase: str = "", *extra: str) -> Path:
-    """A key pair at `path` and `path`.pub."""
+    """A key pair at `path` and `path`.pub; one of RSA is made in half the time that ssh-keygen's usual size
+    takes."""
+    size = ("-b", "2048") if type_ == "rsa" else ()
     subprocess.run(
-        ["ssh-keygen", "-q", "-t", type_, "-N", passphrase, "-C", path.name, *extra, "-f",
+        ["ssh-keygen", "-q", "-t", type_, *size, "-N", passphrase, "-C", path.name, *extra, "-f",
          str(path)], check=True)
     return path
 

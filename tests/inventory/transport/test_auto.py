@@ -107,7 +107,7 @@ def test_the_kinds_of_host_keys_are_kept_to(ssh_folder: Path, tmp_path: Path) ->
 
 def test_an_rsa_key_that_is_too_small_is_refused(ssh_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
-    key = make_key(tmp_path / "small", "rsa", "", "-b", "2048")
+    key = make_key(tmp_path / "small", "rsa")
     with sshd(tmp_path / "d", host_key_types=("rsa",)) as peer, sshd(tmp_path / "e", user_key=key) as other:
         found = sweep(ssh_folder, "Host b*\n RequiredRSASize 4096\n", peer.node("a"), peer.node("b"),
                       other.node("a2"), other.node("b2"))

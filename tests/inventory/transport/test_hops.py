@@ -86,7 +86,8 @@ def test_each_dead_jump_host_is_named_to_its_own_nodes(
     assert [replies[f"three-{number}"].body for number in range(3)] == [b"well"] * 3
 
 
-@pytest.mark.parametrize("dead", ["one", "two", "three"])
+# The second is the dead one of the next test's chain.
+@pytest.mark.parametrize("dead", ["one", pytest.param("two", marks=pytest.mark.slow), "three"])
 def test_the_dead_hop_of_a_chain_is_named(
     way: Way, plain_sshd: Sshd, hops: dict[str, Sshd], dead: str,
 ) -> None:
@@ -138,7 +139,7 @@ def test_a_dead_node_behind_living_hops_is_blamed_itself(
     assert replies["well"].body == b"well"
 
 
-@pytest.mark.parametrize("dead", ["one", "two"])
+@pytest.mark.parametrize("dead", [pytest.param("one", marks=pytest.mark.slow), "two"])
 def test_a_hop_that_dies_while_nodes_work_is_named(
     way: Way, plain_sshd: Sshd, hops: dict[str, Sshd], tmp_path: Path, dead: str,
 ) -> None:

@@ -379,7 +379,7 @@ def killed_at(point: int, act: Callable[[], object]) -> bool:
     return os.WIFSIGNALED(status)
 
 
-@pytest.mark.parametrize("step", [20, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [32, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_kill_at_any_point_loses_no_password_and_the_next_call_ends_it(bed: Bed, step: int) -> None:
     accounts, points = bed.accounts(operator="muster"), 0
     while True:
@@ -398,7 +398,7 @@ def test_a_kill_at_any_point_loses_no_password_and_the_next_call_ends_it(bed: Be
     assert points > 150
 
 
-@pytest.mark.parametrize("step", [16, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [26, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_kill_while_a_working_one_is_renewed_leaves_one_that_works(bed: Bed, step: int) -> None:
     accounts, points, old = bed.accounts(), 0, ""
     while True:

@@ -235,7 +235,7 @@ def test_told_to_end_it_gives_back_what_it_holds(
         bed) == [] and holds(tmp_path / "state") == [] and bed.states()["gpu001"].rstrip("*") == "idle"
 
 
-@pytest.mark.parametrize("how", ["reservation", "cordon"])
+@pytest.mark.parametrize("how", ["reservation", pytest.param("cordon", marks=pytest.mark.slow)])
 def test_killed_it_leaves_a_lease_that_the_next_run_gives_back(
     bed: Slurm, fleet: DemoFleet, tmp_path: Path, how: str,
 ) -> None:
