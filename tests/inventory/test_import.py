@@ -307,13 +307,13 @@ def test_without_an_inventory_the_way_to_make_one_is_named(folder: Path) -> None
         muster("slurm", "nodes.txt")
 
 
-def test_four_thousand_nodes_with_addresses_of_their_own_are_imported_in_seconds() -> None:
+def test_two_thousand_nodes_with_addresses_of_their_own_are_imported_in_seconds() -> None:
     import time
 
     nodes = {f"gpu{n:04}": {"address": f"10.0.{n // 256}.{n % 256}", "rack": f"r{n // 32}", "user": "root"}
-             for n in range(4096)}
+             for n in range(2048)}
     started = time.process_time()
     text = new_file(source(nodes), "m.yaml").text
     assert merge(text, "m.yaml",
                  source({name: given | {"power": "p1"} for name, given in nodes.items()})).text != text
-    assert time.process_time() - started < 30
+    assert time.process_time() - started < 10

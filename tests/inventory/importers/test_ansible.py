@@ -477,7 +477,7 @@ def as_yaml(site: Mapping[str, Any]) -> str:
     return yaml.safe_dump(groups)
 
 
-@settings(max_examples=tries(5), deadline=None)
+@settings(max_examples=tries(3), deadline=None)
 @given(site=SITE)
 def test_any_site_is_read_as_ansible_reads_it_in_ini_and_in_yaml(
     site: dict[str, Any], tmp_path_factory: pytest.TempPathFactory,

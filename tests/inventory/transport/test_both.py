@@ -155,7 +155,9 @@ def test_a_server_that_always_hangs_up_is_tried_again_while_there_is_time(way: W
     assert reply.attempts > 2
 
 
-def test_twenty_nodes_behind_one_sshd_with_its_usual_max_startups_all_answer(way: Way, tmp_path: Path) -> None:
+def test_twenty_nodes_behind_one_sshd_with_its_usual_max_startups_all_answer(
+    way: Way, tmp_path: Path,
+) -> None:
     with sshd(tmp_path, config="MaxStartups 10:30:100") as server:
         replies = way.sweep([server.node(f"n{number}") for number in range(20)], fanout=20)
     assert [reply.failure for reply in replies.values() if reply.body != b"well"] == []

@@ -44,8 +44,9 @@ def line(server: Sshd) -> str:
 SLOW = ("files of users", "files of the machine")
 
 
-@pytest.mark.parametrize("config", [pytest.param(config, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
-                                    for name, config in CONFIGS.items()])
+@pytest.mark.parametrize("config", [
+    pytest.param(config, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
+    for name, config in CONFIGS.items()])
 def test_a_node_and_its_jump_host_are_trusted_by_musters_own_file(
     way: Way, own: Path, plain_sshd: Sshd, bastion: Sshd, config: str,
 ) -> None:

@@ -372,6 +372,7 @@ def test_a_condition_is_written_when_it_changes_and_beside_those_of_the_kubelet(
         "MusterHealthy"]["status"] == "False"
 
 
+@pytest.mark.slow       # of the fake the ten thousand below are
 def test_many_nodes_are_read_in_pages(bed: Serving) -> None:
     names = [f"n{at:04d}" for at in range(260)]
     for name in names:
