@@ -47,7 +47,7 @@ class Kind:
             self._peers[probe] = among
         held = self._peers[probe]
         one = Assessment(nodes, rules)
-        one._cache = held._cache
+        one._cache, one._catalogue, one._bound = held._cache, held._catalogue, held._bound
         one._judged.update({name: replace(waiting, results=dict(waiting.results))
                             for name, waiting in held._judged.items()})
         one.add(seen, self.earlier)

@@ -206,7 +206,7 @@ class Peers:
     def beside(self, node: Node, chosen: Ruleset) -> Assessment:
         """An assessment of this node by these rules that holds its peers already."""
         assessment = Assessment((node, *PEERS), chosen)
-        assessment._cache = self._judged._cache
+        assessment._cache, assessment._catalogue = self._judged._cache, self._judged._catalogue
         left_out = assessment._views[node.profile].left_out
         assessment._judged.update({
             name: replace(waiting, results={**left_out, **waiting.results})
