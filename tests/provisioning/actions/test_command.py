@@ -190,7 +190,8 @@ def test_its_descriptors_are_closed_again(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     for _ in range(5):
         site.release("a")
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    # fewer: what an earlier test left has been collected meanwhile
+    assert len(os.listdir("/proc/self/fd")) <= before  # noqa: PTH208
 
 
 # any answer

@@ -101,7 +101,8 @@ def test_nothing_is_open_to_it_and_no_process_is_left(tmp_path: Path) -> None:
     back = installer(tmp_path, "readlink /proc/self/fd/0 >/dev/null; cat; echo '{\"state\": \"planned\"}'")
     before = len(list(Path("/proc/self/fd").iterdir()))
     assert back.state(NODE).state is OsState.PLANNED
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    # fewer: what an earlier test left has been collected meanwhile
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 def test_what_it_leaves_running_with_its_output_open_is_said_and_ended(tmp_path: Path) -> None:
