@@ -110,9 +110,8 @@ def test_a_fault_is_named_once_and_by_its_own_rule(rule: str, recording: Recordi
     found = {each: findings_of(verdict(each, recording)) for each in RULES}
     assert found.pop(rule) == words
     # A volume is degraded while a drive is rebuilt: that is a fault, and the rebuild a matter of information.
-    assert {each
-            for each, said in found.items() if said} <= (OF_VOLUMES
-            if rule == "raid-drive-rebuilding" else set())
+    of_both = OF_VOLUMES if rule == "raid-drive-rebuilding" else set()
+    assert {each for each, said in found.items() if said} <= of_both
 
 
 def test_every_rule_fails_for_something() -> None:

@@ -229,7 +229,12 @@ def test_no_process_shows_the_password_in_its_words_or_its_environment(sim: Ipmi
         bmc._seconds = 3
         thread.start()
         found: dict[int, str] = {}
-        wait_until(lambda: bool(found.update(_of_ours(sim.port)) or found), 30, "ipmitool")
+
+        def asks() -> bool:
+            found.update(_of_ours(sim.port))
+            return bool(found)
+
+        wait_until(asks, 30, "ipmitool")
         for one in Path("/proc").glob("[0-9]*"):
             for name in ("cmdline", "environ"):
                 with contextlib.suppress(OSError):
