@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import LONGEST
-from tests.trees import parsed, statements
+from tests.trees import nodes, parsed, statements
 
 ROOT = Path(__file__).resolve().parent.parent
 MAY_IMPORT = {
@@ -130,7 +130,7 @@ def test_what_decides_over_time_is_told_what_time_it_is(part: str) -> None:
     for path in paths:
         for name, _ in imports(path):
             assert name.partition(".")[0] not in FORBIDDEN_IN_PURE - CALENDARS, f"{path}: {name}"
-        asked = {node.func.attr for node in ast.walk(parsed(path))
+        asked = {node.func.attr for node in nodes(path)
                  if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
         assert not asked & CLOCKS, path
 
@@ -138,7 +138,7 @@ def test_what_decides_over_time_is_told_what_time_it_is(part: str) -> None:
 @cache
 def calls(path: Path) -> set[str]:
     """The names of what is called."""
-    called = (node.func for node in ast.walk(parsed(path)) if isinstance(node, ast.Call))
+    called = (node.func for node in nodes(path) if isinstance(node, ast.Call))
     return {func.attr if isinstance(func, ast.Attribute) else func.id
             for func in called if isinstance(func, (ast.Attribute, ast.Name))}
 
@@ -215,7 +215,7 @@ def test_no_pattern_takes_the_digits_of_another_script_for_a_number(part: str) -
     """What a node or a switch prints has ASCII digits: `\\d` would read others, and `int` would count
     them."""
     found = [f"{path.relative_to(ROOT)}:{node.lineno}" for path in sorted((ROOT / part).rglob("*.py"))
-             for node in ast.walk(parsed(path))
+             for node in nodes(path)
              if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
              and ast.unparse(node.func.value) == "re"
              and r"\\d" in (text := ast.unparse(node)) and "re.ASCII" not in text]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trees import parsed
+from tests.trees import parsed, statements
 
 ROOT = Path(__file__).resolve().parent.parent
 # A module imports from lower rungs or from its own package, wherever in the file the import stands. By the
@@ -69,7 +69,7 @@ def within(package: str) -> list[tuple[str, ast.Module]]:
 
 def imported(tree: ast.Module, modules: Mapping[str, ast.Module]) -> Iterator[str]:
     """The modules that a module imports: inside functions and under TYPE_CHECKING, too."""
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

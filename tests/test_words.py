@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trees import parsed
+from tests.trees import nodes
 
 ROOT = Path(__file__).parents[1]
 PRODUCT = sorted(path for package in ("inventory", "healthcheck", "provisioning")
@@ -47,9 +47,9 @@ def words(text: str) -> set[str]:
     return set(WORD.findall(parted.lower()))
 
 
-def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def names(path: Path) -> Iterator[tuple[int, str]]:
     """Every name that a module defines, with its line."""
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node.lineno, node.name
         elif isinstance(node, ast.arg):
@@ -73,7 +73,7 @@ def test_a_word_is_found_in_a_name_of_any_style_and_in_prose() -> None:
 def test_names_of_modules_classes_functions_and_variables_are_plain(package: str) -> None:
     found = [f"{path.relative_to(ROOT)}:{line} {name}: {', '.join(wrong(name))}"
              for path in PRODUCT if path.relative_to(ROOT).parts[0] == package
-             for line, name in [(1, path.stem), *names(parsed(path))] if wrong(name)]
+             for line, name in [(1, path.stem), *names(path)] if wrong(name)]
     assert found == []
 
 
@@ -105,7 +105,7 @@ def test_documents_have_the_keys_of_today_but_where_an_earlier_one_is_read_or_an
 ) -> None:
     found: dict[str, set[str]] = {}
     for path in PRODUCT:
-        if old := {node.value for node in ast.walk(parsed(path)) if isinstance(node, ast.Constant)
+        if old := {node.value for node in nodes(path) if isinstance(node, ast.Constant)
                    and isinstance(node.value, str)} & FORMER_KEYS:
             found[str(path.relative_to(ROOT))] = old
     assert found == READ | SHOWN

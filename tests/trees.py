@@ -24,3 +24,9 @@ def statements(module: ast.Module) -> Iterator[ast.AST]:
 def parsed(path: Path) -> ast.Module:
     """That of a file, which no one changes."""
     return ast.parse(path.read_text())
+
+
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Everything in the tree of a file."""
+    return list(ast.walk(parsed(path)))
