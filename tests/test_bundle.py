@@ -81,6 +81,14 @@ def place(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def small_place(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an installation of the small bundle."""
+    folder = tmp_path_factory.mktemp("small_place")
+    install(small, folder)
+    return folder
+
+
 @cache
 def why_not_apart() -> str:
     probe = subprocess.run([*APART, "true"], capture_output=True, text=True, check=False)
@@ -140,6 +148,7 @@ def refusal(done: subprocess.CompletedProcess[str]) -> str:
 # ---- it installs and works
 
 
+@pytest.mark.slow      # compiles 2,900 modules; scripts/wheel installs the same ones in continuous integration
 def test_it_installs_and_works_without_a_network_a_home_venv_ensurepip_and_packages_of_the_system(
     no_network: None, place: Path, tmp_path: Path,
 ) -> None:
@@ -162,6 +171,7 @@ def test_it_installs_and_works_without_a_network_a_home_venv_ensurepip_and_packa
     assert muster("inventory", "nodes", "@train!gpu002").stdout == "gpu[001,003]\n"
 
 
+@pytest.mark.slow
 def test_it_has_an_environment_of_its_own(place: Path) -> None:
     release = (place / "opt muster" / "current").resolve()
     script = ("import sys, healthcheck, paramiko; print(sys.prefix != sys.base_prefix, healthcheck.__file__, "
@@ -333,11 +343,12 @@ def test_another_python_is_refused(small: Path, tmp_path: Path) -> None:
         assert f"needs Python {VERSION}" in refusal(bundle(small, "--check", PYTHON=python))
 
 
-def test_two_installations_at_once_do_not_meet(small: Path, place: Path) -> None:
-    with (place / "opt muster" / ".muster-bundle").open("w") as held:
+def test_two_installations_at_once_do_not_meet(small: Path, small_place: Path) -> None:
+    prefix = small_place / "opt muster"
+    with (prefix / ".muster-bundle").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert "another installation" in refusal(bundle(small, "--prefix", place / "opt muster", "--bin",
-                                                        place / "bin"))
+        assert "another installation" in refusal(bundle(small, "--prefix", prefix, "--bin",
+                                                        small_place / "bin"))
 
 
 @pytest.mark.parametrize("words", [("--nonsense",), ("--prefix",), ("word",)])
@@ -425,7 +436,7 @@ def test_a_bundle_that_cannot_be_made_is_refused_in_one_line(words: tuple[str, .
             and "Traceback" not in done.stderr)
 
 
-def test_it_holds_the_rules_and_nothing_of_where_it_was_made(made: Path, place: Path) -> None:
+def test_it_holds_the_rules_and_nothing_of_where_it_was_made(made: Path, small_place: Path) -> None:
     held = contents(made)
     ours = next(data for name, data in held.items() if "cluster_muster" in name)
     with zipfile.ZipFile(io.BytesIO(ours)) as wheel:
@@ -438,7 +449,7 @@ def test_it_holds_the_rules_and_nothing_of_where_it_was_made(made: Path, place: 
     settings += " ".join(value for key, value in os.environ.items() if key.startswith("PIP_"))
     places = {part.netloc or part.path.rstrip("/")
               for part in map(urlsplit, re.findall(r"[a-z+]+://[^\s'\"]+", settings))}
-    release = (place / "opt muster" / "current").resolve()
+    release = (small_place / "opt muster" / "current").resolve()
     written = [path for path in release.rglob("*.dist-info/*")
                if path.name in ("RECORD", "INSTALLER", "REQUESTED")]
     for text in (head, held["bundle.json"], *files.values(), (release / "pyvenv.cfg").read_bytes(),

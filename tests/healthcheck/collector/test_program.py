@@ -123,13 +123,9 @@ def test_the_loader_is_one_line_that_no_shell_takes_for_its_own() -> None:
 
 
 def interpreters() -> list[str]:
-    """Every Python here that starts, old ones included."""
-    found = []
-    for name in ("python2.7", *(f"python3.{minor}" for minor in range(5, 15))):
-        path = shutil.which(name)
-        if path and subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0:
-            found.append(path)
-    return found
+    """Every Python that the system has, old ones included."""
+    names = ("python2.7", *(f"python3.{minor}" for minor in range(5, 15)))
+    return [path for name in names if (path := shutil.which(name, path="/usr/local/bin:/usr/bin"))]
 
 
 @pytest.mark.parametrize("python", interpreters())
