@@ -148,7 +148,7 @@ def refusal(done: subprocess.CompletedProcess[str]) -> str:
 # ---- it installs and works
 
 
-@pytest.mark.slow      # compiles 2,900 modules; scripts/wheel installs the same ones in continuous integration
+@pytest.mark.slow      # compiles 2,900 modules, which scripts/wheel installs in each run of CI
 def test_it_installs_and_works_without_a_network_a_home_venv_ensurepip_and_packages_of_the_system(
     no_network: None, place: Path, tmp_path: Path,
 ) -> None:
