@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -14,20 +12,14 @@ from healthcheck.config.codec import from_plain, to_plain
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.kernellog.model import CatalogueEntry
 
-_KIND = "catalogue"
-
 
 def catalogue(folders: Iterable[Path]) -> Catalogue:
     """What `load_catalogue` gives; raises RulesError."""
     folders = tuple(folders)
-    name = usercache.digest(_parts(folders))
-    data = usercache.load(_KIND, name)
-    with contextlib.suppress(ValueError, KeyError, TypeError):
-        if data is not None:
-            return Catalogue(from_plain(tuple[CatalogueEntry, ...], json.loads(data)))
-    made = load_catalogue(folders, proven=packaged())
-    usercache.save(_KIND, name, json.dumps(to_plain(made.entries), separators=(",", ":")).encode())
-    return made
+    return usercache.cached(
+        "catalogue", usercache.digest(_parts(folders)),
+        lambda held: Catalogue(from_plain(tuple[CatalogueEntry, ...], held)),
+        lambda: load_catalogue(folders, proven=packaged()), lambda made: to_plain(made.entries))
 
 
 def _parts(folders: Iterable[Path]) -> Iterator[bytes]:

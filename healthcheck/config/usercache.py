@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
+from typing import Any, TypeVar
 
 from healthcheck.config.files import write_whole
 from inventory.cachefolder import cache_folder
@@ -18,6 +20,7 @@ from inventory.cachefolder import cache_folder
 _MOST_BYTES = 16 << 20
 _MOST_KEPT = 4      # of a kind: two releases or rules folders in alternate use do not evict each other
 _SUM = hashlib.sha256().digest_size
+T = TypeVar("T")
 
 
 def digest(made_of: Iterable[bytes]) -> str:
@@ -50,3 +53,16 @@ def save(kind: str, name: str, data: bytes) -> None:
             for path in old[_MOST_KEPT - 1:]:
                 path.unlink()
             write_whole(folder / f"{kind}-{name}", hashlib.sha256(data).digest() + data)
+
+
+def cached(kind: str, name: str, read: Callable[[Any], T], make: Callable[[], T],
+           plain: Callable[[T], Any]) -> T:
+    """What was kept as JSON under this name, as `read` reads it; else what `make` makes, which is kept as
+    `plain` has it."""
+    data = load(kind, name)
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        if data is not None:
+            return read(json.loads(data))
+    made = make()
+    save(kind, name, json.dumps(plain(made), separators=(",", ":")).encode())
+    return made

@@ -3,13 +3,11 @@ the time of a command that only needs the rules. Results are never cached."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from healthcheck.baseline.kernelrules import KernelRules
 from healthcheck.checks.base import CHECKS
@@ -25,30 +23,17 @@ from healthcheck.ruleset.sku import Sku
 from healthcheck.xid.xidtable import XidTable
 
 _FOLDERS = ("", "sku", "profile", "kernel", "emitter", "baseline")
-T = TypeVar("T")
 
 
 def load(folders: tuple[Path, ...]) -> Ruleset:
     """What `rulesetload.load` gives; raises RulesError, UsageError."""
     plugins.load()
     name = usercache.digest(_parts(folders))
-    ruleset = _cached("rules", name, _read, lambda: _load(folders), _plain)
+    ruleset = usercache.cached("rules", name, _read, lambda: _load(folders), _plain)
     return replace(
         ruleset, kernel_from=functools.cache(lambda: _kernel(folders)),
-        xids_from=functools.cache(lambda: _cached(
+        xids_from=functools.cache(lambda: usercache.cached(
             "xids", name, lambda held: from_plain(XidTable | None, held), lambda: _xids(folders), to_plain)))
-
-
-def _cached(kind: str, name: str, read: Callable[[Any], T], make: Callable[[], T],
-            plain: Callable[[T], Any]) -> T:
-    """What was kept under this name, as `read` reads it; else what `make` makes, which is kept."""
-    data = usercache.load(kind, name)
-    with contextlib.suppress(ValueError, KeyError, TypeError):
-        if data is not None:
-            return read(json.loads(data))
-    made = make()
-    usercache.save(kind, name, json.dumps(plain(made), separators=(",", ":")).encode())
-    return made
 
 
 def _load(folders: tuple[Path, ...]) -> Ruleset:
