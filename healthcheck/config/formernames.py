@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
+_WILD = frozenset("*?[")
+
 
 def with_current_names(globs: Iterable[str], former: Mapping[str, str]) -> tuple[str, ...]:
     """The globs over rule ids, each followed by the ids that it matches by a former name alone.
@@ -24,4 +26,6 @@ def renamed(globs: Iterable[str], former: Mapping[str, str]) -> list[str]:
 
 
 def _matched_by_former_name(glob: str, former: Mapping[str, str]) -> dict[str, str]:
+    if not _WILD.intersection(glob):    # most are plain ids, which need no pattern
+        return {former[glob]: glob} if glob in former else {}
     return {new: old for old, new in former.items() if fnmatchcase(old, glob) and not fnmatchcase(new, glob)}
