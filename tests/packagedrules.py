@@ -36,6 +36,10 @@ def read_all() -> None:
     for this process and its forks, which see the same packages."""
     plugins.load = lambda: None
     assert RULES.kernel is not None and RULES.xids is not None
+    catalogue = RULES.kernel.catalogue
+    for entry in catalogue.entries:
+        for example in entry.examples:
+            catalogue.find(example)     # compiles patterns
     for path in _FOLDER.rglob("*.yaml"):
         located.load_yaml(path, error=RulesError)
 
