@@ -16,7 +16,7 @@ from healthcheck.baseline.kernelrules import KernelRules
 from healthcheck.checks.base import CHECKS, Check
 from healthcheck.config.codec import from_plain, to_plain
 from healthcheck.config.nodeentry import plain_entry
-from healthcheck.ruleset.profile import Profile
+from healthcheck.ruleset.profile import Profile, why_left_out
 from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.ruleplain import rule_from_plain, rule_to_plain
 from healthcheck.ruleset.ruleset import Ruleset
@@ -71,7 +71,8 @@ def _occasions(ruleset: Ruleset) -> Iterator[Occasion]:
     names = ("", *sorted(ruleset.profiles))
     for own in names:
         for occasion in names:
-            if any(not rule.left_out for rule in ruleset.under(own or None, occasion or None)):
+            profiles = ruleset.named(own or None, occasion or None)
+            if not all(why_left_out(rule, profiles) for rule in ruleset.rules):
                 yield own, occasion
 
 

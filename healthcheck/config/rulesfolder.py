@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 from inventory.errors import UsageError
@@ -12,6 +13,7 @@ NOT_RULES = ("policy.yaml", "gate.yaml", "certificate.yaml", "xid.yaml", "sxid.y
              "burnin-floors.yaml", "bringup.yaml", "pxe.yaml", "images.yaml")
 
 
+@cache
 def packaged() -> Path:
     """The folder of the rules that ship with muster."""
     here = Path(__file__).resolve().parents[1]
