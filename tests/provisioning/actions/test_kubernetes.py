@@ -475,8 +475,8 @@ def agree(bed: Serving, home: Path) -> None:
 
 # Of the others test_backends.py has a twin, whose process lives.
 @pytest.mark.parametrize(("action", "after"), [
-    ("cordon", True), ("uncordon", False),
-    *(pytest.param(*one, marks=pytest.mark.slow) for one in (("cordon", False), ("uncordon", True)))])
+    ("cordon", True), *(pytest.param(*one, marks=pytest.mark.slow) for one in (
+        ("cordon", False), ("uncordon", False), ("uncordon", True)))])
 def test_killed_at_the_very_request_the_mark_and_the_books_agree_afterwards(
     bed: Serving, tmp_path: Path, action: str, after: bool,
 ) -> None:

@@ -333,7 +333,7 @@ def many(bed: Serving, count: int) -> list[str]:
 def test_a_server_that_hangs_costs_one_wait_and_every_node_is_named(
     bed: Serving, tmp_path: Path, method: str,
 ) -> None:
-    names = many(bed, 30)
+    names = many(bed, 20)
     end = threading.Event()
 
     def hook(reads: str, path: str, after: bool) -> None:
@@ -406,7 +406,7 @@ def test_some_nodes_that_hang_cost_no_other(bed: Serving, tmp_path: Path) -> Non
 def test_a_bulk_costs_a_read_and_a_change_a_node_and_a_list_before_and_after(
     bed: Serving, tmp_path: Path,
 ) -> None:
-    names = many(bed, 40)
+    names = many(bed, 12)
     seen: list[str] = []
 
     def hook(method: str, path: str, after: bool) -> None:
@@ -421,7 +421,7 @@ def test_a_bulk_costs_a_read_and_a_change_a_node_and_a_list_before_and_after(
                 and seen.count("GET nodes") == 2)
         seen.clear()
         assert not any(one.held for one in uncordon(store, back, names, "done", "me", time.time))
-        assert len([one for one in seen if one not in ("POST events", "GET nodes")]) == 80 and seen.count(
+        assert len([one for one in seen if one not in ("POST events", "GET nodes")]) == 24 and seen.count(
             "GET nodes") == 2
     assert all(taints(bed, name) == [] for name in names)
 

@@ -92,6 +92,7 @@ def test_a_head_that_is_killed_leaves_no_rank_and_the_next_run_starts_clean(tmp_
     await_none_with(mark, 15)
 
 
+@pytest.mark.slow       # in the fast tier test_nccltests_engine.py has one told to end
 def test_told_to_end_it_ends_with_what_it_has_and_gives_back(tmp_path: Path) -> None:
     mark = secrets.token_hex(8)
     site = Site(tmp_path, torches.python(), nodes=2, marked=mark, small={"allreduce.run_s": 300})

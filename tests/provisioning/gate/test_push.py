@@ -58,7 +58,7 @@ def kept(root: Path) -> int:
     return load(str(root / GATE), str(root / TRUSTED)).serial
 
 
-@pytest.mark.parametrize("version", ["3.8", "3.9", ""])
+@pytest.mark.parametrize("version", ["3.8", pytest.param("3.9", marks=pytest.mark.slow), ""])
 def test_a_node_trusts_keeps_and_is_reported_where_to_fetch_from_in_one_exec(
     made: Head, root: Path, version: str,
 ) -> None:

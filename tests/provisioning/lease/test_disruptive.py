@@ -197,7 +197,7 @@ def test_a_reservation_of_others_is_kept_and_its_nodes_not_tested(
             and reservations(bed) == ["course"])
 
 
-@pytest.mark.parametrize("how", ["reservation", "cordon"])
+@pytest.mark.parametrize("how", ["reservation", pytest.param("cordon", marks=pytest.mark.slow)])
 def test_a_node_that_we_cordoned_is_tested_and_stays_cordoned(
     bed: Slurm, fleet: DemoFleet, tmp_path: Path, how: str,
 ) -> None:
@@ -210,15 +210,18 @@ def test_a_node_that_we_cordoned_is_tested_and_stays_cordoned(
             and reservations(bed) == [])
 
 
-def test_while_it_is_held_no_job_starts_and_one_that_waits_starts_afterwards(
+def test_while_it_is_held_no_one_else_has_it_and_no_job_starts_and_one_that_waits_starts_afterwards(
     bed: Slurm, fleet: DemoFleet, tmp_path: Path,
 ) -> None:
     with running(bed, fleet, tmp_path, "gpu001") as process:
         wait_until(lambda: ran(fleet, "gpu001") == ["began"], 60, "the diagnostic")
         bed.ask("sbatch", "-p", "main", "-o", "/dev/null", "-w", "gpu001", "--wrap", "sleep 600")
+        code, found, _ = check(bed, fleet, tmp_path, "gpu001")       # with the same store
+        assert code == 3 and found["gpu001"]["reason"].startswith("needs a lease: reservation 'muster-1-")
         (fleet.nodes["gpu001"].tree / "hold").unlink()
         out, err = process.communicate(timeout=60)
     assert process.returncode == 0 and told(out)["gpu001"]["status"] == "pass", err
+    assert ran(fleet, "gpu001") == ["began", "ended"]
     wait_until(lambda: bed.states()["gpu001"].rstrip("*") == "allocated", 60, "the job that waited")
 
 
@@ -254,20 +257,6 @@ def test_killed_it_leaves_a_lease_that_the_next_run_gives_back(
         bed) == [] and holds(tmp_path / "state") == [] and bed.states()["gpu001"].rstrip("*") == "idle"
     with opened(tmp_path / "state") as store:
         assert all(line.outcome for line in lines(store))
-
-
-def test_of_two_that_want_one_node_at_once_one_has_it(bed: Slurm, fleet: DemoFleet, tmp_path: Path) -> None:
-    with running(bed, fleet, tmp_path, "gpu001") as process:
-        wait_until(lambda: ran(fleet, "gpu001") == ["began"], 60, "the diagnostic")
-        code, found, _ = check(bed, fleet, tmp_path, "gpu001")       # with the same store
-        assert code == 3 and found["gpu001"]["reason"].startswith("needs a lease: reservation 'muster-1-")
-        (tmp_path / "other").mkdir()
-        code, found, _ = check(bed, fleet, tmp_path / "other", "gpu001")
-        assert code == 3 and found["gpu001"]["reason"].startswith("needs a lease: reservation 'muster-1-")
-        (fleet.nodes["gpu001"].tree / "hold").unlink()
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 0 and told(out)["gpu001"]["status"] == "pass", err
-    assert ran(fleet, "gpu001") == ["began", "ended"]
 
 
 @pytest.mark.slow

@@ -124,7 +124,7 @@ def test_a_mark_that_is_not_of_this_store_is_others(bed: Slurm, tmp_path: Path) 
         assert taken.refused == {"gpu002": "others hold it: muster#1: of another store"}
 
 
-@pytest.mark.parametrize("kind", ["reservation", "cordon"])
+@pytest.mark.parametrize("kind", [pytest.param("reservation", marks=pytest.mark.slow), "cordon"])
 def test_of_two_stores_one_has_the_node(bed: Slurm, tmp_path: Path, kind: str) -> None:
     ready, had = threading.Barrier(2), dict[str, LeaseGrant]()
 
@@ -195,11 +195,14 @@ def leased_and_killed(folder: Path, kind: str, operation: str, when: str) -> int
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize(
-    ("kind", "operation"),
-    [("reservation", "create reservation"), ("reservation", "scontrol delete"),
-     ("cordon", "NodeName=gpu006 State=DRAIN"), ("cordon", "NodeName=gpu006 State=UNDRAIN")])
+@pytest.mark.parametrize(("kind", "operation", "when"), [
+    ("reservation", "create reservation", "after"), ("reservation", "scontrol delete", "before"),
+    ("cordon", "NodeName=gpu006 State=DRAIN", "after"),
+    *(pytest.param(*one, marks=pytest.mark.slow) for one in (
+        ("reservation", "create reservation", "before"), ("reservation", "scontrol delete", "after"),
+        ("cordon", "NodeName=gpu006 State=DRAIN", "before"),
+        ("cordon", "NodeName=gpu006 State=UNDRAIN", "before"),
+        ("cordon", "NodeName=gpu006 State=UNDRAIN", "after")))])
 def test_killed_beside_an_action_the_next_run_gives_back_what_was_left(
     bed: Slurm, tmp_path: Path, kind: str, operation: str, when: str,
 ) -> None:
@@ -327,7 +330,7 @@ def test_a_job_that_runs_in_the_reservation_stops_the_work(bed: Slurm, tmp_path:
 def test_a_lease_is_renewed_as_long_as_the_work_goes_on(bed: Slurm, tmp_path: Path) -> None:
     def operation(taken: LeaseGrant, watch: LeaseWatch) -> None:
         began = time.time()
-        wait_until(lambda: time.time() > began + 10, 60, "twice the lease's time")
+        wait_until(lambda: time.time() > began + 7, 60, "the lease's time, and more")
         assert taken.entry is not None and "State=ACTIVE" in shown(bed)[taken.entry.name]
 
     replies, lost, _, _ = worked(bed, tmp_path, operation, seconds=5)

@@ -242,7 +242,7 @@ def test_a_new_node_that_is_deleted_before_it_is_proven_is_reported_as_gone(
         assert keys(bed, "gpu1") == {STARTUP}
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_killed_while_it_gives_a_new_node_to_jobs_the_next_run_finds_out(tmp_path: Path, after: bool) -> None:
     with serving(tmp_path) as fake:
         _four(fake)
