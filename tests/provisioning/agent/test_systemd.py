@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 import time
 import urllib.error
@@ -129,7 +127,6 @@ def test_from_installation_over_prometheus_upgrade_and_rollback_to_nothing_left(
         assert (not through.twice and through.basis is not None and through.basis.boot_id
                 and through.basis.sku == "cpu-only")
         assert through.time == pytest.approx(float(str(result(n1)["time"])), abs=30) and through.period == 10
-        assert "nothing to do" in agent(home, "install", "n1", "--period", "10s", "--exporter", there)
 
         # The timer goes on, and no one has started it: the next look is by the new version, and the one after
         # that by the old one again. An upgrade keeps what it is not told.
@@ -358,31 +355,6 @@ def hanging(machine: Machine) -> list[str]:
     """Those that wait in the kernel where no signal reaches them."""
     return [path.name for path in processes(machine)
             if (path / "stat").read_text().rpartition(")")[2].split()[0] == "D"]
-
-
-@pytest.mark.slow
-def test_a_program_that_is_killed_on_the_node_leaves_a_whole_version_in_use(
-    n2: Machine, home: Path,
-) -> None:
-    agent(home, "install", "n2", "--period", "1h")
-    first = in_use(n2)
-    head = running("agent", "install", "n2", "--period", "2h", home=home, out=subprocess.PIPE)
-    wait_until(lambda: list((n2.root / "opt/muster").glob("*.tmp")) or head.poll() is not None, 60,
-               "that it is at work")
-    for pid in loaders(n2):
-        os.kill(pid, signal.SIGKILL)
-    report, _ = head.communicate(timeout=60)
-    assert ("NOT done" in report) == (head.returncode == 1)
-    assert in_use(n2) == first or head.returncode == 0
-    assert " in use" in agent(home, "install", "n2", "--period", "2h")
-    assert not list((n2.root / "opt/muster").glob("*.tmp"))
-    agent(home, "uninstall", "n2")
-
-
-def loaders(machine: Machine) -> list[int]:
-    """The pids, here, of what installs there."""
-    return [int(path.name) for path in processes(machine)
-            if b"muster:%s:python" in (path / "cmdline").read_bytes()]
 
 
 @pytest.mark.slow

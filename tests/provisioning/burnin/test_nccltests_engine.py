@@ -229,7 +229,7 @@ def test_commands_here_are_bounded_in_time_and_room_and_what_ignores_the_end_is_
 
 
 def _site(tmp_path: Path, fault: str = "", python: str | None = None, ranks: int = 2, **more: Any) -> Site:
-    site = Site(tmp_path, python or torches.python(), ranks=ranks, **more)
+    site = Site(tmp_path, python or torches.forked(), ranks=ranks, **more)
     text = json.loads((tmp_path / "muster.yaml").read_text())
     text["burnin"]["nccl_tests"] = str(allreduceperf.install(tmp_path / "build", fault))
     if python is not None:
