@@ -34,7 +34,7 @@ PLANTED = {
 }
 # The same troubles on fewer machines: what becomes of one does not depend on how many there are. A twin is a
 # pair.
-FEW = {wrong: 2 if wrong in (Wrong.TWIN, Wrong.BIOS_IGNORED, Wrong.LOSES_ANSWERS) else 1 for wrong in PLANTED}
+FEW = {wrong: 2 if wrong is Wrong.TWIN else 1 for wrong in PLANTED}
 _AS_WISHED = {"ProcTurboMode": "Enabled"}
 SKU = """\
 sku: gx8

@@ -29,6 +29,7 @@ from tests.provisioning.bringup.plantedrack import (
     PASSWORD,
     PLANTED,
     POLICY,
+    SKU,
     Moment,
     Site,
     machines,
@@ -41,7 +42,7 @@ from tests.testbed.sshd import wait_until
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
 # How many machines, with which troubles, and how often their run is killed.
-RACKS = [pytest.param((20, FEW, 3), id="20"), pytest.param((64, PLANTED, 5), id="64", marks=pytest.mark.slow)]
+RACKS = [pytest.param((17, FEW, 3), id="17"), pytest.param((64, PLANTED, 5), id="64", marks=pytest.mark.slow)]
 
 
 @dataclass
@@ -86,7 +87,7 @@ def alone(
 ) -> Iterator[Ended]:
     """A run that no one disturbs."""
     number, troubles, _ = planted
-    rack = machines(number, troubles)
+    rack = machines(number, troubles, gpus=2)
     with _site(tmp_path_factory.mktemp("alone") / "home", rack) as made, _watched() as seen:
         code = made.muster("bringup", "run", f"gx[01-{number}]", "--apply", "--rules", "rules")
         yield Ended(made, rack, [code], _document(made), seen)
@@ -98,7 +99,7 @@ def killed(
 ) -> Iterator[Ended]:
     """The same, killed so often, wherever it is then."""
     number, troubles, kills = planted
-    rack = machines(number, troubles)
+    rack = machines(number, troubles, gpus=2)
     moments = Moment.some((alone.site.bed.folder / "requests.jsonl").read_bytes(), kills)
     print(f"killed at {moments}")
     with _site(tmp_path_factory.mktemp("killed") / "home", rack) as made, _watched() as seen:
@@ -188,7 +189,7 @@ def test_the_search_for_the_password_finds_a_process_that_shows_it() -> None:
 def _site(home: Path, rack: list[Machine]) -> Any:
     require_rack()
     require_boxes()
-    return site(home, rack, POLICY)
+    return site(home, rack, POLICY, sku=SKU.replace("{port_count", "{gpu_count: 2, port_count"))
 
 
 def _document(made: Site) -> dict[str, Any]:
