@@ -268,7 +268,7 @@ def test_what_goes_on_after_the_rest_has_healed_is_its_own(world: World) -> None
     world.sweep(2, minutes=15)
     plan = world.triage()
     assert not plan.ends and acts(plan) == [] and plan.incidents[0].nodes == (rack[0],)
-    world.sweep(2, minutes=20)
+    world.sweep(2, minutes=25)
     plan = world.triage()
     assert [end.why for end in plan.ends] == [
         f"the rest was well for 1 h; what goes on in {rack[0]} is their own"]
