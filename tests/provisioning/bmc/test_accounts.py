@@ -123,7 +123,7 @@ def keyring(tmp_path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     (tmp_path / "keyring").mkdir()
     program = tmp_path / "keeper.py"
     program.write_text(KEEPER)
-    start = (sys.executable, str(program), str(tmp_path / "keyring"))
+    start = (sys.executable, "-IS", str(program), str(tmp_path / "keyring"))
     return (*start, "keep", "{node}"), (*start, "show", "{node}")
 
 

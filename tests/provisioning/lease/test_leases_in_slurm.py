@@ -271,7 +271,8 @@ class Working:
 
 
 def worked(bed: Slurm, folder: Path, operation: Callable[[LeaseGrant, LeaseWatch], object],
-           seconds: float = 300) -> tuple[list[Reply], dict[str, str], Working, LeaseGrant]:
+           seconds: float = 300, beat: float = BEAT_S) -> tuple[
+               list[Reply], dict[str, str], Working, LeaseGrant]:
     """What comes of work on gpu001 and gpu002 while `operation` is done; the lease is given back
     afterwards."""
     made = manager("reservation", Backend(), "root")
@@ -288,7 +289,7 @@ def worked(bed: Slurm, folder: Path, operation: Callable[[LeaseGrant, LeaseWatch
                 work.end.set()
 
         thread = threading.Thread(target=beside)
-        with LeaseWatch(folder, made, taken.entry, work, beat=BEAT_S) as watch:      # type: ignore[arg-type]
+        with LeaseWatch(folder, made, taken.entry, work, beat=beat) as watch:      # type: ignore[arg-type]
             thread.start()
             replies = list(watch.run([Node("gpu001"), Node("gpu002")], Program("", "", b""), Limits()))
             lost = watch.stood()
@@ -333,7 +334,7 @@ def test_a_lease_is_renewed_as_long_as_the_work_goes_on(bed: Slurm, tmp_path: Pa
         wait_until(lambda: time.time() > began + 7, 60, "the lease's time, and more")
         assert taken.entry is not None and "State=ACTIVE" in shown(bed)[taken.entry.name]
 
-    replies, lost, _, _ = worked(bed, tmp_path, operation, seconds=5)
+    replies, lost, _, _ = worked(bed, tmp_path, operation, seconds=5, beat=0.5)
     assert [reply.failure for reply in replies] == [None, None] and lost == {}
 
 
