@@ -21,7 +21,6 @@ from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
 from inventory.model import InKubernetes
 from provisioning.actions.base import ActionError, Condition, Holder, ProbationNode, number_of
-from provisioning.actions.cordon import cordon, uncordon
 from provisioning.actions.kubeapi import Api, KubeApiError
 from provisioning.actions.kubenode import (
     KEY,
@@ -119,15 +118,6 @@ def test_a_cordon_is_seen_by_everybody_and_takes_nothing_from_the_node(bed: Serv
             and after["metadata"]["uid"] == before["metadata"]["uid"])
 
 
-def test_a_new_node_that_is_not_ready_can_be_cordoned_and_stays_not_ready(bed: Serving) -> None:
-    assert keys(bed, "gpu1") == ["node.kubernetes.io/not-ready"]
-    back = through(bed)
-    assert back.held(["gpu1"])["gpu1"].holder is Holder.NO_ONE
-    back.isolate("gpu1", "muster#1: x")
-    back.release("gpu1")
-    assert keys(bed, "gpu1") == ["node.kubernetes.io/not-ready"]
-
-
 def test_an_upgrader_that_uncordons_a_node_of_ours_gives_nothing_back(bed: Serving) -> None:
     back = through(bed)
     back.isolate("gpu1", "muster#1: fan")
@@ -174,11 +164,6 @@ def test_a_node_that_somebody_cordoned_is_theirs_also_when_they_were_faster_by_a
     assert mark(bed, "gpu1") is None and KEY not in keys(bed, "gpu1")
     back.release("gpu1")
     assert spec(bed, "gpu1")["unschedulable"] is True
-
-
-def test_a_patch_of_the_taints_replaces_the_list_which_is_why_we_do_not(bed: Serving) -> None:
-    bed.patch("gpu2", {"spec": {"taints": [OURS]}})
-    assert keys(bed, "gpu2") == [KEY]
 
 
 def test_a_replacement_of_an_old_object_is_a_conflict_and_a_bad_taint_invalid(bed: Serving) -> None:
@@ -428,18 +413,6 @@ def _allowed(back: Kubernetes) -> bool:
     with suppress(ActionError):
         return bool(back.held(["gpu1"]))
     return False
-
-
-def test_a_node_that_was_deleted_is_no_longer_ours_and_may_come_again(bed: Serving, tmp_path: Path) -> None:
-    with opened(tmp_path / "books", make=True) as store:
-        back = through(bed)
-        assert cordon(store, back, ["gpu1"], "fan", "me", time.time)[0].held
-        assert bed.ask("DELETE", "/api/v1/nodes/gpu1")[0] == 200
-        assert [(one.message, one.held) for one in uncordon(store, back, ["gpu1"], "x", "me", time.time)] == [
-            ("it is not known there any more", False)]
-        bed.add("gpu1")
-        assert (plain(cordon(store, back, ["gpu1"], "fan", "me", time.time)[0].message)
-                == "cordoned in kubernetes as muster#2")
 
 
 def test_marks_are_found_by_the_inventorys_names_wherever_template_or_label_take_them(bed: Serving) -> None:

@@ -247,26 +247,6 @@ def test_a_mark_that_is_forgotten_leaves_a_persons_words_and_hold(bed: Serving) 
     assert back.held(["gpu1"])["gpu1"].holder is Holder.OTHERS
 
 
-@pytest.mark.parametrize("settled", ["adopt", "forget"])
-def test_a_mark_of_a_head_that_is_gone_is_listed_and_settled(
-    bed: Serving, tmp_path: Path, settled: str,
-) -> None:
-    through(bed.config).isolate("gpu1", "muster:bbbb#4: fan of a head that is gone")
-    (tmp_path / "muster.yaml").write_text(
-        f"version: 1\ncordon: {{kubernetes: {{config: {bed.config}}}}}\nnodes: {{'gpu[1-2]': }}\n")
-    assert muster("cordon", "gpu2", "--reason", "x", home=tmp_path).returncode == 0
-    shown = muster("triage", "--apply", home=tmp_path)
-    assert "gpu1" in shown.stdout + shown.stderr and "muster:bbbb#4" in shown.stdout + shown.stderr, shown
-    assert words(bed, "gpu1") == "muster:bbbb#4: fan of a head that is gone"
-    muster("cordon", settled, "gpu1", "--reason", "the old head is gone", home=tmp_path, code=0)
-    held = through(bed.config).held(["gpu1"])["gpu1"]
-    if settled == "forget":
-        assert held.holder is Holder.NO_ONE and taints(bed, "gpu1") == [] and words(bed, "gpu1") is None
-    else:
-        assert held.holder is Holder.US and plain(held.reason) == "muster#2: the old head is gone"
-        assert muster("uncordon", "gpu1", home=tmp_path).returncode == 0 and taints(bed, "gpu1") == []
-
-
 @pytest.mark.parametrize("act", ["isolate", "release", "mend", "prove", "rewrite"])
 def test_a_change_whose_answer_never_came_is_read_again(bed: Serving, tmp_path: Path, act: str) -> None:
     bed.add("new", taints=[{"key": STARTUP, "effect": "NoSchedule"}])

@@ -246,27 +246,6 @@ def test_its_units_are_sound_and_shut_in_and_it_sees_what_everybody_and_a_look_o
 
 
 @pytest.mark.slow
-def test_a_head_that_is_killed_while_it_installs_leaves_a_whole_version_in_use(
-    n2: Machine, home: Path,
-) -> None:
-    agent(home, "install", "n2", "--period", "1h")
-    first = in_use(n2)
-    for period, delay in (("2h", 0.3), ("3h", 0.6), ("4h", 1.0)):
-        head = running("agent", "install", "n2", "--period", period, home=home)
-        with suppress(subprocess.TimeoutExpired):
-            head.wait(delay)
-        head.kill()
-        head.wait()
-        (report,) = json.loads(muster("agent", "status", "n2", "--json", home=home).stdout)["nodes"]
-        assert report["installed"] is not None
-        assert report["trouble"] in ("", "no result: No such file or directory")
-    assert agent(home, "install", "n2", "--period", "5h")
-    assert in_use(n2) != first
-    assert not list((n2.root / "opt/muster").glob("*.tmp"))
-    agent(home, "uninstall", "n2")
-
-
-@pytest.mark.slow
 def test_a_look_that_is_killed_leaves_whole_files_and_the_next_one_comes(
     n2: Machine, home: Path,
 ) -> None:

@@ -97,14 +97,6 @@ class Moment:
         """How far a piece of a rack's log comes."""
         return cls(log.count(b"\n"), log.count(b"ComputerSystem.Reset") + log.count(b'"PATCH"'))
 
-    @classmethod
-    def some(cls, log: bytes, number: int) -> list[Moment]:
-        """Random moments of this log: two of five before any change, others among them, first ones first."""
-        quiet = cls.of(log[:min(log.index(b"ComputerSystem.Reset"), log.index(b'"PATCH"'))]).requests
-        early = random.sample(range(quiet // 10, quiet), number * 2 // 5)
-        return [cls(at, 0) for at in sorted(early)] + [
-            cls(0, at) for at in sorted(random.sample(range(1, cls.of(log).changes), number - len(early)))]
-
 
 @dataclass
 class Site:

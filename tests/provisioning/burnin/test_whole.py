@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import signal
 from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
@@ -89,18 +88,6 @@ def test_a_head_that_is_killed_leaves_no_rank_and_the_next_run_starts_clean(tmp_
     assert done.returncode == 0 and "given back: the process that held it is gone" in done.stderr, (
         done.stdout, done.stderr)
     assert site.cordoned() == [] and len(kept(tmp_path / "state")) == 2
-    await_none_with(mark, 15)
-
-
-@pytest.mark.slow       # in the fast tier test_nccltests_engine.py has one told to end
-def test_told_to_end_it_ends_with_what_it_has_and_gives_back(tmp_path: Path) -> None:
-    mark = secrets.token_hex(8)
-    site = Site(tmp_path, torches.python(), nodes=2, marked=mark, small={"allreduce.run_s": 300})
-    head = site.come_to("leaf-pairs", "--stages", "leaf-pairs")
-    head.send_signal(signal.SIGTERM)
-    out, err = head.communicate(timeout=60)
-    assert head.returncode == 130 and "the burn-in was not finished" in out, (out, err)
-    assert site.cordoned() == []
     await_none_with(mark, 15)
 
 

@@ -171,17 +171,6 @@ def test_whoever_is_killed_leaves_what_the_next_one_finds_out(bed: Bed, moment: 
     assert len(bed.rows()) == asked == len(bed.ufm.unhealthy) and len(bed.ufm.puts()) == asked
 
 
-@pytest.mark.parametrize("step", ["begin", "asking", "held"])
-def test_killed_at_a_step_of_the_record_a_port_is_asked_at_most_once(plain: Bed, step: str) -> None:
-    proposal, seen = plain.proposal(), plain.seen()
-    with killed_at(step):
-        acting.disable(proposal, seen, 16, plain.tools())
-    settle(plain.tools())
-    assert len(plain.ufm.puts()) == (step == "held")
-    assert [row.stands for row in plain.rows()] == (["disabled"] if step == "held" else [])
-    assert all(outcome for _, outcome in plain.ledger())
-
-
 @pytest.mark.parametrize("moment", ["before", "after", "reading back"])
 def test_killed_while_it_is_given_back_the_port_stays_ours_until_it_is_read_back(plain: Bed,
                                                                                  moment: str) -> None:

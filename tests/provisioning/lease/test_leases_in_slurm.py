@@ -22,7 +22,7 @@ from inventory.transport.base import Limits, Program, Reply, Stage
 from provisioning.actions.slurm import SlurmBackend as Backend
 from provisioning.lease.check import give_back_abandoned, manager
 from provisioning.lease.reservation import Reservation
-from provisioning.lease.take import LeaseGrant, LeaseManager, give_back, settle, take
+from provisioning.lease.take import LeaseGrant, LeaseManager, give_back, take
 from provisioning.lease.watch import LeaseWatch
 from tests.testbed.slurm import Slurm, fixture_of
 from tests.testbed.sshd import wait_until
@@ -116,14 +116,6 @@ def test_a_node_that_slurm_does_not_know_is_refused_and_costs_no_other(bed: Slur
     assert shown(bed) == {}
 
 
-def test_a_mark_that_is_not_of_this_store_is_others(bed: Slurm, tmp_path: Path) -> None:
-    bed.ask("scontrol", "update", "nodename=gpu002", "state=drain", "reason=muster#1: of another store")
-    for kind in ("reservation", "cordon"):
-        with opened(tmp_path, make=True) as store:
-            taken = take(manager(kind, Backend(), "root")(store), ["gpu002"], 300, "a test")
-        assert taken.refused == {"gpu002": "others hold it: muster#1: of another store"}
-
-
 @pytest.mark.parametrize("kind", [pytest.param("reservation", marks=pytest.mark.slow), "cordon"])
 def test_of_two_stores_one_has_the_node(bed: Slurm, tmp_path: Path, kind: str) -> None:
     ready, had = threading.Barrier(2), dict[str, LeaseGrant]()
@@ -213,18 +205,6 @@ def test_killed_beside_an_action_the_next_run_gives_back_what_was_left(
             store, Backend(), "root") == [f"{left.name}: given back: the process that held it is gone"]
         assert open_leases(store) == [] and all(line.outcome is not None for line in lines(store))
     assert shown(bed) == {} and {bed.states()[node].rstrip("*") for node in ("gpu005", "gpu006")} == {"idle"}
-
-
-def test_a_lease_whose_time_is_over_is_given_back_though_its_process_lives(
-    bed: Slurm, tmp_path: Path,
-) -> None:
-    with opened(tmp_path, make=True) as store:
-        ours = reserving(store)
-        taken = take(ours, ["gpu001"], 300, "a test")
-        assert taken.entry is not None and settle(ours) == [] and shown(bed)
-        assert settle(reserving(store, lambda: time.time() + 301)) == [
-            f"{taken.entry.name}: given back: its time is over"]
-    assert shown(bed) == {}
 
 
 def test_a_reservation_ends_by_itself_when_no_one_comes(bed: Slurm, tmp_path: Path) -> None:

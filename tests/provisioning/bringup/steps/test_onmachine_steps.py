@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import signal
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,11 +45,11 @@ from provisioning.bringup.steps.service import ServiceStep
 from provisioning.bringup.steps.ssh import Ssh
 from provisioning.osinstall.evidence import MarkerFile, WantedSigns
 from provisioning.osinstall.sshsigns import SshSigns
-from tests.command import muster, running
+from tests.command import muster
 from tests.testbed.nspawn import Machine as Container
 from tests.testbed.nspawn import nodes, require_nspawn
 from tests.testbed.ports import free_port
-from tests.testbed.sshd import make_key, public, wait_until
+from tests.testbed.sshd import make_key, public
 
 pytestmark = pytest.mark.timeout(600)      # the first test makes the root file system, if there is none yet
 LIMITS, SYSTEM = "etc/security/limits.d/muster.conf", "etc/systemd/system.conf.d/90-muster.conf"
@@ -170,20 +167,6 @@ def test_nodes_that_do_not_answer_are_reported_of_beside_the_others(n1: Containe
     assert "n9: not seen: connect: " in configured(home, "n1,n9", code=3)
 
 
-@pytest.mark.slow
-def test_a_file_of_somebody_else_is_refused_and_left(n1: Container, home: Path) -> None:
-    configured(home, "n1", "--apply")
-    for path, text, says in (("etc/security/limits.d/99-site.conf", "* hard memlock 64\n",
-                              "/etc/security/limits.d/99-site.conf: yours says `* hard memlock 64`"),
-                             (SYSTEM, "[Manager]\nDefaultLimitMEMLOCK=8M\n",
-                              f"/{SYSTEM} is not muster's; yours says: [Manager]; DefaultLimitMEMLOCK=8M")):
-        (n1.root / path).write_text(text)
-        assert says in configured(home, "n1", "--apply", code=1)
-        assert (n1.root / path).read_text() == text
-        (n1.root / path).unlink()
-    configured(home, "n1", "--apply")
-
-
 def test_a_time_service_is_enabled_and_started_and_two_of_them_are_trouble(n2: Container) -> None:
     desired = BaseSettings(synchronised=False, host_name=False, memlock=False)
     n2.run("mv", "/run/systemd/container", "/run/systemd/away")      # from here on it is a machine of its own
@@ -215,43 +198,6 @@ def test_a_time_service_is_enabled_and_started_and_two_of_them_are_trouble(n2: C
         for path in ("etc/systemd/system/chrony.service", "etc/systemd/system/ntp.service", SYSCTL):
             (n2.root / path).unlink(missing_ok=True)
         n2.run("mv", "/run/systemd/away", "/run/systemd/container")
-
-
-@pytest.mark.slow
-def test_a_head_or_a_program_that_is_killed_leaves_whole_files_and_again_ends_it(
-    n2: Container, home: Path,
-) -> None:
-    whole = {
-        LIMITS: HEADER + "* - memlock unlimited\nroot - memlock unlimited\n",
-        SYSTEM: HEADER + "[Manager]\nDefaultLimitMEMLOCK=infinity\n"}
-    for kill in ("head", "program"):
-        for path in whole:
-            with suppress(FileNotFoundError):
-                (n2.root / path).unlink()
-        head = running("bringup", "base", "n2", "--apply", home=home)
-        wait_until(lambda head=head: (n2.root / LIMITS).exists() or head.poll() is not None, 60,
-                   "that it is at work")  # type: ignore[misc]
-        for pid in [head.pid] if kill == "head" else programs(n2):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        head.communicate(timeout=60)
-        assert all(
-            (n2.root / path).read_text() == text for path, text in whole.items() if (n2.root / path).exists())
-        wait_until(lambda: not programs(n2), 30, "that it ends")
-        configured(home, "n2", "--apply")
-        assert {path: (n2.root / path).read_text() for path in whole} == whole
-
-
-def programs(of: Container) -> list[int]:
-    """The pids, here, of what muster runs there."""
-    space = Path(f"/proc/{of.leader}/ns/pid").readlink()
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if (path / "ns/pid").readlink() == space and b"muster:%s:python" in (
-                path / "cmdline").read_bytes():
-                found.append(int(path.name))
-    return found
 
 
 def test_step_base_names_the_diff_as_its_action_and_is_so_after_it(n1: Container) -> None:
