@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -18,17 +18,8 @@ from provisioning.actions.base import Backend, Holder, marked
 from provisioning.actions.byhand import end_mark
 from provisioning.actions.cordon import CordonResult, cordon, uncordon
 from provisioning.actions.strays import adopt, forget
-from tests.testbed.backends import (
-    CommandSite,
-    GoldenSite,
-    HostFileSite,
-    KubernetesSite,
-    Memory,
-    Site,
-    SlurmSite,
-)
+from tests.testbed.backends import KubernetesSite, Memory, Site, SlurmSite
 from tests.testbed.death import Death
-from tests.testbed.kubernetes import serving
 from tests.testbed.slurm import fixture_of
 
 NODES = [f"gpu00{n}" for n in range(1, 9)]
@@ -38,26 +29,13 @@ bed = fixture_of(NODES)
 
 
 @pytest.fixture(params=["memory", "hostfile", "golden", "command", "kubernetes", "slurm"])
-def site(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    if request.param == "kubernetes":
-        with serving(tmp_path) as cluster:
-            yield KubernetesSite(cluster, NODES)
-        return
-    if request.param != "slurm":
-        makers: dict[str, Callable[[], Site]] = {
-            "memory": lambda: Memory(NODES), "hostfile": lambda: HostFileSite(tmp_path),
-            "golden": lambda: GoldenSite(tmp_path, NODES), "command": lambda: CommandSite(tmp_path, NODES)}
-        yield makers[request.param]()
-        return
-    bed = request.getfixturevalue("bed")
-    for key, value in bed.environment.items():
-        monkeypatch.setenv(key, value)
-    real = SlurmSite(bed)
-    real.restore()
-    yield real
-    real.restore()
+def site(request: pytest.FixtureRequest, site_of: Callable[[str, Collection[str]], Site]) -> Site:
+    return site_of(request.param, NODES)
 
 
+# What cordons are by our own books: in the fast tier by the back ends that take no other process.
+BOOKS = pytest.mark.parametrize("site", ["memory", "hostfile", "golden", *(
+    pytest.param(one, marks=pytest.mark.slow) for one in ("command", "kubernetes", "slurm"))], indirect=True)
 CLOCK = map(float, count(1)).__next__
 
 
@@ -100,6 +78,7 @@ def test_what_stands_there_in_our_form_is_found_without_its_node_being_named(
         "gpu001": "muster#1", "gpu004": "muster:beef#7"}
 
 
+@BOOKS
 def test_one_mark_is_ended_and_no_other(store: Store, site: Site) -> None:
     take(store, site, "gpu001", "gpu002")
     site.hold("gpu004", "muster:beef#7: of a head that is gone")
@@ -135,6 +114,7 @@ def test_a_persons_hold_is_left_as_it_is_in_whatever_words(store: Store, site: S
     assert Holder.NO_ONE not in {one.holder for one in site.backend.held(list(held)).values()}
 
 
+@BOOKS
 def test_a_node_that_a_person_took_over_stays_theirs(store: Store, site: Site) -> None:
     theirs = {"gpu003": "mine now", "gpu004": "muster#99: of another store"}
     take(store, site, *theirs)
@@ -147,6 +127,7 @@ def test_a_node_that_a_person_took_over_stays_theirs(store: Store, site: Site) -
     assert Holder.NO_ONE not in {holder(site, node) for node in theirs}
 
 
+@BOOKS
 def test_a_node_that_a_person_gave_back_is_no_longer_ours_and_can_be_taken_anew(
     store: Store, site: Site,
 ) -> None:
@@ -209,6 +190,7 @@ class Dying:
             raise Death
 
 
+@BOOKS
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_while_it_cordons_the_next_run_finds_out_what_was_done(
     store: Store, site: Site, after: bool,
@@ -224,6 +206,7 @@ def test_killed_while_it_cordons_the_next_run_finds_out_what_was_done(
         store) == [] and all(line.outcome for line in lines(store))
 
 
+@BOOKS
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_while_it_releases_the_next_run_finds_out_what_was_done(
     store: Store, site: Site, after: bool,
@@ -271,6 +254,7 @@ def test_what_a_person_writes_beside_our_mark_makes_the_node_theirs_until_it_is_
         assert given.message.endswith(" is released") and holder(site, given.node) is Holder.NO_ONE
 
 
+@BOOKS
 def test_a_node_that_a_person_noted_upon_can_be_left_to_them(store: Store, site: Site) -> None:
     if isinstance(site, KubernetesSite):
         pytest.skip("there the mark is a taint, and what is written beside it an annotation")
@@ -282,6 +266,7 @@ def test_a_node_that_a_person_noted_upon_can_be_left_to_them(store: Store, site:
         "gpu003") and "muster" not in site.shown("gpu003")
 
 
+@BOOKS
 @pytest.mark.parametrize("act", ["adopt", "forget"])
 def test_a_mark_of_another_store_is_settled_by_a_person_and_by_nothing_else(
     store: Store, site: Site, tmp_path: Path, act: str,

@@ -21,7 +21,6 @@ from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
 from inventory.model import InKubernetes
 from provisioning.actions.base import ActionError, Condition, Holder, ProbationNode, number_of
-from provisioning.actions.cordon import cordon, uncordon
 from provisioning.actions.kubeapi import Api, KubeApiError
 from provisioning.actions.kubenode import (
     KEY,
@@ -119,15 +118,6 @@ def test_a_cordon_is_seen_by_everybody_and_takes_nothing_from_the_node(bed: Serv
             and after["metadata"]["uid"] == before["metadata"]["uid"])
 
 
-def test_a_new_node_that_is_not_ready_can_be_cordoned_and_stays_not_ready(bed: Serving) -> None:
-    assert keys(bed, "gpu1") == ["node.kubernetes.io/not-ready"]
-    back = through(bed)
-    assert back.held(["gpu1"])["gpu1"].holder is Holder.NO_ONE
-    back.isolate("gpu1", "muster#1: x")
-    back.release("gpu1")
-    assert keys(bed, "gpu1") == ["node.kubernetes.io/not-ready"]
-
-
 def test_an_upgrader_that_uncordons_a_node_of_ours_gives_nothing_back(bed: Serving) -> None:
     back = through(bed)
     back.isolate("gpu1", "muster#1: fan")
@@ -174,11 +164,6 @@ def test_a_node_that_somebody_cordoned_is_theirs_also_when_they_were_faster_by_a
     assert mark(bed, "gpu1") is None and KEY not in keys(bed, "gpu1")
     back.release("gpu1")
     assert spec(bed, "gpu1")["unschedulable"] is True
-
-
-def test_a_patch_of_the_taints_replaces_the_list_which_is_why_we_do_not(bed: Serving) -> None:
-    bed.patch("gpu2", {"spec": {"taints": [OURS]}})
-    assert keys(bed, "gpu2") == [KEY]
 
 
 def test_a_replacement_of_an_old_object_is_a_conflict_and_a_bad_taint_invalid(bed: Serving) -> None:
@@ -372,7 +357,7 @@ def test_a_condition_is_written_when_it_changes_and_beside_those_of_the_kubelet(
         "MusterHealthy"]["status"] == "False"
 
 
-@pytest.mark.slow       # of the fake the ten thousand below are
+@pytest.mark.slow       # of the fake the thousands below are
 def test_many_nodes_are_read_in_pages(bed: Serving) -> None:
     names = [f"n{at:04d}" for at in range(260)]
     for name in names:
@@ -430,18 +415,6 @@ def _allowed(back: Kubernetes) -> bool:
     return False
 
 
-def test_a_node_that_was_deleted_is_no_longer_ours_and_may_come_again(bed: Serving, tmp_path: Path) -> None:
-    with opened(tmp_path / "books", make=True) as store:
-        back = through(bed)
-        assert cordon(store, back, ["gpu1"], "fan", "me", time.time)[0].held
-        assert bed.ask("DELETE", "/api/v1/nodes/gpu1")[0] == 200
-        assert [(one.message, one.held) for one in uncordon(store, back, ["gpu1"], "x", "me", time.time)] == [
-            ("it is not known there any more", False)]
-        bed.add("gpu1")
-        assert (plain(cordon(store, back, ["gpu1"], "fan", "me", time.time)[0].message)
-                == "cordoned in kubernetes as muster#2")
-
-
 def test_marks_are_found_by_the_inventorys_names_wherever_template_or_label_take_them(bed: Serving) -> None:
     reason = "muster:beef#7: fan"
     for name, labels in (("w1.example.org", {}), ("gpu-7.example.org", {}), ("other", {}),
@@ -475,8 +448,8 @@ def agree(bed: Serving, home: Path) -> None:
 
 # Of the others test_backends.py has a twin, whose process lives.
 @pytest.mark.parametrize(("action", "after"), [
-    ("cordon", True), ("uncordon", False),
-    *(pytest.param(*one, marks=pytest.mark.slow) for one in (("cordon", False), ("uncordon", True)))])
+    ("cordon", True), *(pytest.param(*one, marks=pytest.mark.slow) for one in (
+        ("cordon", False), ("uncordon", False), ("uncordon", True)))])
 def test_killed_at_the_very_request_the_mark_and_the_books_agree_afterwards(
     bed: Serving, tmp_path: Path, action: str, after: bool,
 ) -> None:
@@ -611,9 +584,9 @@ def test_a_list_that_grows_old_is_begun_anew_and_not_for_ever(fake: Serving) -> 
         through(fake).held(names)
 
 
-def test_ten_thousand_nodes_are_read_within_bounded_memory(fake: Serving) -> None:
+def test_thousands_of_nodes_are_read_within_bounded_memory(fake: Serving) -> None:
     cluster = cluster_of(fake)
-    names = [f"n{at:05d}" for at in range(10_000)]
+    names = [f"n{at:05d}" for at in range(4_000)]
     images = [
         {"names": [f"registry.example.org/image-{at}@sha256:{'0' * 64}"], "sizeBytes": 1} for at in range(3)]
     for name in names:
@@ -629,10 +602,10 @@ def test_ten_thousand_nodes_are_read_within_bounded_memory(fake: Serving) -> Non
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert len(held) == 10_000 and held["n00007"].number == 1
-    # The server's pages are made in this process, too; all nodes at once are 30 MB.
-    assert most < 12 * 1024 * 1024, most
-    assert len([path for _, path in cluster.seen if "limit=" in path]) == 41
+    assert len(held) == 4_000 and held["n00007"].number == 1
+    # The server's pages are made in this process, too; all nodes at once are 12 MB.
+    assert most < 6 * 1024 * 1024, most
+    assert len([path for _, path in cluster.seen if "limit=" in path]) == 17
 
 
 def test_a_server_that_is_not_there_is_reported_as_such(fake: Serving, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 from contextlib import closing
 from pathlib import Path
 
@@ -24,14 +24,11 @@ from provisioning.actions.hostfile import HostFile
 from provisioning.actions.reconcile import Reconciled, reconcile
 from provisioning.triage.apply import resolve_lost
 from tests.command import muster
-from tests.testbed.backends import CommandSite, GoldenSite, KubernetesSite, Site, SlurmSite
-from tests.testbed.kubernetes import serving
-from tests.testbed.require import require
-from tests.testbed.slurm import WHY_NOT, Slurm, can_run
-from tests.testbed.slurm import slurm as cluster
+from tests.testbed.backends import CommandSite, Site
+from tests.testbed.slurm import fixture_of
 
 NOW = 1_795_000_000.0
-NODES = ("n1", "n2", "n3", "n4")
+NODES = ["n1", "n2", "n3", "n4"]
 
 
 class Head:
@@ -349,34 +346,17 @@ def test_a_writer_that_had_the_store_open_when_it_was_moved_writes_no_more(head:
             mean(early, "n3", "hostfile", "late", "ann", NOW)
 
 
-@pytest.fixture(scope="module")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    require(can_run(), WHY_NOT)
-    with cluster(tmp_path_factory.mktemp("slurm"), ["n1", "n2", "n3", "n4"]) as running:
-        yield running
+bed = fixture_of(NODES)
 
 
-@pytest.fixture(params=["golden", "command", "listing command", "kubernetes", "slurm"])
-def site(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    if request.param == "kubernetes":
-        with serving(tmp_path) as there:
-            yield KubernetesSite(there, NODES)
-    elif request.param == "slurm":
-        real: Slurm = request.getfixturevalue("bed")
-        for key, value in real.environment.items():
-            monkeypatch.setenv(key, value)
-        site = SlurmSite(real)
-        site.restore()
-        yield site
-        site.restore()
-    elif request.param == "golden":
-        yield GoldenSite(tmp_path, NODES)
-    else:
-        one = CommandSite(tmp_path, NODES)
-        if request.param == "listing command":
-            assert isinstance(one.backend, CommandBackend)
-            one.backend = ListingCommand(one.backend.argv, 30, one.backend.argv)
-        yield one
+@pytest.fixture(params=["golden", "command", "slurm", *(
+    pytest.param(kind, marks=pytest.mark.slow) for kind in ("listing command", "kubernetes"))])
+def site(request: pytest.FixtureRequest, site_of: Callable[[str, Collection[str]], Site]) -> Site:
+    one = site_of(request.param.removeprefix("listing "), NODES)
+    if request.param == "listing command":
+        assert isinstance(one.backend, CommandBackend)
+        one.backend = ListingCommand(one.backend.argv, 30, one.backend.argv)
+    return one
 
 
 def test_every_back_end_and_the_restored_store_come_together(site: Site, tmp_path: Path) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from healthcheck.store.cordons import CordonState, open_cordons
+from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from tests import command
@@ -52,20 +50,6 @@ def test_a_node_is_drained_with_our_mark_and_given_back(bed: Slurm, tmp_path: Pa
             ("cordon", "gpu001", "cordoned"), ("uncordon", "gpu001", "released")]
 
 
-@pytest.mark.parametrize(
-    "theirs", ["bad DIMM", "muster: looks like ours", "muster#7: of another store", "x" * 900])
-def test_a_persons_drain_is_never_touched(bed: Slurm, tmp_path: Path, theirs: str) -> None:
-    bed.ask("scontrol", "update", "nodename=gpu002", "state=drain", f"reason={theirs}")
-    before = bed.reason("gpu002")
-    code, said, _ = muster(bed, tmp_path, "cordon", "gpu002", "--reason", "mine")
-    assert code == 0 and said.startswith("gpu002: left alone, ")
-    code, said, _ = muster(bed, tmp_path, "uncordon", "gpu002")
-    assert code == 1 and said.startswith("gpu002: there is no cordon of ours; ") and said.endswith(
-        "muster uncordon --mark 'muster#7' --reason TEXT\n" if theirs.startswith("muster#7")
-        else f"others hold it: {before}\n")
-    assert bed.state("gpu002") == "drained" and bed.reason("gpu002") == before
-
-
 def test_a_node_that_is_down_is_left_to_whoever_brings_it_up(bed: Slurm, tmp_path: Path) -> None:
     bed.ask("scontrol", "update", "nodename=gpu004", "state=down", "reason=Not responding")
     assert (muster(bed, tmp_path, "cordon", "gpu004", "--reason", "x")[1]
@@ -93,14 +77,6 @@ def test_a_job_that_runs_goes_on_and_the_next_one_does_not_start(bed: Slurm, tmp
             and bed.ask("squeue", "-h", "-t", "R").strip())
     assert muster(bed, tmp_path, "uncordon", "gpu005")[1] == "gpu005: muster#1 is released\n"
     assert bed.state("gpu005") in ("allocated", "mixed")
-
-
-def test_a_node_that_slurm_does_not_know_costs_no_other(bed: Slurm, tmp_path: Path) -> None:
-    code, said, _ = muster(bed, tmp_path, "cordon", "gpu006,gpu099", "--reason", "x")
-    assert ((code, said) == (1,
-                             "gpu006: cordoned in slurm as muster#1\n"
-                             "gpu099: is not known there (older Slurms show a CLOUD node without power "
-                             "only with PrivateData=cloud in slurm.conf)\n"))
 
 
 def test_a_dry_run_changes_nothing_and_remembers_nothing(bed: Slurm, tmp_path: Path) -> None:
@@ -147,39 +123,3 @@ def test_a_renamed_node_is_drained_under_its_new_name_and_the_old_one_stays_so(b
             for name in ("gpu001", "gpu002")] == [("drained", "muster#1: fan")] * 2
     assert muster(bed, tmp_path, "uncordon", "gpu002") == (0, "gpu002: muster#1 is released\n", "")
     bed.ask("scontrol", "update", "nodename=gpu001", "state=resume")
-
-
-KILLED = """
-import os, sys, time
-from pathlib import Path
-from healthcheck.store.file import opened
-from provisioning.actions.slurm import SlurmBackend
-from provisioning.actions.cordon import cordon
-calls = 0
-class Dying(SlurmBackend):
-    def isolate(self, node, reason):
-        if sys.argv[2] == "before":
-            os.kill(os.getpid(), 9)
-        super().isolate(node, reason)
-        os.kill(os.getpid(), 9)
-with opened(Path(sys.argv[1]), make=True) as store:
-    cordon(store, Dying(), ["gpu008"], "why", "root", time.time)
-"""
-
-
-@pytest.mark.parametrize(("when", "left", "said"),
-                         [("before", "idle", "gpu008: there is no cordon of ours\n"),
-                          ("after", "drained", "gpu008: muster#1 is released\n")])
-def test_killed_in_the_middle_the_next_run_finds_out_what_was_done(
-    bed: Slurm, tmp_path: Path, when: str, left: str, said: str,
-) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "state"), when],
-                          env={**os.environ, **bed.environment}, check=False)
-    assert done.returncode == -signal.SIGKILL and bed.state("gpu008") == left
-    with opened(tmp_path / "state") as store:
-        assert [one.state for one in open_cordons(store)] == [
-            CordonState.MEANT] and lines(store)[0].outcome is None
-    assert muster(bed, tmp_path, "uncordon", "gpu008") == (0, said, "")
-    assert bed.state("gpu008") == "idle"
-    with opened(tmp_path / "state") as store:
-        assert open_cordons(store) == [] and all(line.outcome for line in lines(store))

@@ -22,6 +22,7 @@ from tests.testbed.slurm import slurm as cluster
 from tests.testbed.sshd import wait_until
 
 NODES = ["gpu001", "gpu002", "gpu003", "gpu004", "gpu005", "gpu006"]
+DARK = ["gpu001", "gpu003", "gpu004"]       # without power from the beginning
 
 
 @pytest.fixture(scope="module",
@@ -41,6 +42,10 @@ def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
                        "NodeName=cloud1 NodeHostname=cloud1 State=CLOUD CPUs=1 RealMemory=100\n"
                        "ResumeTimeout=60\n"
                        "SchedulerParameters=bf_interval=1,sched_interval=1", programs=newer) as running:
+        for node in DARK:
+            running.ask("scontrol", "update", f"nodename={node}", "state=power_down")
+        for node in DARK:
+            wait_until(lambda node=node: "POWERED_DOWN" in states(running, node), 30, node)  # type: ignore[misc]
         yield running
 
 
@@ -55,16 +60,13 @@ def states(bed: Slurm, node: str) -> set[str]:
     return set(shown.split("+")) - {"NOT_RESPONDING"}
 
 
-def down(bed: Slurm, node: str, state: str) -> None:
-    bed.ask("scontrol", "update", f"nodename={node}", "state=power_down")
-    wait_until(lambda: state in states(bed, node), 30, f"{state} of {node}")
-
-
-@pytest.mark.parametrize(("node", "power"), [("gpu001", "POWERED_DOWN"), ("gpu002", "POWERING_DOWN")])
+@pytest.mark.parametrize("node", ["gpu001", pytest.param("gpu002", marks=pytest.mark.slow)])
 def test_a_node_without_power_is_cordoned_and_given_back_and_no_job_wakes_it_meanwhile(
-    bed: Slurm, tmp_path: Path, node: str, power: str,
+    bed: Slurm, tmp_path: Path, node: str,
 ) -> None:
-    down(bed, node, power)
+    if node not in DARK:
+        bed.ask("scontrol", "update", f"nodename={node}", "state=power_down")
+        wait_until(lambda: "POWERING_DOWN" in states(bed, node), 30, "a node that loses its power")
     assert Backend().held([node])[node].holder is Holder.NO_ONE
     with opened(tmp_path, make=True) as store:
         assert cordon(store, Backend(), [node], "Xid 79", "me", time.time)[
@@ -83,7 +85,6 @@ def test_a_node_without_power_is_cordoned_and_given_back_and_no_job_wakes_it_mea
 
 
 def test_a_node_that_is_being_woken_is_cordoned_and_keeps_on_waking(bed: Slurm, tmp_path: Path) -> None:
-    down(bed, "gpu003", "POWERED_DOWN")
     bed.ask("scontrol", "update", "nodename=gpu003", "state=power_up")
     wait_until(lambda: "POWERING_UP" in states(bed, "gpu003"), 30, "a node that wakes")
     with opened(tmp_path, make=True) as store:
@@ -95,12 +96,12 @@ def test_a_node_that_is_being_woken_is_cordoned_and_keeps_on_waking(bed: Slurm, 
 
 
 def test_a_node_without_power_that_a_person_drained_is_theirs(bed: Slurm) -> None:
-    down(bed, "gpu004", "POWERED_DOWN")
     bed.ask("scontrol", "update", "nodename=gpu004", "state=drain", "reason=sold")
     assert Backend().held(["gpu004"])["gpu004"].holder is Holder.OTHERS
 
 
-@pytest.mark.parametrize(("node", "how"), [("gpu005", "power_down"), ("gpu006", "power_down_force")])
+@pytest.mark.parametrize(("node", "how"), [
+    ("gpu005", "power_down"), pytest.param("gpu006", "power_down_force", marks=pytest.mark.slow)])
 def test_a_cordon_that_slurm_drops_as_a_person_powers_the_node_down_is_made_again_under_its_mark(
     bed: Slurm, tmp_path: Path, node: str, how: str,
 ) -> None:

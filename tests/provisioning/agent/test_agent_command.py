@@ -90,7 +90,8 @@ def test_a_mistake_is_one_line_before_any_node_is_asked(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("words", [("--dry-run",), ("--rings", "1,rest")])
+@pytest.mark.parametrize("words", [
+    pytest.param(("--dry-run",), marks=pytest.mark.slow), ("--rings", "1,rest")])
 def test_an_upgrade_names_the_nodes_where_it_cannot_be_and_begins_no_ring(words: tuple[str, ...],
                                                                           home: Path) -> None:
     done = muster("agent", "upgrade", "gpu[001-002]", *words, home=home, code=1)

@@ -32,7 +32,7 @@ def gate(
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("version", ["3.8", "3.9", "3.13"])
+@pytest.mark.parametrize("version", ["3.8", pytest.param("3.9", marks=pytest.mark.slow), "3.13"])
 def test_any_python_judges(program: Path, tmp_path: Path, version: str) -> None:
     interpreter = python(version)
     require(interpreter is not None, f"no Python {version} here: pyenv install {version}")

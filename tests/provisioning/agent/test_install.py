@@ -287,7 +287,7 @@ def test_a_damaged_version_in_use_is_mended(root: Path, bundle: Bundle) -> None:
     assert is_whole(root)
 
 
-@pytest.mark.parametrize("version", ["3.8", "3.9", "3.13"])
+@pytest.mark.parametrize("version", ["3.8", pytest.param("3.9", marks=pytest.mark.slow), "3.13"])
 def test_older_and_newer_pythons_install_it(version: str, root: Path, real: Bundle) -> None:
     found = python(version)
     require(found is not None, f"no Python {version} here: pyenv install {version}")

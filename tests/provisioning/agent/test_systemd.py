@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 import time
 import urllib.error
@@ -34,25 +32,33 @@ TEXTFILE = "var/lib/prometheus/node-exporter/muster.prom"
 
 
 @pytest.fixture(scope="module")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Machine]]:
+def n1(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     require_nspawn()
-    with nodes(tmp_path_factory.mktemp("nspawn"), "n1", "n2") as started:
-        yield {one.name: one for one in started}
+    with nodes(tmp_path_factory.mktemp("nspawn"), "n1") as (started,):
+        yield started
+
+
+@pytest.fixture(scope="module")
+def n2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    require_nspawn()
+    with nodes(tmp_path_factory.mktemp("nspawn"), "n2") as (started,):
+        yield started
 
 
 @pytest.fixture
-def home(tmp_path: Path, machines: dict[str, Machine]) -> Path:
-    inventory(tmp_path, *machines.values())
+def home(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """With those nodes that the test has."""
+    inventory(tmp_path, *(request.getfixturevalue(name) for name in ("n1", "n2")
+                          if name in request.fixturenames))
     return tmp_path
 
 
 def inventory(folder: Path, *machines: Machine) -> None:
     """Its muster.yaml, with these nodes."""
-    any_ = machines[0]
-    (folder / "muster.yaml").write_text("version: 1\n"
-                                        f"defaults: {{user: root, sku: cpu-only, identity_file: "
-                                        f"{any_.key}, known_hosts_file: {any_.known_hosts}}}\n"
-                                        "nodes:\n" + "".join(one.entry() for one in machines))
+    (folder / "muster.yaml").write_text(
+        "version: 1\ndefaults: {user: root, sku: cpu-only}\nnodes:\n" + "".join(
+            f"  {one.name}: {{address: 127.0.0.1, port: {one.port}, identity_file: {one.key}, "
+            f"known_hosts_file: {one.known_hosts}}}\n" for one in machines))
 
 
 def agent(home: Path, *words: str, code: int = 0) -> str:
@@ -88,10 +94,9 @@ def paths(machine: Machine) -> set[str]:
 
 
 def test_from_installation_over_prometheus_upgrade_and_rollback_to_nothing_left(
-    machines: dict[str, Machine], home: Path,
+    n1: Machine, home: Path,
 ) -> None:
     require_prometheus()
-    n1 = machines["n1"]
     before = paths(n1)
     began = time.time()
     there = f"127.0.0.1:{free_port()}"
@@ -122,7 +127,6 @@ def test_from_installation_over_prometheus_upgrade_and_rollback_to_nothing_left(
         assert (not through.twice and through.basis is not None and through.basis.boot_id
                 and through.basis.sku == "cpu-only")
         assert through.time == pytest.approx(float(str(result(n1)["time"])), abs=30) and through.period == 10
-        assert "nothing to do" in agent(home, "install", "n1", "--period", "10s", "--exporter", there)
 
         # The timer goes on, and no one has started it: the next look is by the new version, and the one after
         # that by the old one again. An upgrade keeps what it is not told.
@@ -174,39 +178,6 @@ def unready(address: str) -> str:
         return str(error.read().decode())
 
 
-def test_the_exporters_unit_is_sound_shut_in_and_goes_when_it_is_not_wanted(
-    machines: dict[str, Machine], home: Path,
-) -> None:
-    n1 = machines["n1"]
-    there = f"127.0.0.1:{free_port()}"
-    agent(home, "install", "n1", "--period", "1h", "--exporter", there)
-    assert n1.run("systemd-analyze", "verify", "/etc/systemd/system/muster-exporter.service") == ""
-    report = n1.run("systemd-analyze", "security", "--no-pager", "muster-exporter.service", check=False)
-    score = re.search(r"exposure level for muster-exporter.service: ([0-9.]+)", report)
-    assert score is not None, report
-    assert float(score[1]) <= EXPORTER_EXPOSURE
-    wait_until(lambda: answers(there), 30, "that it serves")
-    n1.run("systemctl", "start", "muster-agent.service")
-    wait_until(lambda: "muster_source_up 1.0" in text(there), 30, "that it serves the result")
-    if promtool := shutil.which("promtool"):
-        done = subprocess.run(
-            [promtool, "check", "metrics"], input=text(there), capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
-
-    # Whatever ends it, it comes back; and the version before had none.
-    pid = n1.run("systemctl", "show", "--property=MainPID", "--value", "muster-exporter.service")
-    n1.run("systemctl", "kill", "--signal=KILL", "muster-exporter.service")
-    wait_until(lambda: n1.run("systemctl", "show", "--property=MainPID", "--value", "muster-exporter.service")
-                   not in (pid, "0\n"), 30, "another")
-    agent(home, "upgrade", "n1", "--exporter", "none", "--wait", "0s")
-    assert not (n1.root / "etc/systemd/system/muster-exporter.service").exists()
-    assert not answers(there)
-    agent(home, "rollback", "n1")
-    wait_until(lambda: answers(there), 30, "that it serves again")
-    agent(home, "uninstall", "n1")
-    assert not answers(there)
-
-
 def text(address: str) -> str:
     """The page of an exporter."""
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
@@ -221,17 +192,19 @@ def answers(address: str) -> bool:
         return False
 
 
-def test_the_unit_is_sound_bounded_and_sees_what_everybody_and_a_look_over_ssh_sees(
-    machines: dict[str, Machine], home: Path,
+def test_its_units_are_sound_and_shut_in_and_it_sees_what_everybody_and_a_look_over_ssh_sees(
+    n1: Machine, home: Path,
 ) -> None:
-    n1 = machines["n1"]
-    agent(home, "install", "n1", "--period", "1h")
-    assert (n1.run("systemd-analyze", "verify", "/etc/systemd/system/muster-agent.timer",
-                   "/etc/systemd/system/muster-agent.service") == "")
-    report = n1.run("systemd-analyze", "security", "--no-pager", "muster-agent.service", check=False)
-    score = re.search(r"exposure level for muster-agent.service: ([0-9.]+)", report)
-    assert score is not None, report
-    assert float(score[1]) <= EXPOSURE
+    there = f"127.0.0.1:{free_port()}"
+    agent(home, "install", "n1", "--period", "1h", "--exporter", there)
+    for unit, most in (("muster-agent", EXPOSURE), ("muster-exporter", EXPORTER_EXPOSURE)):
+        report = n1.run("systemd-analyze", "security", "--no-pager", f"{unit}.service", check=False)
+        score = re.search(rf"exposure level for {unit}.service: ([0-9.]+)", report)
+        assert score is not None, report
+        assert float(score[1]) <= most
+    units = ("muster-agent.timer", "muster-agent.service", "muster-exporter.service")
+    assert n1.run("systemd-analyze", "verify", *(f"/etc/systemd/system/{unit}" for unit in units)) == ""
+    wait_until(lambda: answers(there), 30, "that it serves")
     # A mount namespace of its own would show it other mounts than jobs have.
     script = n1.root / "etc/systemd/system/muster-agent.service.d/see.conf"
     script.parent.mkdir()
@@ -252,36 +225,30 @@ def test_the_unit_is_sound_bounded_and_sees_what_everybody_and_a_look_over_ssh_s
         if not one["rule"].startswith("fleet-")}
     # Both are first looks, and nothing that the unit may not do has cost it an answer.
     assert {rule: report for rule, report in far.items() if own.get(rule) != report} == {}
+    wait_until(lambda: "muster_source_up 1.0" in text(there), 30, "that it serves the result")
+    if promtool := shutil.which("promtool"):
+        done = subprocess.run(
+            [promtool, "check", "metrics"], input=text(there), capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+    # Whatever ends it, the exporter comes back; and the version before had none.
+    pid = n1.run("systemctl", "show", "--property=MainPID", "--value", "muster-exporter.service")
+    n1.run("systemctl", "kill", "--signal=KILL", "muster-exporter.service")
+    wait_until(lambda: n1.run("systemctl", "show", "--property=MainPID", "--value", "muster-exporter.service")
+                   not in (pid, "0\n"), 30, "another")
+    agent(home, "upgrade", "n1", "--exporter", "none", "--wait", "0s")
+    assert not (n1.root / "etc/systemd/system/muster-exporter.service").exists()
+    assert not answers(there)
+    agent(home, "rollback", "n1")
+    wait_until(lambda: answers(there), 30, "that it serves again")
     agent(home, "uninstall", "n1")
-
-
-@pytest.mark.slow
-def test_a_head_that_is_killed_while_it_installs_leaves_a_whole_version_in_use(
-    machines: dict[str, Machine], home: Path,
-) -> None:
-    n2 = machines["n2"]
-    agent(home, "install", "n2", "--period", "1h")
-    first = in_use(n2)
-    for period, delay in (("2h", 0.3), ("3h", 0.6), ("4h", 1.0)):
-        head = running("agent", "install", "n2", "--period", period, home=home)
-        with suppress(subprocess.TimeoutExpired):
-            head.wait(delay)
-        head.kill()
-        head.wait()
-        (report,) = json.loads(muster("agent", "status", "n2", "--json", home=home).stdout)["nodes"]
-        assert report["installed"] is not None
-        assert report["trouble"] in ("", "no result: No such file or directory")
-    assert agent(home, "install", "n2", "--period", "5h")
-    assert in_use(n2) != first
-    assert not list((n2.root / "opt/muster").glob("*.tmp"))
-    agent(home, "uninstall", "n2")
+    assert not answers(there)
 
 
 @pytest.mark.slow
 def test_a_look_that_is_killed_leaves_whole_files_and_the_next_one_comes(
-    machines: dict[str, Machine], home: Path,
+    n2: Machine, home: Path,
 ) -> None:
-    n2 = machines["n2"]
     agent(home, "install", "n2", "--period", "10s")
     began = time.time()
     wait_until(lambda: looked(n2, began - 60), 60, "a look")
@@ -304,9 +271,8 @@ def test_a_look_that_is_killed_leaves_whole_files_and_the_next_one_comes(
 
 @pytest.mark.slow
 def test_a_look_that_goes_on_while_its_version_is_replaced_ends_by_the_version_that_it_began_with(
-    machines: dict[str, Machine], home: Path,
+    n2: Machine, home: Path,
 ) -> None:
-    n2 = machines["n2"]
     agent(home, "install", "n2", "--period", "1h")
     first, began = in_use(n2), time.time()
     n2.run("systemctl", "start", "--no-block", "muster-agent.service")
@@ -370,56 +336,30 @@ def hanging(machine: Machine) -> list[str]:
             if (path / "stat").read_text().rpartition(")")[2].split()[0] == "D"]
 
 
-def test_a_program_that_is_killed_on_the_node_leaves_a_whole_version_in_use(
-    machines: dict[str, Machine], home: Path,
-) -> None:
-    n2 = machines["n2"]
-    agent(home, "install", "n2", "--period", "1h")
-    first = in_use(n2)
-    head = running("agent", "install", "n2", "--period", "2h", home=home, out=subprocess.PIPE)
-    wait_until(lambda: list((n2.root / "opt/muster").glob("*.tmp")) or head.poll() is not None, 60,
-               "that it is at work")
-    for pid in loaders(n2):
-        os.kill(pid, signal.SIGKILL)
-    report, _ = head.communicate(timeout=60)
-    assert ("NOT done" in report) == (head.returncode == 1)
-    assert in_use(n2) == first or head.returncode == 0
-    assert " in use" in agent(home, "install", "n2", "--period", "2h")
-    assert not list((n2.root / "opt/muster").glob("*.tmp"))
-    agent(home, "uninstall", "n2")
-
-
-def loaders(machine: Machine) -> list[int]:
-    """The pids, here, of what installs there."""
-    return [int(path.name) for path in processes(machine)
-            if b"muster:%s:python" in (path / "cmdline").read_bytes()]
-
-
 @pytest.mark.slow
 def test_an_upgrade_in_rings_stops_at_a_worse_ring_goes_on_after_a_kill_and_leaves_every_agent_running(
-    machines: dict[str, Machine], home: Path,
+    n1: Machine, n2: Machine, home: Path,
 ) -> None:
     """Period 1h, so that only the upgrade itself can have had the agents run."""
-    pair = (machines["n1"], machines["n2"])
+    pair = (n1, n2)
     agent(home, "install", "n[1-2]", "--period", "1h")
     for one in pair:
         one.run("systemctl", "start", "muster-agent.service")
     old = {one.name: in_use(one) for one in pair}
     # Killed while the first ring's results are awaited: one node has the new version, whole, and runs.
-    n1 = machines["n1"]
     n1.run("systemctl", "mask", "--runtime", "muster-agent.service")
     head = running("agent", "upgrade", "n[1-2]", "--period", "2h", "--rings", "1,rest", home=home)
     wait_until(lambda: in_use(n1) != old["n1"], 60, "that the first ring is upgraded")
     head.kill()
     head.wait()
-    assert in_use(machines["n2"]) == old["n2"]
+    assert in_use(n2) == old["n2"]
     n1.run("systemctl", "unmask", "--runtime", "muster-agent.service")
     # Gone on with: n1 has it, and n2 is the first ring now.
     done = agent(home, "upgrade", "n[1-2]", "--period", "2h", "--rings", "1,rest")
     assert "ring 1 of 1: no node got worse" in done
-    assert result(machines["n2"])["bundle"] == in_use(machines["n2"]) != old["n2"]
+    assert result(n2)["bundle"] == in_use(n2) != old["n2"]
     # A version whose agents do not run: its first node is named, and the next keeps what it has.
-    n2, kept = machines["n2"], in_use(machines["n2"])
+    kept = in_use(n2)
     n1.run("sh", "-c", "cd /var/lib/muster && mount --bind agent agent && mount -o remount,bind,ro agent")
     stopped = muster("agent", "upgrade", "n[1-2]", "--period", "3h", "--rings", "1,rest", "--wait", "8s",
                      home=home, timeout=120)

@@ -34,7 +34,7 @@ PLANTED = {
 }
 # The same troubles on fewer machines: what becomes of one does not depend on how many there are. A twin is a
 # pair.
-FEW = {wrong: 2 if wrong in (Wrong.TWIN, Wrong.BIOS_IGNORED, Wrong.LOSES_ANSWERS) else 1 for wrong in PLANTED}
+FEW = {wrong: 2 if wrong is Wrong.TWIN else 1 for wrong in PLANTED}
 _AS_WISHED = {"ProcTurboMode": "Enabled"}
 SKU = """\
 sku: gx8
@@ -96,14 +96,6 @@ class Moment:
     def of(cls, log: bytes) -> Moment:
         """How far a piece of a rack's log comes."""
         return cls(log.count(b"\n"), log.count(b"ComputerSystem.Reset") + log.count(b'"PATCH"'))
-
-    @classmethod
-    def some(cls, log: bytes, number: int) -> list[Moment]:
-        """Random moments of this log: two of five before any change, others among them, first ones first."""
-        quiet = cls.of(log[:min(log.index(b"ComputerSystem.Reset"), log.index(b'"PATCH"'))]).requests
-        early = random.sample(range(quiet // 10, quiet), number * 2 // 5)
-        return [cls(at, 0) for at in sorted(early)] + [
-            cls(0, at) for at in sorted(random.sample(range(1, cls.of(log).changes), number - len(early)))]
 
 
 @dataclass

@@ -85,7 +85,7 @@ def test_a_bad_gpu_of_a_node_in_service_is_isolated_uncertified_and_shut_out_and
     site: Site,
 ) -> None:
     site.plant(BAD)
-    done = site.run("--stages", "node", code=1)
+    done = site.run("--stages", "node", nodes="n[2-3]", code=1)
     run = site.document()["run"]
     assert "accused for certain: n3; muster triage shows what is done" in done.stderr
     # Only triage cordons, within its bound: until then the node is free, and what to type is said.

@@ -3,8 +3,6 @@ load every link, and name one that tc made slow."""
 
 from __future__ import annotations
 
-import json
-import secrets
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,6 @@ from tests.documents import validate
 from tests.healthcheck.subnet import recount
 from tests.provisioning.burnin.fabricsite import SHARE, SLOW_MBIT, FabricSite, cabled, outputs
 from tests.testbed import torches
-from tests.testbed.collector import await_none_with
 from tests.testbed.routedfabric import routed
 
 
@@ -54,6 +51,7 @@ def accused(document: dict[str, Any]) -> list[tuple[str, str]]:
     return [(one["object"], one["fault"]) for one in document["accusations"]]
 
 
+@pytest.mark.slow       # test_perftest_engine.py has a smaller one
 @pytest.mark.root
 @pytest.mark.timeout(110)
 def test_of_two_links_that_share_every_pair_none_is_named_alone(tmp_path: Path) -> None:
@@ -103,24 +101,3 @@ def test_with_three_leaves_the_slow_link_itself_is_named(tmp_path: Path, one: st
     outcomes = {node["node"]: node["outcome"] for node in document["nodes"]}
     assert {name for name, outcome in outcomes.items()
             if outcome != "pass"} == ({one} if one.startswith("n") else set()), done.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.root
-@pytest.mark.timeout(300)
-def test_a_head_that_is_killed_in_a_round_leaves_no_rank_and_the_next_run_starts_clean(
-        tmp_path: Path) -> None:
-    outputs(tmp_path / "outputs", cabled())
-    mark = secrets.token_hex(8)
-    site = FabricSite(tmp_path, torches.python(), marked=mark, small={"allreduce.run_s": 20})
-    words = ("--stages", "fabric", "--fabric", "outputs", "--share", SHARE)
-    with site.come_to("fabric round 1", *words) as head:
-        head.kill()
-    await_none_with(mark, 15)
-    half = json.loads(site.muster("burnin", "show", "--format", "json").stdout)
-    assert half["verdict"] == "unknown" and half["options"]["finished"] is False
-    assert half.get("fabric", {"proven": 0})["proven"] == 0
-    done = site.muster("burnin", "run", "n[1-2]", "--launcher", "local", "--rules", "rules", "--stages",
-                       "leaf-pairs", timeout=110)
-    assert "given back: the process that held it is gone" in done.stderr, (done.stdout, done.stderr)
-    await_none_with(mark, 15)

@@ -35,12 +35,11 @@ from provisioning.burnin.nccltests import NcclTests, why_not
 from tests.provisioning.burnin.site import Site
 from tests.testbed import allreduceperf, torches
 from tests.testbed.planted import executable
-from tests.testbed.require import require
-from tests.testbed.slurm import WHY_NOT, can_run
-from tests.testbed.slurm import slurm as cluster
+from tests.testbed.slurm import Slurm, fixture_of
 from tests.testbed.sshd import wait_until
 
 MIB = 1 << 20
+bed = fixture_of(["n1", "n2"])
 
 
 def task(*nodes: str, gpus: int = 8, seconds: float = 20.0, name: str = "t1", **more: Any) -> Task:
@@ -230,7 +229,7 @@ def test_commands_here_are_bounded_in_time_and_room_and_what_ignores_the_end_is_
 
 
 def _site(tmp_path: Path, fault: str = "", python: str | None = None, ranks: int = 2, **more: Any) -> Site:
-    site = Site(tmp_path, python or torches.python(), ranks=ranks, **more)
+    site = Site(tmp_path, python or torches.forked(), ranks=ranks, **more)
     text = json.loads((tmp_path / "muster.yaml").read_text())
     text["burnin"]["nccl_tests"] = str(allreduceperf.install(tmp_path / "build", fault))
     if python is not None:
@@ -290,16 +289,13 @@ def _without_pmix(folder: Path, environment: Mapping[str, str], instead: str = "
 
 @pytest.mark.slow
 def test_through_a_real_slurm_ranks_of_both_nodes_are_one_run_within_the_lease_s_reservation(
-    tmp_path: Path,
+    bed: Slurm, tmp_path: Path,
 ) -> None:
-    require(can_run(), WHY_NOT)
-    (tmp_path / "slurm").mkdir()
     site = _site(
         tmp_path, nodes=2, ranks=1, cordon="slurm", small={"allreduce.bytes": 64 * MIB, "sizes.bytes": 64})
-    with cluster(tmp_path / "slurm", site.names, gres="gpu:h100:8") as bed:
-        site.run("--engine", "nccl-tests", "--stages", "node,leaf-pairs,all", launcher="slurm",
-                 code=0, **_without_pmix(tmp_path / "bin", bed.environment))
-        assert "ReservationName" not in bed.ask("scontrol", "show", "reservation")
+    site.run("--engine", "nccl-tests", "--stages", "node,leaf-pairs,all", launcher="slurm",
+             code=0, **_without_pmix(tmp_path / "bin", bed.environment))
+    assert "ReservationName" not in bed.ask("scontrol", "show", "reservation")
     found = site.document()
     assert {(stage, engine) for stage, kind, engine in _engines(found) if kind == "allreduce"} == {
         (stage, "nccl-tests 2.19.6") for stage in ("node", "leaf-pairs", "all")}
@@ -312,48 +308,41 @@ def test_through_a_real_slurm_ranks_of_both_nodes_are_one_run_within_the_lease_s
 
 
 @pytest.mark.slow
-def test_wrong_counts_between_two_nodes_accuse_neither_of_them(tmp_path: Path) -> None:
-    require(can_run(), WHY_NOT)
-    (tmp_path / "slurm").mkdir()
+def test_wrong_counts_between_two_nodes_accuse_neither_of_them(bed: Slurm, tmp_path: Path) -> None:
     site = _site(tmp_path, "wrong", nodes=2, ranks=1, cordon="slurm")
-    with cluster(tmp_path / "slurm", site.names, gres="gpu:h100:8") as bed:
-        site.run("--engine", "nccl-tests", "--stages", "leaf-pairs", launcher="slurm",
-                 code=1, **_without_pmix(tmp_path / "bin", bed.environment))
+    site.run("--engine", "nccl-tests", "--stages", "leaf-pairs", launcher="slurm",
+             code=1, **_without_pmix(tmp_path / "bin", bed.environment))
     found = site.document()
     assert {(one["object"], one["fault"]) for one in found["accusations"]} == {("unexplained", "wrong data")}
     assert {one["outcome"] for one in found["nodes"]} == {"unknown"}
 
 
-def test_told_to_end_while_srun_is_at_work_it_leaves_no_job_and_no_process(tmp_path: Path) -> None:
-    require(can_run(), WHY_NOT)
-    (tmp_path / "slurm").mkdir()
+def test_told_to_end_while_srun_is_at_work_it_leaves_no_job_and_no_process(
+    bed: Slurm, tmp_path: Path,
+) -> None:
     site = _site(tmp_path, "hang", nodes=2, ranks=1, cordon="slurm")
-    with cluster(tmp_path / "slurm", site.names, gres="gpu:h100:8") as bed:
-        environment = site.environment(**_without_pmix(tmp_path / "bin", bed.environment))
-        head = subprocess.Popen(
-            site.words("--engine", "nccl-tests", "--stages", "leaf-pairs", launcher="slurm"), cwd=tmp_path,
-            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True)
-        wait_until(lambda: len(_starts(tmp_path / "build")) == 2, 30, "the test on both nodes")
-        head.send_signal(signal.SIGTERM)
-        out, err = head.communicate(timeout=60)
-        assert head.returncode == 130 and "the burn-in was not finished" in out, (out, err)
-        wait_until(lambda: set(bed.states().values()) == {"idle"}, what="idle nodes")
-        assert "ReservationName" not in bed.ask("scontrol", "show", "reservation")
-        assert not [pid for pid in _starts(tmp_path / "build") if Path(f"/proc/{pid}").exists()]
+    environment = site.environment(**_without_pmix(tmp_path / "bin", bed.environment))
+    head = subprocess.Popen(
+        site.words("--engine", "nccl-tests", "--stages", "leaf-pairs", launcher="slurm"), cwd=tmp_path,
+        env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True)
+    wait_until(lambda: len(_starts(tmp_path / "build")) == 2, 30, "the test on both nodes")
+    head.send_signal(signal.SIGTERM)
+    out, err = head.communicate(timeout=60)
+    assert head.returncode == 130 and "the burn-in was not finished" in out, (out, err)
+    wait_until(lambda: set(bed.states().values()) == {"idle"}, what="idle nodes")
+    assert "ReservationName" not in bed.ask("scontrol", "show", "reservation")
+    assert not [pid for pid in _starts(tmp_path / "build") if Path(f"/proc/{pid}").exists()]
 
 
 def _starts(folder: Path) -> list[str]:
     return [path.stem.partition("-")[2] for path in folder.glob("start-*.json")]
 
 
-def test_where_srun_does_not_start_it_nothing_was_measured_and_it_is_said(tmp_path: Path) -> None:
-    require(can_run(), WHY_NOT)
-    (tmp_path / "slurm").mkdir()
+def test_where_srun_does_not_start_it_nothing_was_measured_and_it_is_said(bed: Slurm, tmp_path: Path) -> None:
     site = _site(tmp_path, nodes=2, ranks=1, cordon="slurm")
-    with cluster(tmp_path / "slurm", site.names, gres="gpu:h100:8") as bed:
-        done = site.run("--engine", "nccl-tests", "--stages", "leaf-pairs", launcher="slurm",
-                        **_without_pmix(tmp_path / "bin", bed.environment, "pmix_v0"))
+    done = site.run("--engine", "nccl-tests", "--stages", "leaf-pairs", launcher="slurm",
+                    **_without_pmix(tmp_path / "bin", bed.environment, "pmix_v0"))
     assert done.returncode == 3 and site.document()["accusations"] == [], (done.stdout, done.stderr)
     assert ("leaf-pairs-1-0 was not measured: Slurm did not start all_reduce_perf: srun: error: Invalid MPI "
             "type 'pmix_v0'" in done.stdout)

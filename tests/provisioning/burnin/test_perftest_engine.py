@@ -21,16 +21,16 @@ FULL = 2 * 8 * 0.97     # Gb/s both ways over 4X SDR
 
 
 def burn(home: Path, *more: str, rates: dict[str, float] | None = None, fault: str = "",
-         leaves: int = 2) -> tuple[Any, FabricSite]:
-    plan = cabled(leaves=leaves, width=4)
-    outputs(home / "outputs", plan)
+         leaves: int = 2, per_leaf: int = 2) -> tuple[Any, FabricSite]:
+    nodes = leaves * per_leaf
+    outputs(home / "outputs", cabled(per_leaf, leaves, width=4))
     # one device a host, so that the stand-in can tell hosts apart
     for file in (home / "outputs").iterdir():
         text = file.read_text()
-        for number in range(1, 2 * leaves + 1):
+        for number in range(1, nodes + 1):
             text = text.replace(f"n{number} mlx5_0", f"n{number} mlx5_{number}")
         file.write_text(text)
-    site = FabricSite(home, "/no/such/python", nodes=2 * leaves, small=SMALL)
+    site = FabricSite(home, "/no/such/python", nodes=nodes, small=SMALL)
     folder = ibwritebw.install(home / "bin", rates or {}, FULL, fault)
     return site.run(*BURN, *more, PATH=f"{folder}:{os.environ['PATH']}"), site
 
@@ -58,15 +58,26 @@ def test_a_slow_adapter_s_link_is_named_and_its_node_alone_does_not_pass(tmp_pat
     assert {one["node"] for one in site.document()["nodes"] if one["outcome"] != "pass"} == {"n3"}
 
 
+def test_of_links_that_share_every_pair_none_is_named_alone(tmp_path: Path) -> None:
+    done, site = burn(tmp_path, rates={"mlx5_2": 4.0}, per_leaf=1)
+    assert done.returncode == 1, (done.stdout, done.stderr)
+    assert [(one["object"], one["fault"]) for one in site.document()["accusations"]] == [
+        ("unexplained", "slow link")], done.stdout
+    assert ("cannot tell which of these links is slow: n1 mlx5_1 port 1 to leaf1 port 1; n2 mlx5_2 port 1 to "
+            "leaf2 port 1; ") in done.stdout
+    assert "links: 0 of 6 proven to carry 90% each way, by the forwarding tables" in done.stdout
+    assert "not proven: n2 mlx5_2 port 1 to leaf2 port 1: n2 mlx5_2 port 1 was loaded to 25%" in done.stdout
+
+
 def test_output_that_is_no_rate_is_not_measured_and_never_a_pass(tmp_path: Path) -> None:
-    done, site = burn(tmp_path, fault="garbage")
+    done, site = burn(tmp_path, fault="garbage", per_leaf=1)
     assert (done.returncode == 1
             and "ib_write_bw: it printed no rate: \\x1b[2J nothing of the kind" in done.stdout), done.stdout
     assert site.document()["fabric"]["proven"] == 0 and site.document()["verdict"] != "pass"
 
 
 def test_where_it_is_not_installed_nothing_is_measured_and_the_node_is_reported_why(tmp_path: Path) -> None:
-    done, site = burn(tmp_path, fault="absent")
+    done, site = burn(tmp_path, fault="absent", per_leaf=1)
     assert (done.returncode == 3
             and "ib_write_bw is not there: install perftest" in done.stdout), (done.stdout, done.stderr)
     assert site.document()["verdict"] == "unknown" and site.document()["tasks"] == []

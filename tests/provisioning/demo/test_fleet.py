@@ -178,8 +178,8 @@ with DemoFleet(base=Path(sys.argv[1]), planted={"gpu001": ()}) as fleet:
 """
 
 
-@pytest.mark.parametrize("way", ["leave", "raise", "TERM", "KILL",
-                                 *(pytest.param(way, marks=pytest.mark.slow) for way in ("exit", "INT"))])
+@pytest.mark.parametrize("way", ["raise", "KILL", *(
+    pytest.param(way, marks=pytest.mark.slow) for way in ("leave", "exit", "INT", "TERM"))])
 def test_nothing_is_left_however_the_owner_ends(way: str, tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path), way], cwd=ROOT,
                           env={**os.environ, "PYTHONPATH": str(ROOT)}, bufsize=0, stdin=subprocess.PIPE,

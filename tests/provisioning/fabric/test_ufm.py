@@ -158,28 +158,17 @@ def killing(moment: str) -> Iterator[None]:
 @pytest.mark.parametrize(("moment", "asked", "stands"), [("before", 0, "UNKNOWN: asked to disable it"),
                                                          ("after", 1, "disabled"),
                                                          ("reading back", 1, "disabled")])
-def test_whoever_is_killed_leaves_what_the_next_one_finds_out(bed: Bed, moment: str, asked: int,
+def test_whoever_is_killed_leaves_what_the_next_one_finds_out(plain: Bed, moment: str, asked: int,
                                                               stands: str) -> None:
-    proposal, seen = bed.proposal(), bed.seen()
-    with killing(moment):
-        acting.disable(proposal, seen, 16, bed.tools())
-    assert len(bed.ufm.puts()) == asked and len(bed.rows()) == 1
-    settle(bed.tools())
-    assert bed.rows()[0].stands == stands and len(bed.ufm.puts()) == asked
-    bed.now += LATE_S
-    settle(bed.tools())
-    assert len(bed.rows()) == asked == len(bed.ufm.unhealthy) and len(bed.ufm.puts()) == asked
-
-
-@pytest.mark.parametrize("step", ["begin", "asking", "held"])
-def test_killed_at_a_step_of_the_record_a_port_is_asked_at_most_once(plain: Bed, step: str) -> None:
     proposal, seen = plain.proposal(), plain.seen()
-    with killed_at(step):
+    with killing(moment):
         acting.disable(proposal, seen, 16, plain.tools())
+    assert len(plain.ufm.puts()) == asked and len(plain.rows()) == 1
     settle(plain.tools())
-    assert len(plain.ufm.puts()) == (step == "held")
-    assert [row.stands for row in plain.rows()] == (["disabled"] if step == "held" else [])
-    assert all(outcome for _, outcome in plain.ledger())
+    assert plain.rows()[0].stands == stands and len(plain.ufm.puts()) == asked
+    plain.now += LATE_S
+    settle(plain.tools())
+    assert len(plain.rows()) == asked == len(plain.ufm.unhealthy) and len(plain.ufm.puts()) == asked
 
 
 @pytest.mark.parametrize("moment", ["before", "after", "reading back"])

@@ -121,7 +121,7 @@ def test_what_the_tag_means_on_the_node_is_reported_beside_the_wanted_digest(sou
     assert (after.state, after.others) == (ImageState.PRESENT, (old.digest,))
 
 
-@pytest.mark.parametrize("lie", ["manifest", "blob"])
+@pytest.mark.parametrize("lie", [pytest.param("manifest", marks=pytest.mark.slow), "blob"])
 def test_a_registry_that_sends_other_bytes_than_the_digest_says_is_found_out(lie: str, source: Registry,
                                                                              through: RuntimeChoice) -> None:
     reference = source.add(f"team/lie{lie}:1.0", image(lie, 50_000))

@@ -145,14 +145,23 @@ def test_an_idle_node_is_leased_tested_and_given_back(bed: Slurm, fleet: DemoFle
             ("lease", "gpu[001-002]", "held, 2 of 2"), ("unlease", "gpu[001-002]", "released")]
 
 
-def test_a_busy_node_is_refused_and_the_others_go_on(bed: Slurm, fleet: DemoFleet, tmp_path: Path) -> None:
+def test_what_is_busy_drained_or_reserved_is_kept_and_refused_and_the_others_go_on(
+    bed: Slurm, fleet: DemoFleet, tmp_path: Path,
+) -> None:
     job(bed, "gpu001")
-    code, found, _ = check(bed, fleet, tmp_path, "gpu[001-002]", "--save", "saved")
+    bed.ask("scontrol", "update", "nodename=gpu004", "state=drain", "reason=bad DIMM")
+    bed.ask("scontrol", "create", "reservation", "ReservationName=course", "StartTime=now+2minutes",
+            "Duration=60", "Users=root", "Nodes=gpu005")
+    code, found, _ = check(bed, fleet, tmp_path, "gpu[001-002,004-005]", "--save", "saved")
     assert code == 3 and found["gpu002"]["status"] == "pass"
-    assert found["gpu001"]["status"] == "unknown" and found["gpu001"]["origin"] == "muster"
-    assert found["gpu001"]["reason"].startswith(
-        "needs a lease: job ") and found["gpu001"]["reason"].endswith("(RUNNING) is on it")
-    assert ran(fleet, "gpu001") == [] and bed.ask("squeue", "-h", "-t", "R").strip()
+    refused = {node: found[node] for node in ("gpu001", "gpu004", "gpu005")}
+    assert {(one["status"], one["origin"]) for one in refused.values()} == {("unknown", "muster")}
+    assert re.fullmatch(r"needs a lease: job \d+ \(RUNNING\) is on it", refused["gpu001"]["reason"])
+    assert refused["gpu004"]["reason"] == "needs a lease: others hold it: bad DIMM"
+    assert refused["gpu005"]["reason"] == "needs a lease: reservation 'course' has it soon"
+    assert not any(ran(fleet, node) for node in refused) and bed.ask("squeue", "-h", "-t", "R").strip()
+    assert reservations(bed) == ["course"] and bed.state("gpu004") == "drained"
+    assert bed.reason("gpu004") == "bad DIMM"
     replayed = muster("check", "--replay", "saved", "--format", "json", "--full", home=tmp_path)
     assert replayed.returncode == 3 and told(replayed.stdout) == found
 
@@ -174,30 +183,7 @@ def test_gpus_with_a_process_that_no_job_has_and_those_of_which_nothing_is_known
     assert ran(fleet, "gpu003") == [] and reservations(bed) == []
 
 
-def test_a_persons_drain_is_kept_and_its_node_not_tested(
-    bed: Slurm, fleet: DemoFleet, tmp_path: Path,
-) -> None:
-    bed.ask("scontrol", "update", "nodename=gpu004", "state=drain", "reason=bad DIMM")
-    for how in ("reservation", "cordon"):
-        code, found, _ = check(bed, fleet, tmp_path, "gpu004", "--lease", how)
-        assert (code == 3 and found["gpu004"]["reason"] == "needs a lease: others hold it: bad DIMM"
-                and ran(fleet, "gpu004") == [])
-    assert bed.states()["gpu004"].rstrip(
-        "*") == "drained" and bed.ask("sinfo", "-h", "-n", "gpu004", "-o", "%E").strip() == "bad DIMM"
-
-
-def test_a_reservation_of_others_is_kept_and_its_nodes_not_tested(
-    bed: Slurm, fleet: DemoFleet, tmp_path: Path,
-) -> None:
-    bed.ask("scontrol", "create", "reservation", "ReservationName=course", "StartTime=now+2minutes",
-            "Duration=60", "Users=root", "Nodes=gpu005")
-    code, found, _ = check(bed, fleet, tmp_path, "gpu[005-006]")
-    assert code == 3 and found["gpu006"]["status"] == "pass"
-    assert (found["gpu005"]["reason"] == "needs a lease: reservation 'course' has it soon"
-            and reservations(bed) == ["course"])
-
-
-@pytest.mark.parametrize("how", ["reservation", "cordon"])
+@pytest.mark.parametrize("how", ["reservation", pytest.param("cordon", marks=pytest.mark.slow)])
 def test_a_node_that_we_cordoned_is_tested_and_stays_cordoned(
     bed: Slurm, fleet: DemoFleet, tmp_path: Path, how: str,
 ) -> None:
@@ -210,15 +196,18 @@ def test_a_node_that_we_cordoned_is_tested_and_stays_cordoned(
             and reservations(bed) == [])
 
 
-def test_while_it_is_held_no_job_starts_and_one_that_waits_starts_afterwards(
+def test_while_it_is_held_no_one_else_has_it_and_no_job_starts_and_one_that_waits_starts_afterwards(
     bed: Slurm, fleet: DemoFleet, tmp_path: Path,
 ) -> None:
     with running(bed, fleet, tmp_path, "gpu001") as process:
         wait_until(lambda: ran(fleet, "gpu001") == ["began"], 60, "the diagnostic")
         bed.ask("sbatch", "-p", "main", "-o", "/dev/null", "-w", "gpu001", "--wrap", "sleep 600")
+        code, found, _ = check(bed, fleet, tmp_path, "gpu001")       # with the same store
+        assert code == 3 and found["gpu001"]["reason"].startswith("needs a lease: reservation 'muster-1-")
         (fleet.nodes["gpu001"].tree / "hold").unlink()
         out, err = process.communicate(timeout=60)
     assert process.returncode == 0 and told(out)["gpu001"]["status"] == "pass", err
+    assert ran(fleet, "gpu001") == ["began", "ended"]
     wait_until(lambda: bed.states()["gpu001"].rstrip("*") == "allocated", 60, "the job that waited")
 
 
@@ -254,20 +243,6 @@ def test_killed_it_leaves_a_lease_that_the_next_run_gives_back(
         bed) == [] and holds(tmp_path / "state") == [] and bed.states()["gpu001"].rstrip("*") == "idle"
     with opened(tmp_path / "state") as store:
         assert all(line.outcome for line in lines(store))
-
-
-def test_of_two_that_want_one_node_at_once_one_has_it(bed: Slurm, fleet: DemoFleet, tmp_path: Path) -> None:
-    with running(bed, fleet, tmp_path, "gpu001") as process:
-        wait_until(lambda: ran(fleet, "gpu001") == ["began"], 60, "the diagnostic")
-        code, found, _ = check(bed, fleet, tmp_path, "gpu001")       # with the same store
-        assert code == 3 and found["gpu001"]["reason"].startswith("needs a lease: reservation 'muster-1-")
-        (tmp_path / "other").mkdir()
-        code, found, _ = check(bed, fleet, tmp_path / "other", "gpu001")
-        assert code == 3 and found["gpu001"]["reason"].startswith("needs a lease: reservation 'muster-1-")
-        (fleet.nodes["gpu001"].tree / "hold").unlink()
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 0 and told(out)["gpu001"]["status"] == "pass", err
-    assert ran(fleet, "gpu001") == ["began", "ended"]
 
 
 @pytest.mark.slow

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from inventory.model import Bmc, Node, Secret, SecretFrom
 from provisioning.bmc import pins
-from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, Media
+from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, Controller, Media
 from provisioning.bmc.connect import controller
 from provisioning.bmc.redfish.media import cd_drive
 from provisioning.osinstall.base import OsBackend, OsError, OsState
@@ -42,24 +43,43 @@ class Site:
                   secret=Secret(SecretFrom.FILE, (str(self.folder / "password"),)))
         return Node(name, boot_mac=(mac(int(name[-1])),), bmc=bmc)
 
-    def media(self, name: str = "gpu001") -> Media:
-        found = controller(self.node(name), folder=self.folder / "state", seconds=10)
-        try:
+    def media(self) -> Media:
+        with closing(self.controller()) as found:
             return cd_drive(found.media())
-        finally:
-            found.close()
+
+    def insert(self, image: str) -> None:
+        with closing(self.controller()) as found:
+            found.insert("Cd", self.backend.media.image.replace("{node}", image))
+
+    def eject(self) -> None:
+        with closing(self.controller()) as found:
+            found.eject("Cd")
+
+    def controller(self) -> Controller:
+        return controller(self.node(), folder=self.folder / "state", seconds=10)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bed, str]]:
+    """A rack, and where the images of its machines are."""
+    require_rack()
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "files").mkdir()
+    for name in (*NAMES, "other"):
+        (folder / f"files/{name}.iso").write_bytes(b"CD001" * 1000)
+    images = Place(folder / "images", options(files=folder / "files"))
+    machines = [Machine("gpu001"), Machine("gpu002"), Machine("gpu003", wrong=Wrong.NO_ONE)]
+    with serving(images) as address, rack(folder / "rack", machines, password=PASSWORD) as bed:
+        yield bed, address
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    require_rack()
-    (tmp_path / "files").mkdir()
-    for name in (*NAMES, "other"):
-        (tmp_path / f"files/{name}.iso").write_bytes(b"CD001" * 1000)
-    images = Place(tmp_path / "images", options(files=tmp_path / "files"))
-    machines = [Machine("gpu001"), Machine("gpu002"), Machine("gpu003", wrong=Wrong.NO_ONE)]
-    with serving(images) as address, rack(tmp_path / "rack", machines, password=PASSWORD) as bed:
-        yield Site(tmp_path, bed, address)
+def site(tmp_path: Path, served: tuple[Bed, str]) -> Iterator[Site]:
+    """With empty drives."""
+    made = Site(tmp_path, *served)
+    yield made
+    if made.media().inserted:
+        made.eject()
 
 
 def test_a_machine_is_installed_from_its_drive_and_the_drive_is_empty_then(site: Site) -> None:
@@ -89,9 +109,7 @@ def test_a_machine_is_installed_from_its_drive_and_the_drive_is_empty_then(site:
 def test_an_image_that_went_out_by_itself_is_put_in_again(site: Site) -> None:
     node = site.node()
     site.backend.install(node)
-    found = controller(node, folder=site.folder / "state", seconds=10)
-    found.eject("Cd")
-    found.close()
+    site.eject()
     seen = site.backend.state(node)
     assert seen.state is OsState.PLANNED and "does not hold its image" in seen.message
     site.backend.install(node)
@@ -100,9 +118,7 @@ def test_an_image_that_went_out_by_itself_is_put_in_again(site: Site) -> None:
 
 def test_killed_between_image_and_arming_the_next_one_goes_on(site: Site) -> None:
     node = site.node()
-    found = controller(node, folder=site.folder / "state", seconds=10)
-    found.insert("Cd", site.backend.media.image.replace("{node}", node.name))
-    found.close()
+    site.insert(node.name)
     assert site.backend.state(node).state is OsState.PLANNED
     site.backend.install(node)
     assert site.backend.state(node).state is OsState.INSTALLING
@@ -110,9 +126,7 @@ def test_killed_between_image_and_arming_the_next_one_goes_on(site: Site) -> Non
 
 def test_another_image_in_the_drive_is_left_there_and_nothing_is_armed(site: Site) -> None:
     node = site.node()
-    found = controller(node, folder=site.folder / "state", seconds=10)
-    found.insert("Cd", site.backend.media.image.replace("{node}", "other"))
-    found.close()
+    site.insert("other")
     for act in (site.backend.changes, site.backend.install):
         with pytest.raises(OsError, match=r"another image in it.*muster bmc media gpu001 eject"):
             act(node)

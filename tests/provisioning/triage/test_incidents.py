@@ -164,7 +164,7 @@ def test_a_rack_that_fails_is_one_incident_isolated_in_its_name_and_comes_back_w
     world.heals(rack)
     world.sweep(1)
     assert acts(world.triage()) == [] and len(world.held()) == 8         # not yet: the calm hour
-    world.sweep(12)
+    world.sweep(4, minutes=15)
     plan = world.triage()
     assert [(end.id, end.why) for end in plan.ends] == [(1, "all its 8 nodes were well for 1 h")]
     assert acts(plan) == [("release", node) for node in rack] and world.held() == {}
@@ -265,10 +265,10 @@ def test_what_goes_on_after_the_rest_has_healed_is_its_own(world: World) -> None
     rack = world.rack(3)
     world.broken(rack)
     world.heals(rack[1:])
-    world.sweep(6)
+    world.sweep(2, minutes=15)
     plan = world.triage()
     assert not plan.ends and acts(plan) == [] and plan.incidents[0].nodes == (rack[0],)
-    world.sweep(8)
+    world.sweep(2, minutes=25)
     plan = world.triage()
     assert [end.why for end in plan.ends] == [
         f"the rest was well for 1 h; what goes on in {rack[0]} is their own"]
@@ -370,7 +370,7 @@ def test_nodes_of_a_rack_that_are_not_reached_are_isolated_in_its_name_unless_th
     assert "all 8 nodes of rack r3: look there first" in plan.incidents[1].why
     assert len(world.held()) == 5                       # what is held stays so
     world.dead = set()
-    world.sweep(13)
+    world.sweep(4, minutes=20)
     assert len(acts(world.triage())) == 5 and world.held() == {}
 
 
@@ -443,7 +443,7 @@ def test_a_node_that_no_one_can_look_at_is_not_well(world: World) -> None:
     world.heals(rack)
     world.sweep(1)
     world.dead = {rack[0], rack[1], rack[2], rack[3]}
-    world.sweep(14)
+    world.sweep(4, minutes=20)
     assert not world.triage().ends and len(world.held()) == 8
 
 
@@ -467,9 +467,7 @@ def test_a_rack_half_of_which_is_in_maintenance_is_its_incident_and_a_replay_fin
     assert (one.kind, one.cause, list(one.nodes)) == ("rack", "r3", world.rack(3)[:2])
     assert "on 2 of its 2 nodes in service and on 6 that are not (n026, n027, n028 and 3 more)" in one.why
     assert acts(plan) == [("isolate", "n024"), ("isolate", "n025")]
-    world.heals(world.rack(3))
-    world.sweep(14)
-    assert len(acts(world.triage())) == 2
+    assert len(acts(world.healed(world.rack(3)))) == 2
     with world.store() as store:
         found = run(read(store, POLICY.requalify.profile, 0.0), world.nodes.values(), POLICY, 1_800_000_000.0,
                     world.now)
@@ -484,7 +482,7 @@ def test_failures_of_an_incident_are_in_no_nodes_rate_when_it_is_over_and_its_ho
     world.heals(world.names)
     world.sweep(1)
     assert world.triage().incidents[0].nodes == ()      # none shows it any more
-    world.sweep(13)
+    world.sweep(5, minutes=13)
     assert len(acts(world.triage())) == 8 and world.known()[0].ended is not None
     with world.store() as store:
         data = accounted(store, None, POLICY, world.now - 7 * 86400, world.now, {})

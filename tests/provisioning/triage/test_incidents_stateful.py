@@ -221,7 +221,7 @@ def walk(examples: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize(("examples", "steps"), [
-    pytest.param(4, 25, marks=pytest.mark.timeout(300)),
+    pytest.param(2, 25, marks=pytest.mark.timeout(300)),
     pytest.param(300, 50, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])])
 def test_incidents_among_all_that_happens(examples: int, steps: int) -> None:
     walk(examples, steps)

@@ -129,7 +129,7 @@ def test_what_is_repaired_comes_back_and_is_no_longer_new(bed: Serving, home: Pa
     assert keys(bed, "gpu2") == set() and condition(bed, "gpu2")[0] == "True"
 
 
-@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize("between", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_sick_node_that_registers_again_is_cordoned_again_and_was_given_back_by_no_one(
     bed: Serving, home: Path, between: bool,
 ) -> None:
@@ -153,7 +153,7 @@ def test_a_sick_node_that_registers_again_is_cordoned_again_and_was_given_back_b
     assert "gpu2" not in {line.partition(":")[0] for line in triage(home, "--apply").splitlines()}
 
 
-@pytest.mark.parametrize("judged", [False, True])
+@pytest.mark.parametrize("judged", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_what_was_seen_before_a_cordoned_node_registered_again_releases_nothing(
     bed: Serving, home: Path, judged: bool,
 ) -> None:
@@ -213,7 +213,7 @@ def test_a_node_that_stays_new_for_long_points_at_what_daemon_sets_must_tolerate
     assert "DaemonSets" not in told["gpu2"]
 
 
-@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("anew", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_new_node_that_is_deleted_before_it_is_proven_is_reported_as_gone(
     bed: Serving, home: Path, anew: bool,
 ) -> None:
@@ -242,7 +242,7 @@ def test_a_new_node_that_is_deleted_before_it_is_proven_is_reported_as_gone(
         assert keys(bed, "gpu1") == {STARTUP}
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_killed_while_it_gives_a_new_node_to_jobs_the_next_run_finds_out(tmp_path: Path, after: bool) -> None:
     with serving(tmp_path) as fake:
         _four(fake)

@@ -103,33 +103,11 @@ def test_a_persons_drain_stays_theirs_and_is_reported(bed: Slurm, home: Path) ->
     assert bed.reason("gpu002") == "bad DIMM" and bed.state("gpu002") == "drained"
 
 
-def test_a_node_that_a_person_took_over_is_left_to_them(bed: Slurm, home: Path) -> None:
-    swept(home, 5, {"gpu002": "gpu-count"})
-    apply(bed, home)
-    bed.ask("scontrol", "update", "nodename=gpu002", "state=drain", "reason=mine now")
-    assert "others hold it" in apply(bed, home)
-    for _ in range(2):
-        swept(home, 0, {}, "bringup")
-    apply(bed, home)
-    assert bed.reason("gpu002") == "mine now" and bed.state("gpu002") == "drained"
-    with opened(home / "state") as store:
-        assert open_cordons(store) == [] and lines(store)[-1].outcome == "others hold it now: mine now"
-
-
 def test_a_node_that_slurm_does_not_know_costs_no_other(bed: Slurm, home: Path) -> None:
     swept(home, 1, {STRANGER: "gpu-count", "gpu004": "gpu-count"})
     said = apply(bed, home)
     assert (f"withheld  isolate {STRANGER}: it is not known to the back end (older Slurms show a CLOUD node"
             in said and away(bed) == {"gpu004"})
-
-
-def test_a_job_that_runs_goes_on(bed: Slurm, home: Path) -> None:
-    wait_until(lambda: bed.states()["gpu005"] == "idle", what="an idle node")
-    bed.ask("sbatch", "-p", "main", "-o", "/dev/null", "-w", "gpu005", "--wrap", "sleep 600")
-    wait_until(lambda: bed.state("gpu005") in ("allocated", "mixed"), what="the job")
-    swept(home, 1, {"gpu005": "kernel-xid"})
-    apply(bed, home)
-    assert bed.state("gpu005") == "draining" and bed.ask("squeue", "-h", "-t", "R", "-w", "gpu005").strip()
 
 
 def test_a_node_comes_back_after_two_clean_looks_and_not_after_one(bed: Slurm, home: Path) -> None:
@@ -188,14 +166,6 @@ def test_a_cordon_that_a_killed_controller_had_not_saved_is_made_again_and_told(
     assert "gpu005: cordoned again as muster#1: slurm lost it, as slurmctld started at " in apply(
         bed, home)
     assert bed.state("gpu005") == "drained" and "cordoned" not in apply(bed, home).replace("held", "")
-    # a person, and a controller that starts afterwards
-    bed.ask("scontrol", "update", "nodename=gpu005", "state=resume")
-    bed.saved()
-    bed.kill()
-    bed.start()
-    wait_until(lambda: bed.state("gpu005") == "idle", what="the node in use")
-    assert "it was given back by hand, against muster#1, whose verdict holds" in apply(
-        bed, home) and bed.state("gpu005") == "idle"
 
 
 def test_marks_of_another_store_are_listed_with_what_settles_them_and_are_left_alone(

@@ -89,7 +89,7 @@ def test_a_run_that_lives_does_each_action_once_and_the_next_one_nothing(tmp_pat
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_killed_in_the_midst_of_actions_again_and_again_it_comes_to_the_same_end(
     tmp_path: Path, seed: int,
 ) -> None:
@@ -107,14 +107,14 @@ def test_killed_in_the_midst_of_actions_again_and_again_it_comes_to_the_same_end
 @pytest.mark.timeout(120)
 def test_killed_at_any_time_it_comes_to_the_same_end(tmp_path: Path) -> None:
     chance = random.Random(11)
-    for _ in range(5):
+    for _ in range(3):
         killed(tmp_path, after_s=chance.random() * 0.5)
         whole(tmp_path)
     bring_up(tmp_path, NUMBER)
     finished(tmp_path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_interrupted_it_begins_nothing_more_and_writes_down_what_is_under_way(
     tmp_path: Path, number: signal.Signals,
 ) -> None:

@@ -105,10 +105,10 @@ def test_a_site_chooses_the_rules_that_need_a_lease(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("images", "runs"), [
-    ("echo cannot connect >&2; exit 1", "true"), ("echo 0123abcd", "true"),
+    ("echo cannot connect >&2; exit 1", "true"),
     ("echo 0123abcd", "echo 'inside opens /dev/nv'; kill -9 $$"),
-    ("echo 0123abcd", "head -c 3000 /dev/urandom"),
-    pytest.param("echo 0123abcd", "echo 'permission denied'; exit 126", marks=pytest.mark.slow),
+    *(pytest.param("echo 0123abcd", runs, marks=pytest.mark.slow)
+      for runs in ("true", "head -c 3000 /dev/urandom", "echo 'permission denied'; exit 126")),
 ])
 def test_a_client_that_refuses_prints_nothing_half_or_rubbish_lets_no_machine_pass(
     of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: str, runs: str,

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import signal
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,7 +36,7 @@ from provisioning.bringup.engine.model import (
     StepState,
 )
 from provisioning.bringup.engine.run import run
-from provisioning.bringup.engine.site import RunContext, RunEvent
+from provisioning.bringup.engine.site import BringupOutcome, RunContext, RunEvent
 from provisioning.bringup.policy.load import load
 from provisioning.bringup.steps.agent import AgentStep
 from provisioning.bringup.steps.base import Base
@@ -48,11 +45,11 @@ from provisioning.bringup.steps.service import ServiceStep
 from provisioning.bringup.steps.ssh import Ssh
 from provisioning.osinstall.evidence import MarkerFile, WantedSigns
 from provisioning.osinstall.sshsigns import SshSigns
-from tests.command import muster, running
+from tests.command import muster
 from tests.testbed.nspawn import Machine as Container
 from tests.testbed.nspawn import nodes, require_nspawn
 from tests.testbed.ports import free_port
-from tests.testbed.sshd import make_key, public, wait_until
+from tests.testbed.sshd import make_key, public
 
 pytestmark = pytest.mark.timeout(600)      # the first test makes the root file system, if there is none yet
 LIMITS, SYSTEM = "etc/security/limits.d/muster.conf", "etc/systemd/system.conf.d/90-muster.conf"
@@ -84,12 +81,16 @@ def n2(machines: dict[str, Container]) -> Container:
 
 @pytest.fixture
 def home(tmp_path: Path, machines: dict[str, Container]) -> Path:
+    return inventory(tmp_path, machines)
+
+
+def inventory(folder: Path, machines: dict[str, Container]) -> Path:
     any_ = machines["n1"]
-    (tmp_path / "muster.yaml").write_text("version: 1\n"
-                                          f"defaults: {{user: root, lifecycle: bringup, identity_file: "
-                                          f"{any_.key}, known_hosts_file: {any_.known_hosts}}}\n"
-                                          "nodes:\n" + "".join(one.entry() for one in machines.values()))
-    return tmp_path
+    (folder / "muster.yaml").write_text(
+        f"version: 1\ndefaults: {{user: root, sku: cpu-only, lifecycle: bringup, identity_file: {any_.key}, "
+        f"known_hosts_file: {any_.known_hosts}}}\nnodes:\n"
+        + "".join(one.entry() for one in machines.values()))
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -166,20 +167,6 @@ def test_nodes_that_do_not_answer_are_reported_of_beside_the_others(n1: Containe
     assert "n9: not seen: connect: " in configured(home, "n1,n9", code=3)
 
 
-@pytest.mark.slow
-def test_a_file_of_somebody_else_is_refused_and_left(n1: Container, home: Path) -> None:
-    configured(home, "n1", "--apply")
-    for path, text, says in (("etc/security/limits.d/99-site.conf", "* hard memlock 64\n",
-                              "/etc/security/limits.d/99-site.conf: yours says `* hard memlock 64`"),
-                             (SYSTEM, "[Manager]\nDefaultLimitMEMLOCK=8M\n",
-                              f"/{SYSTEM} is not muster's; yours says: [Manager]; DefaultLimitMEMLOCK=8M")):
-        (n1.root / path).write_text(text)
-        assert says in configured(home, "n1", "--apply", code=1)
-        assert (n1.root / path).read_text() == text
-        (n1.root / path).unlink()
-    configured(home, "n1", "--apply")
-
-
 def test_a_time_service_is_enabled_and_started_and_two_of_them_are_trouble(n2: Container) -> None:
     desired = BaseSettings(synchronised=False, host_name=False, memlock=False)
     n2.run("mv", "/run/systemd/container", "/run/systemd/away")      # from here on it is a machine of its own
@@ -211,43 +198,6 @@ def test_a_time_service_is_enabled_and_started_and_two_of_them_are_trouble(n2: C
         for path in ("etc/systemd/system/chrony.service", "etc/systemd/system/ntp.service", SYSCTL):
             (n2.root / path).unlink(missing_ok=True)
         n2.run("mv", "/run/systemd/away", "/run/systemd/container")
-
-
-@pytest.mark.slow
-def test_a_head_or_a_program_that_is_killed_leaves_whole_files_and_again_ends_it(
-    n2: Container, home: Path,
-) -> None:
-    whole = {
-        LIMITS: HEADER + "* - memlock unlimited\nroot - memlock unlimited\n",
-        SYSTEM: HEADER + "[Manager]\nDefaultLimitMEMLOCK=infinity\n"}
-    for kill in ("head", "program"):
-        for path in whole:
-            with suppress(FileNotFoundError):
-                (n2.root / path).unlink()
-        head = running("bringup", "base", "n2", "--apply", home=home)
-        wait_until(lambda head=head: (n2.root / LIMITS).exists() or head.poll() is not None, 60,
-                   "that it is at work")  # type: ignore[misc]
-        for pid in [head.pid] if kill == "head" else programs(n2):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        head.communicate(timeout=60)
-        assert all(
-            (n2.root / path).read_text() == text for path, text in whole.items() if (n2.root / path).exists())
-        wait_until(lambda: not programs(n2), 30, "that it ends")
-        configured(home, "n2", "--apply")
-        assert {path: (n2.root / path).read_text() for path in whole} == whole
-
-
-def programs(of: Container) -> list[int]:
-    """The pids, here, of what muster runs there."""
-    space = Path(f"/proc/{of.leader}/ns/pid").readlink()
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if (path / "ns/pid").readlink() == space and b"muster:%s:python" in (
-                path / "cmdline").read_bytes():
-                found.append(int(path.name))
-    return found
 
 
 def test_step_base_names_the_diff_as_its_action_and_is_so_after_it(n1: Container) -> None:
@@ -361,36 +311,13 @@ def test_step_ssh_waits_for_who_does_not_listen_and_asks_a_person_for_the_rest(
     assert "python3" in observe(executor, lost)["n1"].troubles[0].hand
 
 
-def test_step_agent_installs_waits_for_a_look_and_is_so(n2: Container, ruleset: Ruleset) -> None:
-    executor, here = AgentStep(STEPS["agent"], RemoteTransport, ruleset, period=10), node(n2)
-    seen = observe(executor, here)["n2"]
-    assert seen.message == "no agent is installed"
-    past = made(executor, here, seen)
-    assert past.done, past.message
-    seen = observe(executor, machine(here, past))["n2"]
-    assert seen.stand in (StepState.WAIT, StepState.SO)
-    wait_until(
-        lambda: observe(executor, machine(here, past))["n2"].stand is StepState.SO, 60, "that it has looked")
-    # Other rules, or another period: another version is wanted.
-    seen = observe(AgentStep(STEPS["agent"], RemoteTransport, ruleset, period=20), here)["n2"]
-    assert seen.operation is not None
-    assert seen.operation.change[0].startswith("- ")
-    # A timer that no one starts is no agent.
-    n2.run("systemctl", "stop", "muster-agent.timer")
-    assert observe(executor, here)["n2"].stand is StepState.NOT_SO
-    n2.run("systemctl", "start", "muster-agent.timer")
-    n2.run("systemctl", "mask", "--runtime", "muster-agent.service")
-    n2.run("rm", "/var/lib/muster/agent/result.json")
-    waits = observe(executor, machine(here, past))["n2"]
-    assert waits.stand is StepState.WAIT
-    stuck = observe(executor, replace(machine(here, replace(past, ended=time.time() - 30))))["n2"]
-    assert stuck.stand is StepState.TROUBLE
-    assert "has made no check" in stuck.message
-
-
-def test_a_run_takes_two_fresh_nodes_through_ssh_base_and_agent_and_tells_the_third_that_it_is_one_of_them(
-    n1: Container, n2: Container, home: Path, ruleset: Ruleset,
-) -> None:
+@pytest.fixture(scope="module")
+def ran(
+    machines: dict[str, Container], ruleset: Ruleset, tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Path, BringupOutcome, list[RunEvent]]:
+    """The state, the outcome and the events of a run over two fresh nodes and one that is n1 again."""
+    n1, n2 = machines["n1"], machines["n2"]
+    home = inventory(tmp_path_factory.mktemp("ran"), machines)
     known = home / "known_hosts"
     here = [replace(node(of, name, known), lifecycle=Lifecycle(LifecycleState.BRINGUP))
             for of, name in ((n1, "n1"), (n2, "n2"), (n1, "n3"))]
@@ -405,6 +332,14 @@ def test_a_run_takes_two_fresh_nodes_through_ssh_base_and_agent_and_tells_the_th
     events: list[RunEvent] = []
     outcome = run(RunContext(home / "state", "a test"), here, executors,
                   replace(load([packaged()]), steps=steps), events.append)
+    n1.run("systemctl", "stop", "muster-agent.timer")
+    return home / "state", outcome, events
+
+
+def test_a_run_takes_two_fresh_nodes_through_ssh_base_and_agent_and_tells_the_third_that_it_is_one_of_them(
+    ran: tuple[Path, BringupOutcome, list[RunEvent]], n2: Container,
+) -> None:
+    state, outcome, events = ran
     assert (outcome.done, outcome.trouble) == (("n1", "n2"), ("n3",)), events
     operations = {
         (one.node, one.operation.name.partition(",")[0]) for one in events
@@ -414,11 +349,12 @@ def test_a_run_takes_two_fresh_nodes_through_ssh_base_and_agent_and_tells_the_th
         ("n2", "install the agent")}
     assert {name for _, name in operations} == {"pin the host key", "apply: host_name", "install the agent"}
     assert n2.run("hostname") == "n2\n"
-    with opened(home / "state") as store:
+    with opened(state) as store:
         assert [(one.node, one.step, one.owner) for one in bringups.troubles(store)] == [
             ("n3", "ssh", Owner.OPERATOR.value)]
 
 
+@pytest.mark.usefixtures("ran")
 def test_who_comes_into_service_is_so_for_its_agent_too(n2: Container, home: Path, ruleset: Ruleset) -> None:
     """What the agent says of its node is counted in alerts only when its node is in service."""
     of = StepContext(home / "state", home / "muster.yaml", load_inventory(home / "muster.yaml"), ruleset,
@@ -426,11 +362,8 @@ def test_who_comes_into_service_is_so_for_its_agent_too(n2: Container, home: Pat
     agent = AgentStep(STEPS["agent"], RemoteTransport, ruleset, period=10)
     here = of.inventory.nodes["n2"]
     seen = observe(agent, here)["n2"]
-    if seen.operation is not None:
-        assert agent.make(machine(here), seen.operation).done
-    wait_until(lambda: observe(agent, here)["n2"].stand is StepState.SO, 60, "that it has looked")
-    service, there = ServiceStep(
-        STEPS["service"], of, agent), machine(here, agent=observe(agent, here)["n2"].keep["agent"])
+    assert seen.stand is StepState.SO, seen
+    service, there = ServiceStep(STEPS["service"], of, agent), machine(here, agent=seen.keep["agent"])
     assert "bringup" in n2.run("cat", f"{BASE_FOLDER}/current/{NODE}")
     assert {one.done for one in service.make_together([there]).values()} == {True}
     assert load_inventory(of.path).nodes["n2"].in_service
@@ -440,3 +373,24 @@ def test_who_comes_into_service_is_so_for_its_agent_too(n2: Container, home: Pat
     assert agent.make(machine(here), Operation("", "", (), StepEffect.PASSIVE)).done
     behind = observe(service, there)["n2"]
     assert behind.operation is not None and behind.operation.change == ("its agent: in service",)
+
+
+@pytest.mark.usefixtures("ran")
+def test_step_agent_wants_this_version_a_timer_that_runs_and_a_look(n2: Container, ruleset: Ruleset) -> None:
+    executor = AgentStep(STEPS["agent"], RemoteTransport, ruleset, period=10)
+    here = replace(node(n2), lifecycle=Lifecycle(LifecycleState.BRINGUP))
+    assert observe(executor, here)["n2"].stand in (StepState.WAIT, StepState.SO)
+    # Other rules, or another period: another version is wanted.
+    seen = observe(AgentStep(STEPS["agent"], RemoteTransport, ruleset, period=20), here)["n2"]
+    assert seen.operation is not None
+    assert seen.operation.change[0].startswith("- ")
+    # A timer that no one starts is no agent.
+    n2.run("systemctl", "stop", "muster-agent.timer")
+    assert observe(executor, here)["n2"].stand is StepState.NOT_SO
+    n2.run("systemctl", "start", "muster-agent.timer")
+    n2.run("systemctl", "mask", "--runtime", "muster-agent.service")
+    n2.run("rm", "/var/lib/muster/agent/result.json")
+    assert observe(executor, here)["n2"].stand is StepState.WAIT
+    stuck = observe(executor, replace(machine(here), began=time.time() - 30))["n2"]
+    assert stuck.stand is StepState.TROUBLE
+    assert "has made no check" in stuck.message

@@ -69,7 +69,7 @@ ACTS: dict[str, tuple[tuple[Callable[[Place], None], ...], Callable[[Place], Non
 
 
 # Written as others are, with one record before them more or fewer.
-SLOW = ("arming again", "the boot script", "the written disk", "a failure")
+SLOW = ("arming again", "the boot script", "the seed", "the written disk", "a failure", "disarming")
 
 
 @pytest.mark.parametrize("act", [pytest.param(act, marks=[pytest.mark.slow] if act in SLOW else [])
