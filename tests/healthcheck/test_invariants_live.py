@@ -256,7 +256,7 @@ def controls(text: str) -> set[str]:
             and (ord(character) < 32 or 127 <= ord(character) < 160)}
 
 
-# All are in the one text of the next tests. Alone, all but one for a shell and one for YAML's loader are slow.
+# All are in the one text of the next tests. Alone, all but one for a shell and one for YAML's are slow.
 FAST = {0, 11}
 
 
