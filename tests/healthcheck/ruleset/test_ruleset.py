@@ -186,7 +186,7 @@ def test_a_rules_folder_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
         folders(str(tmp_path / "none"))
 
 
-@settings(deadline=None, max_examples=tries(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=tries(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.one_of(st.text(max_size=200),
                       st.lists(st.sampled_from([*GOOD.splitlines(), "  with: {allow: [}", "\t", "- - -",
                                                 "  ? a"])).map("\n".join)))

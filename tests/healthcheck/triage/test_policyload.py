@@ -538,7 +538,7 @@ def test_whatever_a_site_writes_what_is_critical_is_of_some_fault(
         never_without_a_verdict(policy, rule)
 
 
-@settings(max_examples=tries(120), deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(data=st.data())
 def test_the_packaged_policy_with_anything_in_any_place_is_a_policy_or_one_line(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory,
