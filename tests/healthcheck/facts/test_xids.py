@@ -269,17 +269,17 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("parts", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("parts", [12, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_mebibytes_of_reports_are_read_in_bounded_time(kind: str, parts: int) -> None:
-    """A quarter of what a log may hold, and in the slow tier all of it. A quarter takes half a second; what
-    grows with the square of it, minutes."""
+    """A twelfth of what a log may hold, and in the slow tier all of it. What grows with the square of it
+    takes many seconds for a twelfth, too."""
     line = HOSTILE[kind]
     lines = [f"2,{n},{n * 1000},-;{line.format(n=n % 65536)}\n"
              for n in range(LOG.limit // parts // (len(line) + 20))]
     before = time.process_time()
     built("".join(lines))
-    assert time.process_time() - before < 5
+    assert time.process_time() - before < (5 if parts == 1 else 2)
 
 
 def test_a_healthy_log_costs_next_to_nothing() -> None:
