@@ -43,12 +43,13 @@ class World:
         shutil.copytree(self._swept() / "saved", self.home / name)
 
     def _swept(self) -> Path:
-        """Sweeps of the fleet, made once: all stored, and the first saved."""
+        """Sweeps of the fleet, made once: all stored, the first saved, and the others of sick nodes alone."""
         made = self.fleet.folder / "swept"
         if not made.is_dir():
             made.mkdir()
             shutil.copy(self.home / "muster.yaml", made)
-            for words in (("--save", "saved"), *[()] * (self.sweeps - 1)):
+            sick = fold(name for name, faults in self.fleet.planted.items() if faults)
+            for words in (("--save", "saved"), *[(sick,)] * (self.sweeps - 1)):
                 done = muster("check", "--store", *words, home=made, timeout=120)
                 assert done.returncode == 1, done.stderr
         return made
