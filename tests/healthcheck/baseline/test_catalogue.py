@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -31,8 +30,8 @@ from healthcheck.model.outcome import Severity
 from inventory.errors import RulesError
 from tests import packagedrules
 from tests.command import muster
+from tests.healthcheck.baseline.packaged import part
 
-RULES = Path(__file__).parents[3] / "rules"
 ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 
 
@@ -443,12 +442,7 @@ def folder(tmp_path: Path, text: str, name: str = "mine") -> Path:
 
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small part of what ships: one group of entries, and all emitters."""
-    there = tmp_path_factory.mktemp("shipped")
-    shutil.copytree(RULES / "emitter", there / "emitter")
-    (there / "kernel").mkdir()
-    shutil.copy(RULES / "kernel/nvme.yaml", there / "kernel")
-    return there
+    return part(tmp_path_factory.mktemp("shipped"))
 
 
 def test_a_sites_entry_goes_before_those_that_ship(shipped: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from healthcheck.ruleset import rulesetcache, rulesetload
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.xid import xidtableload
 from inventory.errors import RulesError
+from tests.healthcheck.baseline.packaged import part
 
 RULE = """\
 - id: my-gpus
@@ -38,13 +38,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A part of what ships: some rules, the tables of Xids, and one group of the catalogue."""
-    there = tmp_path_factory.mktemp("shipped")
-    for name in ("gpu.yaml", "xid.yaml", "sxid.yaml", "sku/hgx-h100.yaml", "kernel/nvme.yaml"):
-        (there / name).parent.mkdir(exist_ok=True)
-        shutil.copy(packaged() / name, there / name)
-    shutil.copytree(packaged() / "emitter", there / "emitter")
-    return there
+    return part(tmp_path_factory.mktemp("shipped"), "gpu.yaml", "xid.yaml", "sxid.yaml", "sku/hgx-h100.yaml")
 
 
 @pytest.fixture
