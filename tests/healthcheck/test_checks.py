@@ -23,8 +23,9 @@ from tests.healthcheck.servers import SITE, with_site
 RULES = with_site(packagedrules.RULES)
 
 
-# Those that the tests here ask.
-ASKED = RULES.select(only=("gpu-*", "port-*", "kernel-*", "filesystem-*", "docker-*", "host-*"))
+# Those that these tests ask, and the ones that import `results`.
+ASKED = RULES.select(only=("gpu-*", "port-*", "kernel-*", "filesystem-*", "docker-*", "host-*", "driver-*",
+                           "nvlink-*"))
 
 
 def results(node: Node | None = None, rules: Ruleset = ASKED, **changes: Capture) -> dict[str, Result]:
