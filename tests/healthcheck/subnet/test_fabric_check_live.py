@@ -117,19 +117,6 @@ def test_a_host_that_is_gone_is_named_with_the_port_where_it_should_be(bed: Fabr
     assert "leaf02 port 3 is down (polling)" in found.observed
 
 
-@pytest.mark.slow      # beside much other work a simulated manager loses packets
-def test_swapped_cables_are_named_at_both_ports(bed: Fabric) -> None:
-    before, one, other = look(bed), plant.host_cable(bed, "gpu011"), plant.host_cable(bed, "gpu020")
-    plant.swap(bed, one, other)
-    try:
-        report = checked(bed, before, look(bed))
-    finally:
-        plant.unswap(bed, one, other)
-    assert [(found.rule, found.place.name, found.observed) for found in report.findings] == [
-        (FabricRule.CABLE, "leaf02 port 3", "its cable leads to gpu020 mlx5_0"),
-        (FabricRule.CABLE, "leaf03 port 4", "its cable leads to gpu011 mlx5_0")]
-
-
 def test_counters_are_judged_by_what_was_added(bed: Fabric) -> None:
     symbols, downs, errors = (plant.host_cable(bed, host) for host in ("gpu003", "gpu018", "gpu031"))
     plant.count(bed, symbols.b, "SymbolErrorCounter", 1000)
@@ -144,19 +131,6 @@ def test_counters_are_judged_by_what_was_added(bed: Fabric) -> None:
         (FabricRule.FLAPPING, "leaf03 port 2 to gpu018 mlx5_0"),
         (FabricRule.ERRORS, "leaf04 port 7 to gpu031 mlx5_0")]
     assert "400 symbol errors" in report.findings[0].observed
-
-
-@pytest.mark.slow      # beside much other work a simulated manager loses packets
-def test_a_host_whose_management_packets_are_lost_is_named(bed: Fabric) -> None:
-    before = look(bed)
-    plant.deaf(bed, "gpu010")
-    try:
-        after = look(bed)
-    finally:
-        plant.deaf(bed, "gpu010", 0)
-    report = checked(bed, before, after)
-    assert [(one.rule, one.place.name)
-            for one in report.findings] == [(FabricRule.SILENT, "leaf02 port 2 to gpu010 mlx5_0")]
 
 
 @pytest.mark.slow      # beside much other work a simulated manager loses packets
