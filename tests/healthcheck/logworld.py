@@ -54,6 +54,12 @@ def rules() -> Ruleset:
     return load_ruleset([packaged()]).select(only=("kernel-*", "disk-log-*", "hca-log*", "gpu-count"))
 
 
+@cache
+def _probes() -> frozenset[str]:
+    """Whose captures these rules read."""
+    return frozenset(probe.id for probe in rules().probe_set(45.0).probes)
+
+
 class _Local:
     """In the place of a transport: gives replies, and in them recordings as they are."""
 
@@ -121,6 +127,7 @@ class LogWorld:
         assert found.host is not None
         boot = self.boot if self.shown is None else self.shown
         return replace(found, received=START + self.now,
+                       captures={name: one for name, one in found.captures.items() if name in _probes()},
                        host=replace(found.host, boot_id=boot, time=START + self.now))
 
     def sweep(self, minutes: float = 11, *, profiles: tuple[str, ...] = ("bringup",),

@@ -104,8 +104,8 @@ def test_completion_knows_the_commands(tmp_path: Path) -> None:
     assert set(COMMANDS) <= {line.partition(",")[2] for line in done.stdout.splitlines()}
 
 
-@pytest.mark.parametrize("words", [["explain", "--format", "json"], ["explain"],
-                                   ["check", "--local", "--only", "host-memory"]])
+@pytest.mark.parametrize("words", [["explain"], *(pytest.param(each, marks=pytest.mark.slow) for each in (
+    ["explain", "--format", "json"], ["check", "--local", "--only", "host-memory"]))])
 def test_a_reader_that_went_away_is_no_ones_failure(tmp_path: Path, words: list[str]) -> None:
     with subprocess.Popen([str(MUSTER), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           env=environment(tmp_path)) as child:

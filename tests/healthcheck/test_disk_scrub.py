@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.scrub import scrub
 from inventory.model import Node
 from tests.healthcheck import machine
-from tests.healthcheck.checks.verdicts import findings_of, verdict
+from tests.healthcheck.checks.verdicts import RULES, findings_of, verdict
 from tests.healthcheck.raid import (
     MVCLI,
     boss,
@@ -83,6 +84,8 @@ SICK = (
 @pytest.mark.parametrize(("rule", "seen"), SICK)
 def test_what_raid_controllers_tools_print_is_judged_alike_once_serial_numbers_are_replaced(
         rule: str, seen: Recording) -> None:
+    seen = replace(seen, captures={probe.id: seen.captures[probe.id] for probe in RULES[rule].probes
+                                   if probe.id in seen.captures})
     scrubbed = scrub(seen, Node(name="gpu001"), key=b"k" * 32).recording
     text = json.dumps(recordings.to_json(scrubbed))
     assert "S6KPNE0W" not in text and "SPE4" not in text

@@ -95,7 +95,9 @@ def home(tmp_path: Path, fleet: Machines) -> Home:
     return Home(tmp_path, fleet)
 
 
-def test_one_command_goes_from_nothing_to_the_name_of_the_fault(home: Home) -> None:
+def test_one_command_goes_from_nothing_to_the_name_of_the_fault_and_the_next_says_what_is_there(
+    home: Home,
+) -> None:
     done = home.init("web[1-3]", "--accept-keys", "--accept-skus")
     assert done.returncode == 1, done.stderr
     assert f"CRITICAL  filesystem-read-only\n    {SICK}  /: read-only" in done.stdout
@@ -103,6 +105,13 @@ def test_one_command_goes_from_nothing_to_the_name_of_the_fault(home: Home) -> N
     assert home.states() == {name: "unhealthy" if name == SICK else "healthy" for name in NAMES}
     assert "muster triage  " in done.stdout and "muster burnin" not in done.stdout
     assert f"who does what about {SICK}" in done.stdout
+    before = home.file.read_bytes(), home.pins.read_bytes()
+    done = home.init()
+    assert done.returncode == 0, done.stderr
+    assert ("muster.yaml is there, with 3 nodes, web[1-3]" in done.stdout
+            and "Sweep: done before" in done.stdout)
+    assert "unhealthy        1  web3" in done.stdout and "muster check --store" in done.stdout
+    assert (home.file.read_bytes(), home.pins.read_bytes()) == before
 
 
 def test_a_person_answers_the_questions_and_muster_does_what_was_answered(home: Home) -> None:
@@ -128,17 +137,6 @@ def test_without_a_terminal_nothing_is_asked_and_no_key_is_trusted_unseen(home: 
 def test_without_a_terminal_and_without_nodes_it_names_the_options(home: Home) -> None:
     done = home.init()
     assert done.returncode == 2 and "--from-ssh-config" in done.stderr and not home.file.exists()
-
-
-def test_a_second_run_says_what_is_there_and_asks_no_machine(home: Home) -> None:
-    home.init("web[1-3]", "--accept-keys", "--accept-skus")
-    before = home.file.read_bytes(), home.pins.read_bytes()
-    done = home.init()
-    assert done.returncode == 0, done.stderr
-    assert ("muster.yaml is there, with 3 nodes, web[1-3]" in done.stdout
-            and "Sweep: done before" in done.stdout)
-    assert "unhealthy        1  web3" in done.stdout and "muster check --store" in done.stdout
-    assert (home.file.read_bytes(), home.pins.read_bytes()) == before
 
 
 def test_other_nodes_than_those_of_the_file_are_refused_and_the_file_stays(home: Home) -> None:
@@ -173,8 +171,8 @@ POINTS: dict[str, Callable[[Home], bool]] = {
 }
 
 
-# Before a machine is reached, while it is looked at, and once all is known.
-FAST = {("the pins", signal.SIGINT), ("a snapshot", signal.SIGKILL), ("the store", signal.SIGKILL)}
+# Before a machine is reached, and once all is known.
+FAST = {("the pins", signal.SIGINT), ("the store", signal.SIGKILL)}
 
 
 def ends() -> Iterator[Any]:

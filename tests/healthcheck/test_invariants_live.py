@@ -44,7 +44,7 @@ from tests.testbed.require import require_fleet
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = {
-    "gpu001": (), "gpu002": (), "gpu003": ("hostile-bytes",), "gpu004": ("ecc-uncorrectable", "disk-full"),
+    "gpu001": (), "gpu003": ("hostile-bytes",), "gpu004": ("ecc-uncorrectable", "disk-full"),
     "gpu005": ("link-flapping",),
 }
 
@@ -79,11 +79,34 @@ def as_json(outcome: sweep.SweepResult) -> str:
                                full=True), indent=1)
 
 
-# ---- 2: one exec per node per sweep
+# ---- 2: one exec per node per sweep, and of 4: it writes nothing
 
 
-def test_invariant_2_one_exec_per_node_per_sweep(fleet: DemoFleet) -> None:
-    nodes = nodes_of(fleet)[2:]
+def tree(root: Path) -> dict[str, tuple[object, ...]]:
+    """Everything below a folder but what is ours to write: kind, mode, size, and for files time and
+    content."""
+    found: dict[str, tuple[object, ...]] = {}
+    for at, folders, files in os.walk(root):
+        if Path(at) == root / "run" and "muster" in folders:
+            folders.remove("muster")
+        for name in (*folders, *files):
+            path = Path(at, name)
+            state = path.lstat()
+            about: tuple[object, ...] = (oct(state.st_mode), state.st_uid)
+            if path.is_symlink():
+                about = (*about, str(path.readlink()))
+            elif path.is_file():
+                about = (*about, state.st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest())
+            elif path != root / "run":
+                about = (*about, state.st_mtime_ns)
+            found[str(path.relative_to(root))] = about
+    return found
+
+
+def test_invariants_2_and_4_a_sweep_is_one_exec_per_node_and_writes_nothing_but_under_run_muster(
+    fleet: DemoFleet,
+) -> None:
+    nodes = nodes_of(fleet)[1:]
     for name in (node.name for node in nodes):
         config = fleet.folder / name / "sshd_config"
         config.write_text(f"{config.read_text()}LogLevel VERBOSE\n")
@@ -91,7 +114,10 @@ def test_invariant_2_one_exec_per_node_per_sweep(fleet: DemoFleet) -> None:
         login.write_text(login.read_text().replace(
             "#!/bin/sh\n", f'#!/bin/sh\necho "$SSH_ORIGINAL_COMMAND" >> {fleet.folder}/{name}/commands\n', 1))
         (fleet.folder / name / "sshd.log").unlink(missing_ok=True)
+    before = {node.name: tree(fleet.nodes[node.name].tree) for node in nodes}
+    assert all(len(entries) > 100 for entries in before.values())
     outcome = swept(nodes, over_ssh())
+    assert {name: tree(fleet.nodes[name].tree) for name in before} == before
     assert all(len(report.results) == len(RULES.rules) for report in outcome.assessed.reports)
     for name in (node.name for node in nodes):
         log = (fleet.folder / name / "sshd.log").read_text()
@@ -119,15 +145,15 @@ def nearby(fleet: DemoFleet, node: Node) -> Node:
 def test_invariant_3_ssh_local_and_replay_give_the_same_results_byte_for_byte(fleet: DemoFleet,
                                                                               tmp_path: Path) -> None:
     nodes = nodes_of(fleet)
-    swept(nodes, over_ssh(), snapshots=KeptSnapshots(tmp_path / "ssh"))
+    # An earlier look at the one whose links flap.
+    swept(nodes[-1:], over_ssh(), snapshots=KeptSnapshots(tmp_path / "ssh"))
     shutil.copytree(tmp_path / "ssh", tmp_path / "local")
     fleet.advance()
     near = swept([nearby(fleet, node) for node in nodes], LocalTransport(),
                  snapshots=KeptSnapshots(tmp_path / "local"))
     far = swept(nodes, over_ssh(), snapshots=KeptSnapshots(tmp_path / "ssh"), saver=Saver(tmp_path / "saved"))
     assert {report.node: report.state.value for report in far.assessed.reports} == {
-        "gpu001": "healthy", "gpu002": "healthy", "gpu003": "unhealthy", "gpu004": "unhealthy",
-        "gpu005": "degraded",
+        "gpu001": "healthy", "gpu003": "unhealthy", "gpu004": "unhealthy", "gpu005": "degraded",
     }, as_json(far)
     assert as_json(near) == as_json(far)
     _, again = sweep.replay(tmp_path / "saved", RULES, (), (), None)
@@ -160,37 +186,6 @@ def test_invariant_4_thresholds_do_not_change_what_is_collected(tmp_path: Path) 
     assert program.build(before).payload == program.build(after).payload
 
 
-def tree(root: Path) -> dict[str, tuple[object, ...]]:
-    """Everything below a folder but what is ours to write: kind, mode, size, and for files time and
-    content."""
-    found: dict[str, tuple[object, ...]] = {}
-    for at, folders, files in os.walk(root):
-        if Path(at) == root / "run" and "muster" in folders:
-            folders.remove("muster")
-        for name in (*folders, *files):
-            path = Path(at, name)
-            state = path.lstat()
-            about: tuple[object, ...] = (oct(state.st_mode), state.st_uid)
-            if path.is_symlink():
-                about = (*about, str(path.readlink()))
-            elif path.is_file():
-                about = (*about, state.st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest())
-            elif path != root / "run":
-                about = (*about, state.st_mtime_ns)
-            found[str(path.relative_to(root))] = about
-    return found
-
-
-def test_invariant_4_a_sweep_writes_nothing_on_a_node_but_under_run_muster(fleet: DemoFleet,
-                                                                           tmp_path: Path) -> None:
-    nodes = {name: fleet.nodes[name] for name in ("gpu001", "gpu003", "gpu005")}
-    before = {name: tree(node.tree) for name, node in nodes.items()}
-    assert all(len(entries) > 100 for entries in before.values())
-    done = muster("check", "-i", str(fleet.inventory), "gpu[001,003,005]", home=tmp_path)
-    assert done.returncode == 1, done.stderr
-    assert {name: tree(node.tree) for name, node in nodes.items()} == before
-
-
 # ---- 5: whoever may edit a rule cannot run anything
 
 
@@ -212,15 +207,15 @@ def attacks(canary: Path) -> tuple[str, ...]:
 def saved(fleet: DemoFleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A saved sweep of three nodes: a healthy one, one that sends hostile bytes and one with a sick GPU."""
     folder = tmp_path_factory.mktemp("saves") / "saved"
-    swept(nodes_of(fleet)[1:4], over_ssh(), saver=Saver(folder))
+    swept(nodes_of(fleet)[:3], over_ssh(), saver=Saver(folder))
     return folder
 
 
 @pytest.fixture(scope="module")
-def saved_pair(fleet: DemoFleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A saved sweep of two of its nodes: for what is judged once for each text."""
-    folder = tmp_path_factory.mktemp("saves") / "pair"
-    swept(nodes_of(fleet)[:2], over_ssh(), saver=Saver(folder))
+def saved_one(fleet: DemoFleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved sweep of the healthy one: for what is judged once for each text."""
+    folder = tmp_path_factory.mktemp("saves") / "one"
+    swept(nodes_of(fleet)[:1], over_ssh(), saver=Saver(folder))
     return folder
 
 
@@ -261,18 +256,17 @@ def controls(text: str) -> set[str]:
             and (ord(character) < 32 or 127 <= ord(character) < 160)}
 
 
-# One for each that might run it: a shell, a template, Python, its formats, a loader of YAML, the terminal.
-# All are in the one text of the next tests.
-FAST = {0, 4, 6, 8, 11, 13}
+# All are in the one text of the next tests. Alone, all but one for a shell and one for YAML's are slow.
+FAST = {0, 11}
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=[] if kind in FAST else [pytest.mark.slow])
                                   for kind in range(len(attacks(Path("x"))))])
-def test_invariant_5_no_text_of_a_rule_has_an_effect(saved_pair: Path, tmp_path: Path, kind: int) -> None:
+def test_invariant_5_no_text_of_a_rule_has_an_effect(saved_one: Path, tmp_path: Path, kind: int) -> None:
     canary = tmp_path / "canary"
     text = attacks(canary)[kind]
     rules = load_ruleset([packaged(), hostile_rules(tmp_path / "site", text, device=False)])
-    _, outcome = sweep.replay(saved_pair, rules, (), (), None)
+    _, outcome = sweep.replay(saved_one, rules, (), (), None)
     memory = next(result for result in outcome.assessed.reports[0].results if result.rule == "host-memory")
     assert memory.status.value == "fail" and memory.remedy == " ".join(text.split())
     printed = page(outcome, rules)
@@ -280,23 +274,23 @@ def test_invariant_5_no_text_of_a_rule_has_an_effect(saved_pair: Path, tmp_path:
     assert not canary.exists()
 
 
-def test_invariant_5_no_text_of_a_sku_that_the_nodes_contradict_has_an_effect(saved_pair: Path,
+def test_invariant_5_no_text_of_a_sku_that_the_nodes_contradict_has_an_effect(saved_one: Path,
                                                                               tmp_path: Path) -> None:
     """All of them in one text: loading the rules costs more than all else here."""
     canary = tmp_path / "canary"
     rules = load_ruleset([packaged(), hostile_rules(tmp_path / "site", " ".join(attacks(canary)))])
-    _, outcome = sweep.replay(saved_pair, rules, (), (), None)
+    _, outcome = sweep.replay(saved_one, rules, (), (), None)
     memory = next(result for result in outcome.assessed.reports[0].results if result.rule == "host-memory")
     assert memory.status.value == "unknown" and "GPUs on PCI are 10de:2330 and not" in memory.reason
     assert not controls(page(outcome, rules))
     assert not canary.exists()
 
 
-def test_invariant_5_no_text_of_a_rule_has_an_effect_on_any_command(saved_pair: Path, tmp_path: Path) -> None:
+def test_invariant_5_no_text_of_a_rule_has_an_effect_on_any_command(saved_one: Path, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     site = hostile_rules(tmp_path / "site", " ".join(attacks(canary)))
-    for words in (("check", "--replay", str(saved_pair)),
-                  ("check", "--replay", str(saved_pair), "--format", "json"), ("explain", "host-memory"),
+    for words in (("check", "--replay", str(saved_one)),
+                  ("check", "--replay", str(saved_one), "--format", "json"), ("explain", "host-memory"),
                   ("explain",), ("check", "--local", "--sku", "cpu-only")):
         done = muster(*words, "--rules", str(site), home=tmp_path)
         assert done.returncode in (0, 1, 3) and "Traceback" not in done.stderr, done.stderr
@@ -399,10 +393,18 @@ def liars(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
         yield running
 
 
-def test_invariant_6_a_sick_node_cannot_hurt_the_sweep(liars: DemoFleet) -> None:
+@pytest.fixture(scope="module")
+def lied(liars: DemoFleet, tmp_path_factory: pytest.TempPathFactory) -> tuple[sweep.SweepResult, Path]:
+    """A sweep of it that ended in time, and where it is saved."""
+    folder = tmp_path_factory.mktemp("saves") / "lied"
     began = time.monotonic()
-    outcome = swept(nodes_of(liars), over_ssh(), timeout=20)
+    outcome = swept(nodes_of(liars), over_ssh(), timeout=20, saver=Saver(folder))
     assert time.monotonic() - began < 22
+    return outcome, folder
+
+
+def test_invariant_6_a_sick_node_cannot_hurt_the_sweep(lied: tuple[sweep.SweepResult, Path]) -> None:
+    outcome, _ = lied
     reports = {report.node: report for report in outcome.assessed.reports}
     for name, (_, stage, words) in LIES.items():
         report = reports.pop(name)
@@ -414,9 +416,10 @@ def test_invariant_6_a_sick_node_cannot_hurt_the_sweep(liars: DemoFleet) -> None
     assert not controls(page(outcome, RULES))
 
 
-def test_invariant_6_what_hostile_nodes_say_is_printed_without_a_control_byte(liars: DemoFleet, saved: Path,
-                                                                              tmp_path: Path) -> None:
-    for words in (("check", "-i", str(liars.inventory), "--timeout", "8"), ("check", "--replay", str(saved)),
+def test_invariant_6_what_hostile_nodes_say_is_printed_without_a_control_byte(
+    lied: tuple[sweep.SweepResult, Path], saved: Path, tmp_path: Path,
+) -> None:
+    for words in (("check", "--replay", str(lied[1])), ("check", "--replay", str(saved)),
                   ("check", "--replay", str(saved), "--format", "jsonl")):
         done = muster(*words, home=tmp_path)
         assert done.returncode in (1, 3), done.stderr

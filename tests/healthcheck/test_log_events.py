@@ -276,7 +276,7 @@ def test_no_baseline_knows_of_what_earlier_snapshots_hand_on(world: LogWorld) ->
 
 def test_what_is_handed_on_of_a_flood_is_bounded_and_holds_the_first_and_the_last(world: LogWorld) -> None:
     world.chatter()
-    for _ in range(3000):
+    for _ in range(1000):
         world.say(XID.format(pci=GPU, number=79, rest="GPU has fallen off the bus. " + "x" * 300))
     first, last = 3, world.next - 1
     world.sweep()

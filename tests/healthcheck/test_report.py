@@ -7,6 +7,7 @@ import io
 import json
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ ENDED = 1_767_225_603.25
 WHEN = {"started": "2026-01-01T00:00:00.000Z", "finished": "2026-01-01T00:00:03.250Z"}
 
 
+@cache
 def assessed(sku: str | None = "hgx-h100") -> Assessed:
     nodes = [Node(name=f"gpu{n:03d}", sku=sku) for n in range(1, 13)]
     nodes.append(Node(name="gpu013", sku=sku, lifecycle=Lifecycle(LifecycleState.RMA)))
@@ -150,7 +152,7 @@ def test_with_all_nothing_is_left_out() -> None:
                for one in report.results if one.status is not Status.PASS)
 
 
-@pytest.mark.parametrize("number", [1, 512, 4096])
+@pytest.mark.parametrize("number", [1, 512, pytest.param(4096, marks=pytest.mark.slow)])
 def test_the_page_of_a_fleet_stays_a_few_screens(number: int) -> None:
     text = screen(fleet(number), 80)
     golden(f"screen-{number}-nodes.txt", text)

@@ -61,10 +61,20 @@ def scrubbed_text(text: str, node: str = "qx7-node-0042", **more: str) -> str:
     return made.captures["kernel.log"].files["/dev/kmsg"].text.splitlines()[-1].partition(";")[2]
 
 
+def alone(look: Recording, *probes: str) -> Recording:
+    """The same look with the captures of these probes and no others."""
+    return replace(look, captures={probe: look.captures[probe] for probe in probes})
+
+
+def of(**captures: Capture) -> Recording:
+    """A look at a machine with these captures and no others."""
+    return alone(machine.recording("qx7", **captures), *(name.replace("_", ".", 1) for name in captures))
+
+
 # ---- facts stay
 
 
-@pytest.mark.parametrize("name", ["gpu001", "gpu002", "gpu003", "gpu004"])
+@pytest.mark.parametrize("name", ["gpu002", "gpu004"])     # the others are among those of test_scrub_replay
 def test_a_scrubbed_recording_of_the_demo_is_judged_as_the_raw_one(name: str) -> None:
     manifest = saved.load_manifest(DEMO)
     looks = {look.node: (look, previous) for look, previous in saved.recordings(DEMO, manifest)}
@@ -185,7 +195,7 @@ def test_a_user_who_is_called_as_the_kernel_calls_things_costs_no_fault(user: st
 def test_a_driver_version_and_a_kernel_release_stay_though_they_look_like_addresses() -> None:
     versions = machine.done(**{"/proc/sys/kernel/osrelease": "5.15.0.1\n",
                                "/sys/module/nvidia/version": "535.161.8.1\n"})
-    look = machine.recording("qx7", host_versions=versions, gpu_nvml=machine.nvml())
+    look = of(host_versions=versions, gpu_nvml=machine.nvml())
     made = scrub(look, Node(name="qx7"), key=KEY).recording
     assert made.captures["host.versions"] == versions
     assert ('"driver": {"ok": "550.54.15"}' in made.captures["gpu.nvml"].text
@@ -193,8 +203,9 @@ def test_a_driver_version_and_a_kernel_release_stay_though_they_look_like_addres
 
 
 def test_outcomes_sizes_exits_and_times_stay() -> None:
-    look = machine.recording("qx7", docker_info=Capture(Outcome.TIMEOUT, seconds=10.0, bytes=7,
-                                                        note="wedged since 2026-11-21T06:00:00Z (pid 4711)"))
+    look = of(docker_info=Capture(Outcome.TIMEOUT, seconds=10.0, bytes=7,
+                                  note="wedged since 2026-11-21T06:00:00Z (pid 4711)"),
+              kernel_log=machine.denied("/dev/kmsg"))
     made = scrub(look, Node(name="qx7"), key=KEY).recording
     assert made.captures["docker.info"] == look.captures["docker.info"] and made.received == look.received
     assert set(made.captures) == set(look.captures)
@@ -221,7 +232,7 @@ SECRETS = {
 }
 
 
-def planted(s: dict[str, str]) -> tuple[Recording, Node]:
+def planted(s: dict[str, str], ports: int = 8) -> tuple[Recording, Node]:
     """A recording with every secret in the places and forms in which machines print it."""
     fqdn = f"{s['node']}.{s['domain']}"
     guid = s["guid"]
@@ -275,7 +286,7 @@ def planted(s: dict[str, str]) -> tuple[Recording, Node]:
         "/", "/raid", "/home", f"/mnt/{s['mount']}/scratch", f"/home/{s['user']}", "/srv",
         f"/var/lib/docker/overlay2/{s['container']}/merged",
     ), machine.STATVFS)
-    ports = machine.ports()
+    sysfs = machine.ports(ports)
     extra = {
         f"/sys/class/net/enx{s['mac'].replace(':', '')}/address": f"{s['mac']}\n",
         "/etc/machine-id": f"{s['machine']}\n", "/sys/class/infiniband/mlx5_0/node_guid": f"{colons}\n",
@@ -284,11 +295,10 @@ def planted(s: dict[str, str]) -> tuple[Recording, Node]:
         "/proc/cmdline": f"root=UUID={s['root']} join.token={s['token']} "
         f"nfsroot={s['ip']}:/srv/{s['export']}\n",
     }
-    ports = replace(ports,
-                    files={**ports.files,
-                           **{path: FileCapture(Outcome.DONE, text) for path, text in extra.items()}})
+    sysfs = replace(sysfs, files={
+        **sysfs.files, **{path: FileCapture(Outcome.DONE, text) for path, text in extra.items()}})
     look = machine.recording(
-        s["node"], kernel_log=machine.done(**{"/dev/kmsg": kmsg}), port_sysfs=ports,
+        s["node"], kernel_log=machine.done(**{"/dev/kmsg": kmsg}), port_sysfs=sysfs,
         filesystem_mounts=machine.done(**{"/proc/self/mountinfo": mountinfo, **mounts}),
         docker_info=Capture(Outcome.DONE, exit=0, text=docker,
                             stderr=f"WARNING: {s['user']}@{fqdn}: {s['ip']}\n", note=f"by {s['user']}"),
@@ -333,9 +343,15 @@ def leaks(made: Scrubbed, secrets: dict[str, str]) -> list[str]:
             for kind, value in secrets.items() for form in forms(value) if form in data]
 
 
-def test_of_all_that_was_planted_nothing_is_left_and_everything_is_judged_the_same() -> None:
+@pytest.fixture(scope="module")
+def made() -> Scrubbed:
+    """The planted recording, scrubbed, with itself as the earlier look."""
     look, node = planted(SECRETS)
-    made = scrub(look, node, previous=look, key=KEY)
+    return scrub(look, node, previous=look, key=KEY)
+
+
+def test_of_all_that_was_planted_nothing_is_left_and_everything_is_judged_the_same(made: Scrubbed) -> None:
+    look, node = planted(SECRETS)
     assert leaks(made, {**SECRETS, "site": "zorba", "company": "hyperion", "mount": "haliax"}) == []
     assert_judged_alike(look, node, look, made)
 
@@ -374,18 +390,17 @@ VALUES = st.fixed_dictionaries({
 })
 
 
+# The captures that hold some of them; the others are the same in every example, and those of the test above.
+WITH_SECRETS = ("kernel.log", "port.sysfs", "filesystem.mounts", "docker.info", "hca.vpd", "gpu.nvml")
+
+
 @settings(deadline=None, max_examples=20 if WHOLE else 6)
 @given(VALUES)
 def test_whatever_the_secrets_are_none_is_left(secrets: dict[str, str]) -> None:
-    look, node = planted(secrets)
-    made = scrub(look, node, key=KEY)
+    look, node = planted(secrets, ports=1)
+    made = scrub(alone(look, *WITH_SECRETS), node, key=KEY)
     assert leaks(made, secrets) == []
     assert from_json(to_json(made.recording)) == made.recording
-
-
-def alone(look: Recording, *probes: str) -> Recording:
-    """The same look with the captures of these probes and no others."""
-    return replace(look, captures={probe: look.captures[probe] for probe in probes})
 
 
 def said_by(text: str, path: str, outcome: Outcome) -> Recording:
@@ -398,27 +413,15 @@ def said_by(text: str, path: str, outcome: Outcome) -> Recording:
 @settings(deadline=None, max_examples=tries(150))
 @given(st.text(max_size=300), st.text(max_size=60), st.sampled_from(list(Outcome)))
 def test_whatever_a_node_says_the_recording_stays_one(text: str, path: str, outcome: Outcome) -> None:
-    # What is the same in every example is scrubbed with the text in the next test; it takes most of the time.
     look = alone(said_by(text, path, outcome), "docker.info", "filesystem.mounts", "host.own-name")
     made = scrub(look, Node(name="qx7"), key=KEY).recording
-    assert from_json(json.loads(json.dumps(to_json(made)))) == made
-
-
-@settings(deadline=None, max_examples=15 if WHOLE else 5)
-@given(st.text(max_size=300), st.text(max_size=60), st.sampled_from(list(Outcome)))
-def test_whatever_is_said_beside_all_the_rest_the_recording_stays_one(
-    text: str, path: str, outcome: Outcome,
-) -> None:
-    made = scrub(said_by(text, path, outcome), Node(name="qx7"), key=KEY).recording
     assert from_json(json.loads(json.dumps(to_json(made)))) == made
 
 
 # ---- the same thing everywhere the same
 
 
-def test_one_thing_has_one_stand_in_in_every_place_and_form() -> None:
-    look, node = planted(SECRETS)
-    made = scrub(look, node, key=KEY)
+def test_one_thing_has_one_stand_in_in_every_place_and_form(made: Scrubbed) -> None:
     gpu = json.loads(made.recording.captures["gpu.nvml"].text.splitlines()[1])["uuid"]["ok"]
     kmsg = made.recording.captures["kernel.log"].files["/dev/kmsg"].text
     assert re.fullmatch(r"GPU-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-9[0-9a-f]{3}-[0-9a-f]{12}", gpu)
@@ -536,7 +539,7 @@ def test_what_a_log_says_of_others_is_replaced(line: str, secrets: list[str]) ->
 
 def scrubbed_file(probe: str, path: str, text: str, **more: str) -> str:
     """One file of one probe after scrubbing."""
-    look = machine.recording("qx7", **{probe: machine.done(**{path: text})})
+    look = of(**{probe: machine.done(**{path: text})})
     made = scrub(look, Node(name="qx7", **more), key=KEY).recording  # type: ignore[arg-type]
     return made.captures[probe.replace("_", ".", 1)].files[path].text
 
@@ -571,8 +574,8 @@ def test_of_what_fstab_mounts_neither_server_nor_share_is_left_though_nothing_of
 
 
 def test_a_server_of_fstab_is_the_same_in_the_log_and_its_mount_point_is_that_of_mountinfo() -> None:
-    look = machine.recording(
-        "qx7", filesystem_plan=machine.done(**{"/etc/fstab": "zqnas:/vol/a /mnt/zq1 nfs rw 0 0\n"}),
+    look = of(
+        filesystem_plan=machine.done(**{"/etc/fstab": "zqnas:/vol/a /mnt/zq1 nfs rw 0 0\n"}),
         filesystem_mounts=machine.done(**{"/proc/self/mountinfo": machine.MOUNTINFO
                                           + "40 22 0:50 / /mnt/zq1 rw - nfs zqnas:/vol/a rw\n"}),
         kernel_log=machine.done(**{"/dev/kmsg": machine.KMSG + "6,99,99000,-;call of zqnas timed out\n"}))
@@ -597,8 +600,7 @@ def test_a_domain_that_a_node_searches_is_replaced_in_its_log_too() -> None:
     resolver = machine.done(**{"/etc/resolv.conf": "search zqinst.museum zqlan\n"})
     log = machine.done(
         **{"/dev/kmsg": machine.KMSG + "6,99,99000,-;login.zqinst.museum and zqlan are unreachable\n"})
-    made = scrub(machine.recording("qx7", host_resolver=resolver, kernel_log=log), Node(name="qx7"),
-                 key=KEY).recording
+    made = scrub(of(host_resolver=resolver, kernel_log=log), Node(name="qx7"), key=KEY).recording
     said = made.captures["kernel.log"].files["/dev/kmsg"].text.splitlines()[-1]
     assert re.search(r";login\.domain\d+\.example and domain\d+\.example are unreachable", said), said
 
@@ -614,7 +616,7 @@ def test_of_docker_registries_proxies_and_the_swarm_nothing_is_left() -> None:
                                             for name in ("reg.acmex.io:5000", "regq:5000")}},
         "ProductLicense": "Licensed to Acmex Inc",
     }
-    look = machine.recording("qx7", docker_info=Capture(Outcome.DONE, exit=0, text=json.dumps(info)))
+    look = of(docker_info=Capture(Outcome.DONE, exit=0, text=json.dumps(info)))
     text = scrub(look, Node(name="qx7"), key=KEY).recording.captures["docker.info"].text
     raw = ("bastx", "s3cr3tpw", "proxyq", "acmex", "gpuhostq", "kowner", "vbob", "miibaj", "mbmxet",
            "mirrorq", "regq")
@@ -640,7 +642,7 @@ def test_of_docker_plug_ins_runtimes_and_errors_nothing_is_left() -> None:
         "ServerErrors": ["ERROR: authorization denied by plugin masterauth: user \"arwyl\" is not allowed",
                          "cannot run sygaldry-rt for (user hemme)", "open /srv/fishery/daemon.json: failed"],
     }
-    look = machine.recording("qx7", docker_info=Capture(Outcome.DONE, exit=0, text=json.dumps(info)))
+    look = of(docker_info=Capture(Outcome.DONE, exit=0, text=json.dumps(info)))
     text = scrub(look, Node(name="qx7"), key=KEY).recording.captures["docker.info"].text
     raw = ("elodin", "vieras", "naming", "masterauth", "sygaldry", "kilvin", "mola", "relar", "medica",
            "cealdish", "arwyl", "hemme", "fishery")
@@ -669,8 +671,8 @@ def test_a_failure_reason_names_no_place_of_the_site() -> None:
 
 def test_twins_stay_twins_and_different_things_stay_different() -> None:
     serials = [f"16529230{n:05d}" for n in range(8)]
-    look = machine.recording(
-        "qx7", gpu_nvml=machine.nvml(8, **{f"gpu{n}": {"serial": {"ok": serials[n % 7]}} for n in range(8)}))
+    look = of(
+        gpu_nvml=machine.nvml(8, **{f"gpu{n}": {"serial": {"ok": serials[n % 7]}} for n in range(8)}))
     lines = scrub(look, Node(name="qx7"), key=KEY).recording.captures["gpu.nvml"].text.splitlines()[1:]
     after = [json.loads(line)["serial"]["ok"] for line in lines]
     assert (after[0] == after[7] and len(set(after)) == 7
@@ -681,8 +683,7 @@ def test_twins_stay_twins_and_different_things_stay_different() -> None:
 def test_the_serial_number_of_a_rack_does_not_leave_and_stays_that_of_all_its_gpus() -> None:
     chassis = {f"gpu{n}": {"chassis_serial": {"ok": "1820224000123"}, "slot_number": {"ok": 9}}
                for n in range(8)}
-    text = scrub(alone(machine.recording("qx7", gpu_nvml=machine.nvml(8, **chassis)), "gpu.nvml"),
-                 Node(name="qx7"),
+    text = scrub(of(gpu_nvml=machine.nvml(8, **chassis)), Node(name="qx7"),
                  key=KEY).recording.captures["gpu.nvml"].text
     gpus = [json.loads(line) for line in text.splitlines()[1:]]
     (after,) = {gpu["chassis_serial"]["ok"] for gpu in gpus}
@@ -697,15 +698,14 @@ def test_another_key_gives_other_stand_ins() -> None:
 
 
 def test_a_node_of_a_profile_is_judged_under_it_after_scrubbing_too() -> None:
-    look = machine.recording("qx7", kernel_log=machine.denied("/dev/kmsg"),
-                             docker_info=machine.docker_denied())
+    look = of(kernel_log=machine.denied("/dev/kmsg"), docker_info=machine.docker_denied())
     node = Node(name="qx7", sku="hgx-h100", profile="unprivileged")
     assert_judged_alike(look, node, None, scrub(look, node, key=KEY))
 
 
 def test_a_trend_is_reported_of_the_scrubbed_look_as_of_the_raw_one() -> None:
-    before = machine.recording("qx7", port_sysfs=machine.ports(8, **{"mlx5_1.link_downed": "1"}))
-    after = machine.recording("qx7", port_sysfs=machine.ports(8, **{"mlx5_1.link_downed": "5"}))
+    before = of(port_sysfs=machine.ports(8, **{"mlx5_1.link_downed": "1"}))
+    after = of(port_sysfs=machine.ports(8, **{"mlx5_1.link_downed": "5"}))
     node = Node(name="qx7", sku="hgx-h100")
     made = scrub(after, node, previous=before, key=KEY)
     raw = {result.rule: result.status for result in judged(after, node, before).results}
@@ -726,13 +726,12 @@ def test_the_reason_of_a_node_that_was_not_reached_is_scrubbed_too() -> None:
 def test_a_name_that_was_cut_in_two_is_not_left_in_part() -> None:
     text = machine.KMSG + "6,99,99,-;NVRM: GPU-98dfe477-21a7-48"
     log = Capture(Outcome.DONE, files={"/dev/kmsg": FileCapture(Outcome.TRUNCATED, text)})
-    made = scrub(alone(machine.recording("qx7", kernel_log=log), "kernel.log"), Node(name="qx7"),
-                 key=KEY).recording
+    made = scrub(of(kernel_log=log), Node(name="qx7"), key=KEY).recording
     kept = made.captures["kernel.log"].files["/dev/kmsg"].text
     assert "98dfe477" not in kept and kept.startswith(machine.KMSG[:60])
 
 
-@pytest.mark.parametrize(("lines", "seconds"), [(2_500, 7), pytest.param(8_000, 20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("lines", "seconds"), [(1_000, 3), pytest.param(8_000, 20, marks=pytest.mark.slow)])
 def test_a_long_log_takes_seconds_and_not_minutes(lines: int, seconds: float) -> None:
     import time
 
@@ -740,21 +739,18 @@ def test_a_long_log_takes_seconds_and_not_minutes(lines: int, seconds: float) ->
             "GPU-98dfe477-21a7-4896-9296-{0:012x}\n")
     text = "".join(line.format(n, n // 250 % 250, n % 250) for n in range(lines))
     began = time.process_time()
-    scrub(alone(machine.recording("qx7", kernel_log=machine.done(**{"/dev/kmsg": text})), "kernel.log"),
-          Node(name="qx7"), key=KEY)
+    scrub(of(kernel_log=machine.done(**{"/dev/kmsg": text})), Node(name="qx7"), key=KEY)
     assert time.process_time() - began < seconds
 
 
-@pytest.mark.parametrize("text", ["a" * 300_000, "0:" * 150_000, "1." * 150_000, "Aa1" * 100_000,
-                                  "/home/" * 50_000, "=\"" * 100_000, "-" * 300_000])
+@pytest.mark.parametrize("text", ["a" * 100_000, "0:" * 50_000, "1." * 50_000, "Aa1" * 33_000,
+                                  "/home/" * 16_000, "=\"" * 33_000, "-" * 100_000])
 def test_a_line_made_to_upset_patterns_takes_seconds_and_not_minutes(text: str) -> None:
     import time
 
     began = time.process_time()
-    scrub(alone(machine.recording("qx7", docker_info=Capture(Outcome.DONE, exit=0, text=text)),
-                "docker.info"), Node(name="qx7"),
-          key=KEY)
-    assert time.process_time() - began < 30
+    scrub(of(docker_info=Capture(Outcome.DONE, exit=0, text=text)), Node(name="qx7"), key=KEY)
+    assert time.process_time() - began < 10
 
 
 def test_the_tally_is_in_words() -> None:

@@ -99,8 +99,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fleets")
 
 
-# A node costs 0.8 s. Of each fleet all are judged in the slow tier, and some of two always.
-SOME = [*((name, 0, 1) for name in OLD), ("scenarios", 3, 120), ("demo-1", 5, 16)]
+# A node costs 0.8 s. Of each fleet all are judged in the slow tier, and one of two always.
+SOME = [*((name, 0, 1) for name in OLD), ("scenarios", 3, 162), ("demo-1", 5, 32)]
 WHOLE = [pytest.param(name, 0, 1, marks=[pytest.mark.slow, pytest.mark.timeout(900)]) for name in NAMES]
 
 

@@ -7,20 +7,18 @@ there is a false alarm on every boot of the fleet.
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from healthcheck.baseline.catalogue import Catalogue, CompiledEntry
-from healthcheck.baseline.catalogueload import load_catalogue
+from healthcheck.baseline.catalogue import CompiledEntry
 from healthcheck.kernellog.model import CatalogueEntry
 from healthcheck.kernellog.quoting import blanked
 from healthcheck.model.outcome import Owner, Severity
 from tests.healthcheck.baseline.numbers import others
+from tests.healthcheck.baseline.packaged import catalogue
 
-RULES = Path(__file__).parents[3] / "rules"
 GROUPS = frozenset({
     "clocksource", "cper", "cpu", "edac", "firmware", "ipmi", "kernel", "limits", "lockup", "lustre", "mce",
     "memory", "network", "nfs", "nmi", "oom", "oops", "panic", "platform", "segfault", "storageclient",
@@ -28,11 +26,6 @@ GROUPS = frozenset({
 })
 HEALTHY = [line for line in (Path(__file__).parent / "healthy.txt").read_text().splitlines()
            if not line.startswith("#")]
-
-
-@cache
-def catalogue() -> Catalogue:
-    return load_catalogue([RULES])
 
 
 def own() -> list[CatalogueEntry]:
@@ -46,19 +39,11 @@ def test_lines_of_healthy_boots_raise_no_alarm() -> None:
     assert alarms == {}
 
 
-def test_every_example_is_reported_at_least_as_bad_as_its_entry_says() -> None:
-    order = list(Severity)
-    wrong = [(entry.id, example) for entry in own() for example in entry.examples
-             if (found := catalogue().find(example)) is None
-             or order.index(found.severity) < order.index(entry.severity)]
-    assert wrong == []
-
-
 def test_no_entry_depends_on_a_value_that_the_masks_hide() -> None:
     chance = Random(8)
     lines = [(entry, other) for entry in own() for example in entry.examples
-             for other in others(example, chance)]
-    assert len(lines) > 2000
+             for other in others(example, chance, 3)]
+    assert len(lines) > 600
     assert [(entry.id, other) for entry, other in lines
             if not CompiledEntry(entry).knows(blanked(other))] == []
 

@@ -10,8 +10,8 @@ import pytest
 
 from healthcheck.baseline.cataloguecache import catalogue
 from healthcheck.baseline.catalogueload import load_catalogue
-from healthcheck.config.rulesfolder import packaged
 from inventory.errors import RulesError
+from tests.healthcheck.baseline.packaged import part
 
 ENTRY = """\
 - id: site-fault
@@ -47,9 +47,10 @@ def site(tmp_path: Path) -> Path:
     return tmp_path / "site"
 
 
-def test_what_is_kept_is_what_is_read(cache: Path, site: Path) -> None:
-    read = load_catalogue([packaged(), site])
-    assert catalogue([packaged(), site]) == read == catalogue([packaged(), site])
+def test_what_is_kept_is_what_is_read(cache: Path, site: Path, tmp_path: Path) -> None:
+    folders = [part(tmp_path / "shipped"), site]
+    read = load_catalogue(folders)
+    assert catalogue(folders) == read == catalogue(folders)
     (kept,) = cache.iterdir()
     assert kept.name.startswith("catalogue-")
     assert len(json.loads(kept.read_bytes()[32:])) == len(read.entries)

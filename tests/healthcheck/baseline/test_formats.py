@@ -637,7 +637,8 @@ def test_a_packed_log_that_is_damaged_from_the_start_is_one_error_line(pack: Cal
         read(bytes(packed), "a.gz")
 
 
-@pytest.mark.parametrize("pack", PACKED)
+@pytest.mark.parametrize("pack", [
+    PACKED[0], *(pytest.param(pack, marks=pytest.mark.slow) for pack in PACKED[1:])])
 def test_a_bomb_is_one_error_line(pack: Callable[[bytes], bytes]) -> None:
     with pytest.raises(UsageError, match=r"'bomb\.gz': longer than 64 MiB") as caught:
         read(pack(bytes(MOST_BYTES + 10)), "bomb.gz")
@@ -686,11 +687,11 @@ def test_nothing_gives_no_boot() -> None:
     b"Fri 2025-11-21 04:40:00.000000 UTC [s=a;i=1;b=1]\n    MESSAGE=a\n    a\n",
     b"____________________\n\ndmesg\n", b"\xff", b"\0",
 ])
-def test_a_hostile_file_of_half_a_megabyte_takes_linear_time(piece: bytes) -> None:
-    data = piece * (500_000 // len(piece))
+def test_a_hostile_file_takes_linear_time(piece: bytes) -> None:
+    data = piece * (200_000 // len(piece))
     began = time.process_time()
     read(data, "x")
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 0.8
 
 
 PIECES = st.lists(st.one_of(

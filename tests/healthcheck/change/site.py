@@ -25,6 +25,7 @@ from tests.packagedrules import RULES
 
 NODES = tuple(f"gpu{number:03}" for number in range(1, 25))
 CANARY, CONTROLS = NODES[:8], NODES[8:16]
+SWEPT = NODES[:16]
 INVENTORY = """version: 1
 groups: {canary: 'gpu[001-008]'}
 defaults: {lifecycle: service, sku: hgx-h100}
@@ -44,7 +45,7 @@ def with_an_inventory(home: Path) -> Path:
 
 def saved(folder: Path, at: float, *, boots: Collection[str] = (), lines: Collection[str] = (),
           away: Collection[str] = (),
-          nodes: Sequence[str] = NODES, only: tuple[str, ...] = ()) -> Path:
+          nodes: Sequence[str] = SWEPT, only: tuple[str, ...] = ()) -> Path:
     """A saved sweep of that time: `boots` were restarted, `lines` log the new record, `away` were not
     reached."""
     saver = Saver(folder)

@@ -20,7 +20,7 @@ from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.model import Node
 from tests.healthcheck import machine
 from tests.healthcheck.assessing import assessed
-from tests.healthcheck.checks.verdicts import RULESET
+from tests.healthcheck.checks.verdicts import only
 
 # seconds since boot, and the text: behind it, in lines of their own, the record's properties
 Pairs = Sequence[tuple[float, str]]
@@ -88,7 +88,7 @@ def baseline(pairs: Pairs = BOOT, boots: int = 5, scope: Scope = SCOPE) -> Basel
 def judged(*snapshots: Recording, by: Sequence[Baseline] = (),
            catalogue: Catalogue = CATALOGUE) -> list[NodeReport]:
     """One sweep of nodes that were never seen before."""
-    rules = replace(RULESET, kernel_from=lambda: KernelRules(catalogue, tuple(by)))
+    rules = replace(only("kernel-*"), kernel_from=lambda: KernelRules(catalogue, tuple(by)))
     return list(assessed(*snapshots, rules=rules).reports)
 
 
@@ -103,7 +103,7 @@ def swept(folder: Path, *snapshots: Recording, by: Sequence[Baseline]) -> list[d
     has it."""
     kept = KeptSnapshots(folder)
     kept.prepare()
-    rules = replace(RULESET, kernel_from=lambda: KernelRules(CATALOGUE, tuple(by)))
+    rules = replace(only("kernel-*"), kernel_from=lambda: KernelRules(CATALOGUE, tuple(by)))
     found = []
     for seen in snapshots:
         previous = kept.read(seen.node)

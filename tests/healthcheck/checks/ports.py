@@ -10,7 +10,7 @@ from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from inventory.model import Node, PortPlan
 from tests.healthcheck import machine
 from tests.healthcheck.assessing import by_rule
-from tests.healthcheck.checks.verdicts import after
+from tests.healthcheck.checks.verdicts import after, only
 
 BASE = "/sys/class/infiniband"
 PLANNED = {f"0000:{0x40 + n:02x}:00.0": PortPlan("compute", n) for n in range(8)}
@@ -24,7 +24,7 @@ def snapshot(seconds: float = 0.0, **changes: Capture) -> Recording:
 def of(rule: str, now: Recording, earlier: Recording | None = None, *, sku: str = "hgx-h100",
        **plans: PortPlan) -> Result:
     """What the rule says of the machine as a node of this SKU, with these plans of its ports."""
-    return by_rule(now, earlier, nodes=[Node("gpu001", sku=sku, ports=plans)])[rule]
+    return by_rule(now, earlier, rules=only(rule), nodes=[Node("gpu001", sku=sku, ports=plans)])[rule]
 
 
 def changed(capture: Capture, *paths: str, outcome: Outcome = Outcome.DONE, text: str = "") -> Capture:

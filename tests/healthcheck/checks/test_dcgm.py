@@ -30,6 +30,7 @@ from inventory.errors import RulesError, UsageError
 from inventory.model import Node
 from tests.healthcheck import machine
 from tests.healthcheck.assessing import by_rule
+from tests.healthcheck.checks.verdicts import only
 from tests.packagedrules import RULES
 from tests.testbed.collector import collect
 from tests.tries import tries
@@ -115,8 +116,9 @@ def judged(capture: Capture | None, level: str = "medium", *, asked: bool = True
     held = {name: value for name, value in recording.captures.items() if name not in without}
     if capture is not None:
         held[f"dcgm.diag_{level}"] = capture
-    found = by_rule(replace(recording, captures=held), sent=[f"dcgm.diag_{level}"] if asked else [])
-    return found[f"dcgm-diag-{level}"]
+    rule = f"dcgm-diag-{level}"
+    return by_rule(replace(recording, captures=held), rules=only(rule),
+                   sent=[f"dcgm.diag_{level}"] if asked else [])[rule]
 
 
 @pytest.mark.parametrize("level", DIAGNOSTICS)

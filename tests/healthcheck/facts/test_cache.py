@@ -107,7 +107,7 @@ WAYS = st.sampled_from(["text", "file", "lost", "exit", "stderr", "note", "slow"
 
 
 @settings(max_examples=tries(25), deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(PROBES), WAYS, st.integers(0, 300)), min_size=1, max_size=5))
+@given(st.lists(st.tuples(st.sampled_from(PROBES), WAYS, st.integers(0, 300)), min_size=1, max_size=3))
 def test_a_node_of_which_something_else_was_captured_has_its_own_facts(
     changes: list[tuple[str, str, int]],
 ) -> None:

@@ -217,15 +217,18 @@ def subjects(value: Any) -> dict[str, Any]:
     return {} if isinstance(value, Unmeasured) else {fact.name: fact for fact in value}
 
 
-def test_an_answer_that_is_cut_at_any_byte_is_never_more_than_its_whole_lines_and_never_whole() -> None:
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_answer_that_is_cut_at_any_byte_is_never_more_than_its_whole_lines_and_never_whole(
+    step: int,
+) -> None:
     whole = machine.nvml(2, **{f"gpu{n}": {"nvlinks": machine.nvlinks(2)} for n in range(2)})
     facts = {name: subjects(built(name, whole)) for name in OF_NVML}
     ends = [at for at, letter in enumerate(whole.text) if letter == "\n"]
-    for at in range(len(whole.text)):
+    for at in sorted({*range(0, len(whole.text), step), *ends, *(end + 1 for end in ends[:-1])}):
         capture = dataclasses.replace(whole, outcome=Outcome.TRUNCATED, text=whole.text[:at])
         gpus = max(sum(end < at for end in ends) - 1, 0)
         # Every name is looked at where a line ends, and one, by turns, in between.
-        for name in OF_NVML if at in ends or at - 1 in ends else (OF_NVML[at % len(OF_NVML)],):
+        for name in OF_NVML if at in ends or at - 1 in ends else (OF_NVML[at // step % len(OF_NVML)],):
             value = built(name, capture)
             assert isinstance(value, (Partial, Unmeasured)), (name, at)
             found = subjects(value)

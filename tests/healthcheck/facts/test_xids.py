@@ -241,17 +241,18 @@ def test_any_lines_are_read_without_an_exception_and_never_lost(texts: list[str]
     assert any(event.text == GONE for event in value.events)
 
 
-def test_a_log_cut_at_any_byte_keeps_every_whole_report_and_raises_nothing() -> None:
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_log_cut_at_any_byte_keeps_every_whole_report_and_raises_nothing(step: int) -> None:
     text = kmsg(GONE, NVLINK5, SXID, "NVRM: GPU 0000:5d:00.0: GPU has fallen off the bus.")
     start = len(machine.KMSG)
-    for cut in range(start, len(text) + 1):
+    for cut in range(start, len(text) + 1, step):
         found = built(text[:cut])
         value = found.value if isinstance(found, Partial) else found
         whole = text[start:cut].count("\n")
         assert len(value.events) + len(value.switch_events) >= whole
         ends = {event.text for event in (*value.events, *value.switch_events)}
         assert all(any(line.endswith(words) or words in line for line in text.splitlines()) for words in ends)
-    for cut in range(len(text)):
+    for cut in range(0, len(text), step):
         found = built(text[cut:])
         assert isinstance(found, (Xids, Partial, Unmeasured))
 
@@ -268,17 +269,17 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("parts", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("parts", [12, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_mebibytes_of_reports_are_read_in_bounded_time(kind: str, parts: int) -> None:
-    """A quarter of what a log may hold, and in the slow tier all of it. A quarter takes half a second; what
-    grows with the square of it, minutes."""
+    """A twelfth of what a log may hold, and in the slow tier all of it. What grows with the square of it
+    takes many seconds for a twelfth, too."""
     line = HOSTILE[kind]
     lines = [f"2,{n},{n * 1000},-;{line.format(n=n % 65536)}\n"
              for n in range(LOG.limit // parts // (len(line) + 20))]
     before = time.process_time()
     built("".join(lines))
-    assert time.process_time() - before < 5
+    assert time.process_time() - before < (5 if parts == 1 else 2)
 
 
 def test_a_healthy_log_costs_next_to_nothing() -> None:

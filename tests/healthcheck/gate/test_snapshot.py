@@ -101,17 +101,20 @@ def test_a_snapshot_of_another_cluster_is_refused_though_its_key_is_trusted(
         load(node.folder, node.trusted)
 
 
-def test_a_snapshot_cut_at_every_byte_or_with_any_bit_flipped_is_never_taken(made: Head, node: Place) -> None:
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_snapshot_cut_anywhere_or_with_any_bit_flipped_is_never_taken(
+    made: Head, node: Place, step: int,
+) -> None:
     whole = made.publish("n1")
     assert len(whole.data) < 1000
-    for at in range(len(whole.data)):
+    for at in range(0, len(whole.data), step):
         wrong = bytearray(whole.data)
         wrong[at] ^= 1 << random.Random(at).randrange(8)
-        for data in (whole.data[:at],) if at % 4 else (whole.data[:at], bytes(wrong)):
+        for data in (whole.data[:at], bytes(wrong)):
             plain(node, data, whole.signature)
             with pytest.raises(Forged):
                 load(node.folder, node.trusted)
-    for at in range(len(whole.signature)):
+    for at in range(0, len(whole.signature), step):
         plain(node, whole.data, whole.signature[:at])
         with pytest.raises(Forged):
             load(node.folder, node.trusted)

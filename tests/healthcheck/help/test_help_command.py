@@ -3,17 +3,15 @@ was meant."""
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from healthcheck.cli.help import text, topics
-from tests.command import MUSTER, environment, muster
+from tests.command import muster
 from tests.healthcheck.help.pages import TOPICS, name
+from tests.healthcheck.terminals import on_terminal
 
 
 def test_without_a_topic_all_are_listed_a_line_each(tmp_path: Path) -> None:
@@ -42,23 +40,6 @@ def test_piped_a_topic_is_plain_text_whose_links_can_be_typed(tmp_path: Path) ->
 def test_no_topic_keeps_a_link_that_only_the_web_knows(topic: Path) -> None:
     assert not re.search(r"\]\((?!https://)[^)]*\)",
                          re.sub(r"```.*?```", "", text(topic.stem), flags=re.DOTALL))
-
-
-def on_terminal(*words: str, home: Path, **more: str) -> str:
-    """What the command prints on a terminal of 100 columns."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen([str(MUSTER), *words], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
-                          env=environment(home, TERM="xterm-256color", COLUMNS="100", **more)) as child:
-        os.close(theirs)
-        read = b""
-        try:
-            while chunk := os.read(ours, 65536):
-                read += chunk
-        except OSError:     # the other end is closed
-            pass
-        os.close(ours)
-    assert child.returncode == 0, read.decode()
-    return read.decode().replace("\r\n", "\n")
 
 
 def test_on_a_terminal_it_is_drawn_in_colour_and_within_its_width(tmp_path: Path) -> None:

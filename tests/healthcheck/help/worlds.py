@@ -27,6 +27,7 @@ class World:
 
     home: Path
     fleet: DemoFleet
+    sweeps: int = 2     # that `stored` brings
 
     def edit(self, old: str, new: str) -> None:
         file = self.home / "muster.yaml"
@@ -34,7 +35,7 @@ class World:
         file.write_text(file.read_text().replace(old, new, 1))
 
     def stored(self) -> None:
-        """Two sweeps are in the store."""
+        """The sweeps are in the store."""
         shutil.copytree(self._swept() / "state", self.home / "state")
 
     def saved(self, name: str) -> None:
@@ -42,18 +43,19 @@ class World:
         shutil.copytree(self._swept() / "saved", self.home / name)
 
     def _swept(self) -> Path:
-        """Two sweeps of the fleet, made once: both stored, and the first saved."""
+        """Sweeps of the fleet, made once: all stored, the first saved, and the others of sick nodes alone."""
         made = self.fleet.folder / "swept"
         if not made.is_dir():
             made.mkdir()
             shutil.copy(self.home / "muster.yaml", made)
-            for words in (("--save", "saved"), ()):
+            sick = fold(name for name, faults in self.fleet.planted.items() if faults)
+            for words in (("--save", "saved"), *[(sick,)] * (self.sweeps - 1)):
                 done = muster("check", "--store", *words, home=made, timeout=120)
                 assert done.returncode == 1, done.stderr
         return made
 
 
-def begin(home: Path, fleet: DemoFleet) -> World:
+def begin(home: Path, fleet: DemoFleet, sweeps: int = 2) -> World:
     """The fleet's inventory with a group of all nodes and a file of hosts that keeps jobs away."""
     text = fleet.inventory.read_text()
     for key in ("identity_file", "known_hosts_file"):
@@ -63,7 +65,7 @@ def begin(home: Path, fleet: DemoFleet) -> World:
                         f'version: 1\ncordon: {{hostfile: bad-hosts}}\ngroups: {{train: '
                         f'"{fold(fleet.nodes)}"}}\n')
     (home / "muster.yaml").write_text(text)
-    return World(home, fleet)
+    return World(home, fleet, sweeps)
 
 
 def _inventory(world: World) -> None:

@@ -441,7 +441,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("end",
-                         ["", "g1g", *(pytest.param(end, marks=pytest.mark.slow) for end in ("z", "!", "1"))])
+                         ["g1g", *(pytest.param(end, marks=pytest.mark.slow) for end in ("", "z", "!", "1"))])
 def test_no_line_takes_more_than_linear_time(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(masking, "LONGEST", 1 << 20)
 

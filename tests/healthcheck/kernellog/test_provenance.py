@@ -4,19 +4,16 @@ imitates."""
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.baseline.catalogue import Catalogue
-from healthcheck.baseline.catalogueload import load_catalogue
 from healthcheck.kernellog.provenance import USER, USER_SPACE, marked, marked_records
 from healthcheck.kernellog.quoting import blanked
 from healthcheck.model.outcome import Severity
+from tests.healthcheck.baseline.packaged import catalogue
 
-RULES = Path(__file__).parents[3] / "rules"
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
 DAEMONS = ("systemd[1]: Started a.", "(udev-worker)[312]: a", "systemd-udevd[77]: a",
            "nv-fabricmanager[1234567890]: a", "a@b.service[1]: a")
@@ -27,11 +24,6 @@ NO_DAEMONS = (
 )
 # No line end, and nothing that would take a record's head apart: what the kernel gives as one line.
 TEXTS = st.text(st.characters(blacklist_categories=("Cs", "Cc", "Zl", "Zp")), max_size=80)
-
-
-@cache
-def catalogue() -> Catalogue:
-    return load_catalogue([RULES])
 
 
 @given(TEXTS)
@@ -107,6 +99,7 @@ def test_a_process_cannot_write_a_fault_of_the_kernels() -> None:
     assert wrong == []
 
 
+@cache
 def _begin_with_a_process() -> list[tuple[str, str]]:
     """What follows the name of a process, in examples of the catalogue that begin with one."""
     found = []

@@ -17,6 +17,7 @@ from healthcheck.ruleset import rulesetcache, rulesetload
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.xid import xidtableload
 from inventory.errors import RulesError
+from tests.healthcheck.baseline.packaged import part
 
 RULE = """\
 - id: my-gpus
@@ -33,6 +34,11 @@ RULE = """\
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "muster"
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return part(tmp_path_factory.mktemp("shipped"), "gpu.yaml", "xid.yaml", "sxid.yaml", "sku/hgx-h100.yaml")
 
 
 @pytest.fixture
@@ -91,8 +97,10 @@ def count_longer(site: Path) -> None:
 
 @pytest.mark.parametrize("change",
                          [add_a_rule, move, change_a_number, add_a_sku, add_a_profile, count_longer])
-def test_whatever_changes_in_the_folders_is_read(site: Path, change: Callable[[Path], None]) -> None:
-    folders = (packaged(), site)
+def test_whatever_changes_in_the_folders_is_read(
+    site: Path, shipped: Path, change: Callable[[Path], None],
+) -> None:
+    folders = (shipped, site)
     before = values(load_ruleset(folders))
     change(site)
     after = values(load_ruleset(folders))
@@ -122,10 +130,10 @@ def test_a_check_that_takes_something_else_now_is_asked_again(
     b"", pytest.param(b"[]", marks=pytest.mark.slow), pytest.param(b"{}", marks=pytest.mark.slow),
     b'{"rules": [{}]}', b"not JSON"])
 def test_a_cached_value_that_is_no_ruleset_is_made_again(
-    site: Path, held: bytes, monkeypatch: pytest.MonkeyPatch,
+    site: Path, shipped: Path, held: bytes, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(usercache, "load", lambda kind, name: held)
-    assert values(load_ruleset((packaged(), site))) == values(rulesetload.load((packaged(), site)))
+    assert values(load_ruleset((shipped, site))) == values(rulesetload.load((shipped, site)))
 
 
 def test_the_code_that_reads_rules_and_whether_a_checks_facts_are_disruptive_are_part_of_the_name() -> None:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.facts.base import FACTS, Captures, build_fact
@@ -21,6 +21,7 @@ from tests.healthcheck import machine
 from tests.healthcheck.checks.verdicts import verdict
 from tests.healthcheck.ruleset.skunodes import NOT_SUPPORTED, judged, product, readings, sound
 from tests.packagedrules import RULES
+from tests.tries import tries
 
 OF_GPUS = {name: sku for name, sku in RULES.skus.items() if sku.numbers["gpu_model"] is not None}
 by_name = pytest.mark.parametrize("sku", OF_GPUS.values(), ids=lambda sku: sku.name)
@@ -300,6 +301,7 @@ def test_a_model_is_a_name_in_full_or_a_part_of_it(name: str, model: str, fits: 
     assert is_model(name, model) is fits
 
 
+@settings(max_examples=tries(100))
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_any_name_is_of_its_own_model_and_upsets_no_reader(name: str, other: str) -> None:
     assert is_model(name, name) and is_model(f"NVIDIA {name}", f"NVIDIA {name}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.config.rulesfolder import packaged
@@ -33,6 +33,7 @@ from tests.command import muster
 from tests.healthcheck import machine
 from tests.healthcheck.assessing import assessed, by_rule, page_of
 from tests.packagedrules import RULES
+from tests.tries import tries
 
 NEEDED = {number for rule in RULES.rules for number in rule.numbers}
 A100 = {"name": {"ok": "NVIDIA A100-SXM4-80GB"}}
@@ -374,6 +375,7 @@ def test_the_pci_bus_is_read_whole_or_not_at_all() -> None:
         assert isinstance(facts(machine.recording(gpu_pci=spoilt))["pci_bus"], Unmeasured)
 
 
+@settings(max_examples=tries(100))
 @given(st.dictionaries(st.text(max_size=20), st.text(max_size=60), max_size=4))
 def test_no_text_on_the_bus_upsets_its_reader(files: dict[str, str]) -> None:
     fact = facts(machine.recording(gpu_pci=machine.done(**{f"/sys/{name}/uevent": text

@@ -74,16 +74,19 @@ def killed(folder: Path, least: int) -> int:
     return said[-1]
 
 
-def test_killed_at_any_instant_it_reopens_whole_and_holds_what_was_committed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [4, pytest.param(12, marks=pytest.mark.slow)])
+def test_killed_at_any_instant_it_reopens_whole_and_holds_what_was_committed(
+    tmp_path: Path, times: int,
+) -> None:
     chance = random.Random(7)
-    for number in range(12):
+    for number in range(times):
         said = killed(tmp_path / str(number), chance.randrange(1, 30))
         # The last one may have been committed without having been said.
         assert said <= whole(tmp_path / str(number)) <= said + 1
 
 
 def test_two_that_write_at_once_both_store_all_of_theirs(tmp_path: Path) -> None:
-    code = WRITER.replace("range(1, 100000)", "range(int(sys.argv[2]), int(sys.argv[2]) + 40)").replace(
+    code = WRITER.replace("range(1, 100000)", "range(int(sys.argv[2]), int(sys.argv[2]) + 20)").replace(
         "n{n}", "{sys.argv[2]}-{n}")
     writers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), start], stdout=subprocess.DEVNULL)
                for start in ("1", "1001")]
@@ -91,7 +94,7 @@ def test_two_that_write_at_once_both_store_all_of_theirs(tmp_path: Path) -> None
     with opened(tmp_path) as store:
         assert store.check() == []
         assert (history.size(store).sweeps, history.size(store).problems, history.size(store).nodes) == (
-            80, 2 * 40 * 20, 80)
+            40, 2 * 20 * 20, 80)
 
 
 def test_whoever_waits_too_long_for_another_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,8 @@ def double(item: int) -> int:
     return 2 * item
 
 
-@pytest.mark.parametrize("jobs", [1, 2, 7, 300])
-@pytest.mark.parametrize("number", [0, 1, 16, 17, 200])
+@pytest.mark.parametrize("jobs", [1, 2, 300])
+@pytest.mark.parametrize("number", [0, 1, 16, 17, 60])
 def test_every_item_is_worked_on_once_in_any_number_of_processes(jobs: int, number: int) -> None:
     items = ITEMS[:number]
     assert sorted(distribute(double, items, jobs)) == [2 * item for item in items]  # type: ignore[type-var]
@@ -49,8 +49,8 @@ def test_a_process_that_dies_costs_the_items_that_it_had_and_the_others_go_on(en
 
 
 def test_processes_that_all_die_end_the_work() -> None:
-    done = list(distribute(lambda _: os._exit(1), ITEMS, 3))
-    assert len(done) == len(ITEMS) and all(isinstance(one, WorkerDied) for one in done)
+    done = list(distribute(lambda _: os._exit(1), ITEMS[:60], 3))
+    assert len(done) == 60 and all(isinstance(one, WorkerDied) for one in done)
 
 
 def test_what_the_work_raises_is_raised_here_and_ends_all_processes() -> None:

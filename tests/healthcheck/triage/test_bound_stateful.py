@@ -209,7 +209,7 @@ def walk(examples: int, steps: int) -> None:
 
 @pytest.mark.timeout(300)
 def test_the_bound_among_all_that_fails() -> None:
-    walk(25, 14)
+    walk(15, 14)
 
 
 @pytest.mark.slow

@@ -4,9 +4,6 @@ and what is wrong on a line of its own."""
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
 import time
 from pathlib import Path
 
@@ -30,7 +27,8 @@ from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.triage.past import NodeHistory, OpenVerdict
 from inventory.errors import MusterError
 from inventory.nodeset import expand
-from tests.command import MUSTER, environment, unread
+from tests.command import unread
+from tests.healthcheck.terminals import on_terminal
 from tests.testbed.marks import plain
 from tests.tries import tries
 
@@ -174,20 +172,7 @@ def test_nodes_that_only_the_store_knows_are_reported(home: Path) -> None:
 
 def test_a_pipe_gets_no_colour_and_its_end_is_no_failure(home: Path) -> None:
     assert "\x1b" not in "".join(table()[0]) and unread("nodes", home=home) == 0
-    for more, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
-        ours, theirs = pty.openpty()
-        subprocess.run([str(MUSTER), "nodes"], cwd=home, env=environment(home, **{"TERM": "xterm", **more}),
-                       stdout=theirs, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=60,
-                       check=True)
-        os.close(theirs)
-        seen = b""
-        try:
-            while piece := os.read(ours, 65536):
-                seen += piece
-        except OSError:     # Linux says so that the other end is closed
-            pass
-        os.close(ours)
-        assert (b"\x1b[31m" in seen) is coloured
+    assert "\x1b[31m" in on_terminal("nodes", home=home)
 
 
 def test_what_many_do_not_answer_is_no_verdict_on_each(home: Path) -> None:

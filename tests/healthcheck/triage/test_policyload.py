@@ -271,9 +271,6 @@ def test_a_policy_may_be_a_file_of_any_name(tmp_path: Path) -> None:
 
 MISTAKES = [
     ("places: {}\n", "policy.yaml:1:9: places: expected a list of what places can cause, got a map"),
-    ("places:\n- {why: x}\n", "id: expected a name, got nothing"),
-    ("places:\n- {id: 'a b', why: x, rules: [gpu-count], kinds: [rack]}\n",
-     "policy.yaml:2:8: id: expected a name of lower-case letters"),
     ("places:\n- {id: x, why: x, kinds: [rack]}\n",
      "policy.yaml:2:3: place x: rules is missing: expected a list of globs"),
     ("places:\n- {id: x, why: x, rules: [gpu-count]}\n",
@@ -290,20 +287,14 @@ MISTAKES = [
     ("incidents: {driver: {isolates: true}}\n",
      "policy.yaml:1:32: incidents: driver: isolates: expected false: a version, a delivery batch and a "
      "moment explain, and isolate no node, got True"),
-    ("incidents: {moment: {isolates: true}}\n", "explain, and isolate no node"),
-    ("incidents: {batch: {isolates: true}}\n", "explain, and isolate no node"),
     ("windows: {}\n", "policy.yaml:1:10: windows: expected a list of change windows, got a map"),
     ("windows:\n- 3\n", "policy.yaml:2:3: window: expected a map of from, until, why, but; got 3"),
     ("windows:\n- {from: 2026-11-28T22:00Z, why: x}\n",
      "policy.yaml:2:3: window: until is missing: expected a time such as 2026-11-28T22:00Z"),
     ("windows:\n- {from: 2026-11-28T22:00, until: 2026-11-28T23:00Z, why: x}\n",
      "policy.yaml:2:10: window: from: expected a time such as"),
-    ("windows:\n- {from: Sat 22:00 Europe/Nowhere, until: Sun 23:00 UTC, why: x}\n",
-     "policy.yaml:2:10: window: from: expected a time such as"),
     ("windows:\n- {from: 2026-11-28T22:00Z, until: 2026-11-28T21:00Z, why: x}\n",
      "policy.yaml:2:36: window: until: expected a time after from"),
-    ("windows:\n- {from: Sat 22:00 UTC, until: Sat 22:00 UTC, why: x}\n",
-     "window: until: expected a time after from"),
     ("windows:\n- {from: Sat 22:00 UTC, until: Sun 06:00 Europe/Berlin, why: x}\n",
      "window: until: expected the timezone of from, UTC"),
     ("windows:\n- {from: Sat 22:00 UTC, until: 2026-11-28T21:00Z, why: x}\n",
@@ -321,25 +312,17 @@ MISTAKES = [
      "policy.yaml:2:8: id: expected a name of lower-case letters, digits and -, at most 60, got 'a b'"),
     ("faults:\n- {id: storage, confrm: 2}\n",
      "policy.yaml:2:17: unknown key 'confrm'; did you mean 'confirm'?"),
-    ("faults:\n- {id: storage, command: [reboot]}\n", "unknown key 'command'"),
     ("faults:\n- {id: storage, confirm: 2}\n- {id: storage, reserve: true}\n",
      "policy.yaml:3:3: id storage is defined twice; the first is at line 2"),
-    ("faults:\n- {id: x, why: x, rules: [gpu-count], isolation: none}\n- {id: x, why: y, rules: [gpu-count], "
-     "isolation: none}\n",
-     "policy.yaml:3:3: id x is defined twice; the first is at line 2"),
     ("faults:\n- {id: storage, confirm: 0}\n",
      "policy.yaml:2:26: fault storage: confirm: expected a whole number from 1 to 1000, got 0"),
     ("faults:\n- {id: storage, confirm: true}\n",
      "fault storage: confirm: expected a whole number from 1 to 1000, got True"),
     ("faults:\n- {id: storage, isolation: dain}\n",
      "isolation: expected one of none, no-new-jobs, evict, got 'dain'"),
-    ("faults:\n- {id: storage, isolation: [none]}\n",
-     "isolation: expected one of none, no-new-jobs, evict, got a list"),
     ("faults:\n- {id: storage, repair: reset_gpu}\n", "got 'reset_gpu'; did you mean 'reset-gpu'?"),
     ("faults:\n- {id: storage, severities: critical}\n",
      "severities: expected a list of severities, 1 to 200, got 'critical'"),
-    ("faults:\n- {id: storage, severities: []}\n",
-     "severities: expected a list of severities, 1 to 200, got a list"),
     ("faults:\n- {id: storage, severities: [warning, critcal]}\n",
      "policy.yaml:2:39: fault storage: severities: expected one of info, warning, critical, got 'critcal'; "
      "did you mean 'critical'?"),
@@ -357,19 +340,14 @@ MISTAKES = [
     ("faults:\n- {id: stroage, confirm: 3}\n",
      "policy.yaml:2:3: fault stroage: why is missing: expected text of at most 400 characters; did you mean "
      "'storage'?"),
-    ("faults:\n- {id: stroage, enabled: false}\n", "did you mean 'storage'?"),
     ("faults:\n- {id: x, why: x, isolation: none}\n",
      "fault x: rules is missing: expected a list of globs over the ids of rules"),
     ("faults:\n- {id: x, why: x, rules: [gpu-count]}\n",
      "policy.yaml:2:3: fault x: isolation is missing: spell out none if the critical problems that it covers "
      "are to keep no job away"),
-    ("faults:\n- {id: warning, severities: [warning, critical]}\n",
-     "fault warning: isolation is missing: spell out none"),
     ("faults:\n- {id: unreachable, isolation: none}\n",
      "policy.yaml:2:32: fault unreachable: isolation: inspect is for nodes that are kept from jobs: expected "
      "isolation no-new-jobs or evict, or repair watch"),
-    ("faults:\n- {id: warning, repair: reboot}\n",
-     "policy.yaml:2:25: fault warning: repair: reboot is for nodes that are kept from jobs"),
     ("faults:\n- {id: unreachable, rules: ['*']}\n",
      "policy.yaml:2:28: fault unreachable: rules does not go with of: unreached: no rule is judged then"),
     ("faults:\n- {id: probe-wedged, confirm: 2}\n",
@@ -405,7 +383,6 @@ MISTAKES = [
     ("flap: {calm_hours: true}\n", "flap: calm_hours: expected a number from 0.01 to 8784, got True"),
     ("requalify: {profile: bringupp}\n",
      "policy.yaml:1:22: requalify: profile: no such profile: 'bringupp'; did you mean 'bringup'?"),
-    ("requalify: {profile: zzz}\n", "no such profile: 'zzz'; there are bringup, gate, timer, unprivileged"),
     ("breaker: {percent: -1}\n", "breaker: percent: expected a number from 0 to 100, got -1"),
     ("breaker: {number: 0}\n", "breaker: number: expected a whole number from 1 to 100000, got 0"),
     ("breaker: {close_hours: 0}\n",
@@ -427,12 +404,10 @@ MISTAKES = [
      "policy.yaml:1:30: incidents: leaf: isolates: expected true or false, got 1"),
     ("incidents: {leaf: network}\n",
      "policy.yaml:1:19: incidents: leaf: expected a map of owner, isolates; got 'network'"),
-    ("wedged: {leaf: 3}\n", "policy.yaml:1:10: wedged: unknown key 'leaf'"),
     ("remediation: {reboot: {faults: [gpu-lost, storag]}}\n",
      "policy.yaml:1:32: remediation: reboot: faults: no such fault: 'storag'; did you mean 'storage'?"),
     ("remediation: {reboot: {fault: [gpu-lost]}}\n",
      "remediation: reboot: unknown key 'fault'; did you mean 'faults'?"),
-    ("wedged: !!python/object/apply:os.system [echo]\n", "unknown tag"),
     ("wedged: {sweeps: !!python/object/apply:os.system [echo]}\n", "unknown tag"),
 ]
 
@@ -538,7 +513,7 @@ def test_whatever_a_site_writes_what_is_critical_is_of_some_fault(
         never_without_a_verdict(policy, rule)
 
 
-@settings(max_examples=tries(120), deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(data=st.data())
 def test_the_packaged_policy_with_anything_in_any_place_is_a_policy_or_one_line(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory,
