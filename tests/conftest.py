@@ -73,7 +73,6 @@ LONGEST = (
     "tests/healthcheck/gate/test_slurm.py",
     "tests/healthcheck/test_init.py",
     "tests/corpus/test_fleets.py",
-    "tests/provisioning/burnin/test_fabric_stage.py",
     "tests/provisioning/demo/test_fleet.py",
     "tests/provisioning/firmware/inband/test_band_update.py",
     "tests/provisioning/firmware/test_update_command.py",
