@@ -245,7 +245,7 @@ def test_when_the_head_is_killed_the_ranks_end_by_themselves_and_a_second_run_st
     await_none_with(mark, 10)
     print(f"the last rank was gone {time.monotonic() - began:.1f} s after the head")
     again = secrets.token_hex(8)
-    assert conducts(0.2, torches.python(), **{MARK: again}).wait(100) == 0
+    assert conducts(0.2, *torches.forked(), **{MARK: again}).wait(100) == 0
     await_none_with(again, 10)
 
 

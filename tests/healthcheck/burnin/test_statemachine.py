@@ -154,7 +154,8 @@ def in_pairs(*nodes: str) -> Callable[[Task], bool]:
     return lambda task: len(task.nodes) == 2 and set(nodes) <= set(task.nodes)
 
 
-@pytest.mark.parametrize("stage", [BurnInStage.LEAF_PAIRS, BurnInStage.CROSS_PAIRS])
+@pytest.mark.parametrize("stage", [BurnInStage.LEAF_PAIRS,
+                                   pytest.param(BurnInStage.CROSS_PAIRS, marks=pytest.mark.slow)])
 def test_a_gpu_that_others_waited_for_in_one_task_of_many_is_not_accused(stage: BurnInStage) -> None:
     """Seen on a real GPU that four nodes shared: late in one task, not in the 22 that followed."""
     tasks: list[str] = []
@@ -179,8 +180,8 @@ def test_a_gpu_that_others_wait_for_in_every_pair_is_named() -> None:
 
 
 @pytest.mark.parametrize(("count", "every"),
-                         [(2, 2), (2, 10), (4, 3), (4, 10), (16, 10),
-                          *(pytest.param(*each, marks=pytest.mark.slow) for each in ((4, 6), (16, 4)))])
+                         [(2, 2), (4, 10), *(pytest.param(*each, marks=pytest.mark.slow)
+                                              for each in ((2, 10), (4, 3), (4, 6), (16, 4), (16, 10)))])
 def test_a_gpu_that_others_wait_for_now_and_then_is_named_as_noise_does_not_choose_the_same_one(
         count: int, every: int) -> None:
     tests: list[str] = []
@@ -287,7 +288,7 @@ def test_of_two_nodes_the_one_whose_rank_died_is_named_and_nothing_is_called_une
                                                                   "gpu002": BurnInOutcome.FAIL}
 
 
-@pytest.mark.parametrize("count", [4, 6])
+@pytest.mark.parametrize("count", [4, pytest.param(6, marks=pytest.mark.slow)])
 def test_a_few_nodes_without_a_floor_are_neither_slow_nor_passed(count: int) -> None:
     there = places(count, per_leaf=2, sku="cpu-only", rails=0)
     wanted = frozenset({BurnInStage.LEAF_PAIRS, BurnInStage.CROSS_PAIRS})
