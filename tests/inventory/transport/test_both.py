@@ -24,7 +24,7 @@ from inventory.model import Node, Privilege
 from inventory.transport.base import Program, Reply, Stage, Transport
 from tests.inventory.transport.speaker import gone, killed, noted, speaker, waits
 from tests.inventory.transport.sweeps import LIMITS, hung_python, refusal
-from tests.inventory.transport.ways import ALL, Way, ways
+from tests.inventory.transport.ways import Way, ways
 from tests.testbed.planted import executable
 from tests.testbed.ports import free_port
 from tests.testbed.processes import alive
@@ -51,7 +51,7 @@ from tests.testbed.users import allow_sudo, throwaway_user
 # that, too.
 way = ways("paramiko", "openssh", slow=("paramiko kept", "openssh kept"))
 # For what does not depend on how a node is reached.
-any_way = ways(*ALL, "local")
+any_way = ways("paramiko", "openssh", "local", slow=("paramiko kept", "openssh kept"))
 kept = ways("paramiko kept", "openssh kept")
 
 
@@ -155,6 +155,7 @@ def test_a_server_that_always_hangs_up_is_tried_again_while_there_is_time(way: W
     assert reply.attempts > 2
 
 
+@pytest.mark.slow
 def test_twenty_nodes_behind_one_sshd_with_its_usual_max_startups_all_answer(
     way: Way, tmp_path: Path,
 ) -> None:
@@ -165,7 +166,7 @@ def test_twenty_nodes_behind_one_sshd_with_its_usual_max_startups_all_answer(
 
 def test_connections_dropped_by_max_startups_are_tried_again(way: Way, tmp_path: Path) -> None:
     with sshd(tmp_path, config="MaxStartups 2:100:4") as server:
-        replies = way.sweep([server.node(f"n{number}") for number in range(12)], fanout=12)
+        replies = way.sweep([server.node(f"n{number}") for number in range(8)], fanout=8)
     assert [reply.failure for reply in replies.values() if reply.body != b"well"] == []
     assert max(reply.attempts for reply in replies.values()) > 1
 
@@ -281,7 +282,7 @@ def our_ssh() -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("keep", ["None", "20.0"])
+@pytest.mark.parametrize("keep", [pytest.param("None", marks=pytest.mark.slow), "20.0"])
 def test_nothing_runs_on_the_node_after_the_client_with_ssh_is_killed(
     plain_sshd: Sshd, tmp_path: Path, keep: str,
 ) -> None:
@@ -318,7 +319,7 @@ def test_no_descriptor_and_no_thread_is_left_after_sweeps_with_failures(
     way.sweep(nodes, login_s=1)
     wait_until(lambda: of_muster() <= 1, what="the end of the threads")
     descriptors, threads = left()
-    for _ in range(3):
+    for _ in range(2):
         way.sweep(nodes, login_s=1)
     wait_until(lambda: left()[0] <= descriptors and left()[1] <= threads,
                what="as few descriptors and threads as before")
