@@ -208,7 +208,7 @@ def texts(draw: st.DrawFn) -> str:
     return f"# head\nversion: 1\n{top}nodes:\n{nodes}{own_line('')}"
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=tries(250))
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=tries(150))
 @given(texts(), st.data())
 def test_any_edit_gives_exactly_that_document_and_loses_no_comment(text: str, data: st.DataObject) -> None:
     document = read_document(text, "m.yaml")
