@@ -197,11 +197,6 @@ def test_a_gpu_that_others_wait_for_now_and_then_is_named_as_noise_does_not_choo
     assert not [one for one in found.judged()[1].remarks if "not again" in one]
 
 
-def test_of_two_nodes_the_gpu_that_the_other_always_waits_for_is_named() -> None:
-    cluster = Cluster(late=lambda task: "gpu002:2" if in_pairs("gpu002")(task) else None)
-    assert list(burnt_in(cluster, 2).out) == ["gpu002"]
-
-
 def test_a_node_that_no_pair_named_is_not_accused_by_a_test_of_one_rail_that_it_helps_with() -> None:
     helped: list[str] = []
 

@@ -71,7 +71,7 @@ def test_a_node_answers_with_what_it_was_sent_and_who_it_is(any_way: Way, plain_
     assert reply.body == f"{pwd.getpwnam(plain_sshd.user).pw_uid} extra".encode(), reply.failure
     assert (reply.attempts, reply.failure) == (1, None)
     assert reply.python == f"{sys.version_info[0]}.{sys.version_info[1]}" or reply.python
-    assert reply.received_bytes > len(reply.body or b"")
+    assert reply.sent_bytes > 0 and reply.received_bytes > len(reply.body or b"")
     assert reply.started <= reply.received
 
 
@@ -153,15 +153,6 @@ def test_a_server_that_always_hangs_up_is_tried_again_while_there_is_time(way: W
         reply = way.one(at(port), node_s=3)
     assert "before its banner" in refusal(reply, Stage.CONNECT)
     assert reply.attempts > 2
-
-
-@pytest.mark.slow
-def test_twenty_nodes_behind_one_sshd_with_its_usual_max_startups_all_answer(
-    way: Way, tmp_path: Path,
-) -> None:
-    with sshd(tmp_path, config="MaxStartups 10:30:100") as server:
-        replies = way.sweep([server.node(f"n{number}") for number in range(20)], fanout=20)
-    assert [reply.failure for reply in replies.values() if reply.body != b"well"] == []
 
 
 def test_connections_dropped_by_max_startups_are_tried_again(way: Way, tmp_path: Path) -> None:

@@ -109,7 +109,8 @@ def test_a_host_key_alias_names_the_entry(plain_sshd: Sshd, tmp_path: Path) -> N
         one(plain_sshd.node(**changes), config="Host *\n HostKeyAlias other\n"), Stage.HOST_KEY)
 
 
-@pytest.mark.parametrize("type_", ["ed25519", "ecdsa", "rsa"])
+@pytest.mark.parametrize("type_", [
+    "rsa", *(pytest.param(type_, marks=pytest.mark.slow) for type_ in ("ed25519", "ecdsa"))])
 def test_of_several_host_keys_the_server_is_asked_for_the_one_that_is_known(
     tmp_path: Path, type_: str,
 ) -> None:
@@ -136,7 +137,7 @@ def test_our_keys_are_not_shown_to_a_host_that_is_not_known(plain_sshd: Sshd, tm
 
 # our keys
 
-@pytest.mark.parametrize("type_", ["ed25519", "ecdsa", "rsa"])
+@pytest.mark.parametrize("type_", ["ecdsa", "rsa"])     # and all that log in here by ed25519
 def test_every_usual_type_of_key_logs_in(tmp_path: Path, type_: str) -> None:
     with sshd(tmp_path / "d", user_key=make_key(tmp_path / "key", type_)) as server:
         assert one(server.node()).body == b"well"
