@@ -218,7 +218,7 @@ def test_with_two_leaves_the_path_between_them_is_named_because_no_third_tells_w
 def test_where_all_leaves_have_bad_uplinks_each_is_named_or_unexplained_and_none_is_acquitted(
     seed: int,
 ) -> None:
-    places = cluster(4, 6)
+    places = cluster(3, 6)
     isolation = PairSearch(places, seed=seed)
     leaves = set(leaf_of(places).values())
     played(isolation, uplinks(places, 0.25, leaves, seed), most=60)

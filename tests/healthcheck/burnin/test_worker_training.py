@@ -94,6 +94,7 @@ def test_what_one_rank_alone_has_otherwise_is_its_gpu_s(bed: Bed, row: dict[str,
     assert words.replace("step 8", "step 10") in wrong(result)[0].why
 
 
+@pytest.mark.slow       # test_training.py judges such sums, and the others here are live
 def test_what_is_altered_where_sums_are_made_names_no_gpu(bed: Bed) -> None:
     [accusation] = wrong(bed.all(on("flip")))
     assert accusation.object is Object.UNEXPLAINED and all(str(seat) in accusation.why for seat in SEATS)
@@ -101,6 +102,7 @@ def test_what_is_altered_where_sums_are_made_names_no_gpu(bed: Bed) -> None:
     assert [names(result) for result in alone] == [[], [(Object.NODE, BAD.node)], []]
 
 
+@pytest.mark.slow       # test_training.py names such a node
 def test_a_node_whose_gradients_were_wrong_in_a_batch_of_its_own_is_named_beside_equal_nodes(
     bed: Bed,
 ) -> None:

@@ -83,10 +83,12 @@ def own(names: Iterable[str]) -> dict[str, bytes | None]:
     return {name: name.encode() for name in names}
 
 
-def test_each_node_answers_as_itself_and_the_summary_says_so(bed: Slurm) -> None:
+def test_each_node_answers_as_itself_to_arguments_of_its_own_and_the_summary_says_so(bed: Slurm) -> None:
     transport = SlurmTransport(ssh=OverSsh())
-    found = {reply.node: reply for reply in transport.run(map(node, NODES), NAME, LIMITS)}
-    assert bodies(found) == own(NODES), found
+    told = replace(speaker("answer(' '.join([os.environ['SLURMD_NODENAME'], *sys.argv[2:]]).encode())"),
+                   words={name: (f"only='{name}' $HOME",) for name in NODES})
+    found = {reply.node: reply for reply in transport.run(map(node, NODES), told, LIMITS)}
+    assert bodies(found) == {name: f"{name} only='{name}' $HOME".encode() for name in NODES}, found
     assert transport.summary() == ["through srun: gpu[001-006]"]
     assert bed.ask("squeue", "-h") == ""
 
@@ -116,12 +118,6 @@ def test_bytes_of_all_kinds_and_megabytes_of_them_come_whole_and_apart(bed: Slur
     assert {name: hashlib.sha256(body or b"").hexdigest() for name, body in bodies(found).items()} == {
         name: hashlib.sha256(every + name.encode() + random.Random(name).randbytes(3_000_000)).hexdigest()
         for name in nodes}
-
-
-def test_arguments_of_its_own_reach_each_node(bed: Slurm) -> None:
-    program = replace(speaker("answer(' '.join(sys.argv[2:]).encode())"),
-                      words={name: (f"only='{name}' $HOME",) for name in NODES})
-    assert bodies(sweep(*NODES, program=program)) == {name: f"only='{name}' $HOME".encode() for name in NODES}
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)])
