@@ -344,17 +344,6 @@ def test_whatever_is_answered_it_ends_and_everything_adds_up(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-@settings(max_examples=tries(25), deadline=None)
-@given(shapes(3, 3), st.integers(0, 2), st.booleans(), st.integers(0, 2**32), st.floats(0, 1),
-       st.floats(0, 0.5))
-def test_so_it_does_with_more_answers(sizes: list[int], domain: int, named_leaf: bool,
-                                      seed: int, fails: float,
-                                      silent: float) -> None:
-    adds_up(sizes, domain, named_leaf, seed, fails, silent)
-
-
-@pytest.mark.slow
 @settings(max_examples=tries(8), deadline=None)
 @given(shapes(6, 4), st.integers(0, 3), st.booleans(), st.integers(0, 2**32), st.floats(0, 1),
        st.floats(0, 0.5))

@@ -108,11 +108,6 @@ def test_a_killed_rank_is_reported_at_once_with_its_signal_and_the_others_report
     assert [(row["iteration"], row["phase"]) for row in came.rows if row["rank"] == BAD][-1] == (3, "compute")
 
 
-def test_a_rank_that_ends_by_itself_is_reported_with_its_code(bed: Bed) -> None:
-    came = bed.reduced("exits")
-    assert (came.ended[BAD]["code"], came.ended[BAD]["signal"]) == (3, None)
-
-
 def test_an_error_in_a_rank_is_one_clean_line_of_its_report(bed: Bed) -> None:
     came = bed.reduced("raises")
     assert came.reports[BAD]["end"] == "raised"

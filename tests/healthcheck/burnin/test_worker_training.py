@@ -113,13 +113,6 @@ def test_a_node_whose_gradients_were_wrong_in_a_batch_of_its_own_is_named_beside
             and "differ by step 10 from those of 2 equals" in accusation.why)
 
 
-@pytest.mark.slow
-def test_two_wrong_ranks_are_two(bed: Bed) -> None:
-    other = SEATS[0]
-    result = bed.all(on("gradient"), on("weight", other, iteration=OWN))
-    assert names(result) == [(Object.GPU, str(other)), (Object.GPU, str(BAD))]
-
-
 def test_who_computes_longer_is_late_and_who_dies_is_dead(bed: Bed) -> None:
     late = [one for one in bed.all(on("slow", iteration=0, seconds=0.3), steps=8).accusations
             if one.fault == faults.SLOW_COMPUTE]

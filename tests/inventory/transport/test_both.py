@@ -23,7 +23,7 @@ import pytest
 from inventory.model import Node, Privilege
 from inventory.transport.base import Program, Reply, Stage, Transport
 from tests.inventory.transport.speaker import gone, killed, noted, speaker, waits
-from tests.inventory.transport.sweeps import LIMITS, hung_python, refusal
+from tests.inventory.transport.sweeps import LIMITS, hung_python, known, refusal
 from tests.inventory.transport.ways import Way, ways
 from tests.testbed.planted import executable
 from tests.testbed.ports import free_port
@@ -317,12 +317,6 @@ def test_no_descriptor_and_no_thread_is_left_after_sweeps_with_failures(
 
 # whom to trust
 
-def known(folder: Path, text: str) -> dict[str, Any]:
-    file = folder / "known"
-    file.write_text(text)
-    return {"known_hosts_file": (str(file),)}
-
-
 def fingerprint(key: Path) -> str:
     return subprocess.run(["ssh-keygen", "-lf", f"{key}.pub"], capture_output=True, text=True,
                           check=True).stdout.split()[1]
@@ -334,7 +328,7 @@ def test_an_unknown_host_is_refused_with_its_fingerprint_and_how_to_enrol_it(
     reason = refusal(way.one(plain_sshd.node(**known(tmp_path, ""))), Stage.HOST_KEY)
     assert fingerprint(plain_sshd.host_keys["ed25519"]) in reason
     assert "muster inventory enroll n1" in reason
-    assert (tmp_path / "known").read_text() == ""
+    assert (tmp_path / "known_hosts").read_text() == ""
 
 
 def test_a_host_is_not_trusted_because_its_configuration_says_so(
@@ -351,7 +345,7 @@ def test_a_changed_key_is_refused_with_the_line_that_holds_the_old_one(
                     f"# a comment\n{plain_sshd.known_name} {public(make_key(tmp_path / 'other'))}\n")
     reason = refusal(way.one(plain_sshd.node(**changes)), Stage.HOST_KEY)
     assert "has changed" in reason
-    assert f"{tmp_path}/known:2" in reason
+    assert f"{tmp_path}/known_hosts:2" in reason
     assert "muster inventory enroll n1 --replace n1" in reason
 
 
