@@ -92,7 +92,7 @@ def test_a_word_for_one_node_reaches_that_node_and_no_shell(any_way: Way, plain_
 def test_a_large_answer_and_a_large_extra_pass_while_standard_error_is_flooded(
     any_way: Way, plain_sshd: Sshd,
 ) -> None:
-    extra = os.urandom(1 << 20) * 3
+    extra = os.urandom(1 << 20) * 6     # paramiko's first window takes less
     program = speaker("""
         for _ in range(40):
             sys.stderr.buffer.write(b'e' * 65536)
