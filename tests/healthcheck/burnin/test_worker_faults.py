@@ -153,6 +153,7 @@ def test_who_never_joins_is_missing_from_the_roll_call_and_no_one_begins(bed: Be
     assert {report["end"] for report in came.reports.values()} == {"called off"}
 
 
+@pytest.mark.slow
 def test_a_slow_rank_has_the_longest_compute_and_the_shortest_collective(bed: Bed) -> None:
     bed.plant("slow", iteration=0, seconds=0.05)
     came = bed.nodes.task("allreduce", SEATS, bytes=65536, iterations=15)

@@ -113,6 +113,7 @@ def test_a_node_whose_gradients_were_wrong_in_a_batch_of_its_own_is_named_beside
             and "differ by step 10 from those of 2 equals" in accusation.why)
 
 
+@pytest.mark.slow
 def test_who_computes_longer_is_late_and_who_dies_is_dead(bed: Bed) -> None:
     late = [one for one in bed.all(on("slow", iteration=0, seconds=0.3), steps=8).accusations
             if one.fault == faults.SLOW_COMPUTE]
