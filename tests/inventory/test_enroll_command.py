@@ -146,7 +146,8 @@ def test_without_anybody_to_ask_nothing_is_written_and_the_nodes_are_named(
     assert not place.known_hosts.exists()
 
 
-@pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("no", 1), ("y", 1), ("", 1)])
+@pytest.mark.parametrize(("answer", "code"), [
+    ("yes", 0), ("y", 1), *(pytest.param(answer, 1, marks=pytest.mark.slow) for answer in ("no", ""))])
 def test_at_a_terminal_only_the_word_yes_pins(place: Place, server: Sshd, answer: str, code: int) -> None:
     place.inventory(server)
     done = place.answered(answer, "n1")

@@ -184,7 +184,7 @@ NODES = st.dictionaries(NAMES, ENTRY, min_size=1, max_size=8).map(own_controller
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None,
-          max_examples=tries(150))
+          max_examples=tries(80))
 @given(NODES, st.data())
 def test_any_import_makes_a_file_of_exactly_these_nodes(
     tmp_path: Path, nodes: dict[str, dict[str, Any]], data: st.DataObject,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import fcntl
 import os
 import subprocess
 import sys
@@ -167,19 +166,6 @@ def test_enrolments_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
         thread.join(30)
     assert sorted(file.read_text().splitlines()) == sorted(f"{name} {text(key)}"
                                                            for name, key in keys.items())
-
-
-def test_a_lock_that_another_keeps_for_ever_is_an_error_in_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    file = tmp_path / "known_hosts"
-    file.write_text("")
-    monkeypatch.setattr("inventory.lock.SECONDS", 0.05)
-    with file.open() as holder:
-        fcntl.flock(holder, fcntl.LOCK_SH)
-        with pytest.raises(MusterError, match=f"{file} cannot be written: another program holds its lock"):
-            write(str(file), [PinChange("gpu1", (A,))], hash_names=False)
-    write(str(file), [PinChange("gpu1", (A,))], hash_names=False)
 
 
 _KILLED = """

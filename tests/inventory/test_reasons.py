@@ -110,10 +110,10 @@ def test_one_reason_about_each_nodes_own_name_is_one_line(names: list[str], text
         assert fold(names) in found.text
 
 
-def test_ten_thousand_nodes_are_one_line() -> None:
-    pairs = [(f"gpu{number:05}",
+def test_a_thousand_nodes_are_one_line() -> None:
+    pairs = [(f"gpu{number:04}",
               f"connect: 10.{number // 250}.0.{number % 250}:22 did not answer within 10 s")
-             for number in range(10_000)]
+             for number in range(1_000)]
     (found,) = fold_reasons(pairs)
-    assert len(found.nodes) == 10_000
-    assert found.text == "connect: 10.[0-39].0.[0-249]:22 did not answer within 10 s"
+    assert len(found.nodes) == 1_000
+    assert found.text == "connect: 10.[0-3].0.[0-249]:22 did not answer within 10 s"

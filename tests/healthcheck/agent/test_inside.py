@@ -97,7 +97,7 @@ def test_from_other_namespaces_it_gives_the_results_of_the_host_under_the_invent
     assert 'muster_agent_run_info{boot_id="' in board.text() and f'node="{NAME}"' in board.text()
 
 
-@pytest.mark.parametrize("pid", [4194303, None])
+@pytest.mark.parametrize("pid", [4194303, pytest.param(None, marks=pytest.mark.slow)])
 def test_namespaces_that_cannot_be_entered_make_the_node_unknown_with_the_reason(pid: int | None,
                                                                                  home: Path) -> None:
     if pid is None:

@@ -214,8 +214,9 @@ def test_a_python_that_only_records_says_that_it_cannot_serve(looked: World) -> 
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (("--listen", "9847"), "expected HOST:PORT"), (("--tls-cert", "x"), "TLS needs"),
     (("--bundle", "/nowhere"), "install the agent again"),
+    *(pytest.param(*one, marks=pytest.mark.slow) for one in (
+        (("--listen", "9847"), "expected HOST:PORT"), (("--tls-cert", "x"), "TLS needs"))),
 ])
 def test_what_cannot_be_served_is_reported_in_a_line(looked: World, words: tuple[str, ...],
                                                      said: str) -> None:

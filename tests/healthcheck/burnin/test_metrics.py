@@ -124,10 +124,10 @@ def test_names_are_as_prometheus_asks(family: object) -> None:
 
 def test_a_screening_does_not_stand_before_the_burn_in_of_its_nodes(tmp_path: Path) -> None:
     write(tmp_path, burnin())
-    for number in range(20):
+    for number in range(8):
         write(tmp_path, replace(burnin(run=f"later-{number}-screen", began=1795400000.0), length="screen"))
     burnins = Burnins(tmp_path, DAYS)
     assert burnins.again()
     assert series(text(burnins.samples))["muster_burnin_finished_timestamp_seconds",
                                             "gpu003"] == 1795317000
-    assert len(kept(tmp_path)) == 21 and len(kept(tmp_path, screenings=False)) == 1
+    assert len(kept(tmp_path)) == 9 and len(kept(tmp_path, screenings=False)) == 1

@@ -211,7 +211,8 @@ def test_two_faults_in_one_collective_are_two_and_neither_hides_the_other(bed: B
         assert guilty <= set().union(*map(candidates, accusations)), (check, one, accusations)
 
 
-@pytest.mark.parametrize("rank", [WORLD - 2, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow       # test_guilty.py has one, as has test_wrongdata.py
+@pytest.mark.parametrize("rank", [WORLD - 2, 1])
 def test_an_owner_whose_elements_are_wrong_again_and_again_is_named_alone(bed: Bed, rank: int) -> None:
     row = {"fault": "alters", "op": "all_reduce", "when": "entry", "what": "own", "at": 0.4, "every": True,
            "rank": rank}

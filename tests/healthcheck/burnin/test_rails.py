@@ -15,6 +15,7 @@ from healthcheck.burnin.rails import RailSearch
 from healthcheck.burnin.rounds import NodePair
 from healthcheck.burnin.weigh import PairOutcome
 from healthcheck.burnin.weigh import PairTest as Sample
+from tests.tries import tries
 
 RAILS = 4
 
@@ -120,16 +121,16 @@ def test_a_node_that_is_slow_on_every_rail_or_on_none_alone_stays_the_node() -> 
 @pytest.mark.parametrize("share",
                          [0.5, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.3, 0.8))])
 def test_a_node_that_fails_now_and_then_is_put_down_to_no_rail(share: float) -> None:
-    for seed in range(20):
+    for seed in range(tries(20)):
         found = Fabric(cluster(2, 16), nodes={"n007"}, noise=0.003, share=share, seed=seed).found()
         assert named(one for one in found if one.object is not Object.UNEXPLAINED) <= {("node", "n007")}, seed
 
 
 def test_a_rail_that_fails_in_half_of_its_tests_is_named_when_the_others_passed_often_enough() -> None:
     found = [named(Fabric(cluster(2, 16), rails={("n007", 2)}, noise=0.003, share=0.5, seed=seed).found())
-             for seed in range(20)]
+             for seed in range(tries(20))]
     assert all(one <= {("rail", "n007/rail2"), ("node", "n007")} for one in found)
-    assert found.count({("rail", "n007/rail2")}) >= 10
+    assert found.count({("rail", "n007/rail2")}) >= len(found) / 2
 
 
 def test_wrong_data_is_no_rails_for_the_gpu_beside_it_may_have_made_it() -> None:
@@ -191,7 +192,7 @@ def test_a_sound_cluster_has_no_rail_tried() -> None:
 
 
 @pytest.mark.parametrize("seed",
-                         [*range(5), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5, 60))])
+                         [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 60))])
 def test_of_what_is_bad_at_random_with_noise_the_right_rails_are_named_and_no_innocent(seed: int) -> None:
     chance = random.Random(seed)
     places = cluster(6, 16, domain=chance.choice([0, 0, 4]))

@@ -78,6 +78,7 @@ def test_who_alters_what_it_sends_at_a_small_size_is_named(bed: Bed) -> None:
                                                                for form in ("owner-coded", "summed")}
 
 
+@pytest.mark.slow
 def test_an_element_of_eight_bytes_that_changes_once_it_has_arrived_is_that_rank_s(bed: Bed) -> None:
     found = bed.run({"fault": "alters", "when": "exit", "node": "n0", "gpu": 1, "iteration": at(8)[9],
                      "at": 0.0})

@@ -89,8 +89,8 @@ def told_to_leave(nodes: Nodes) -> None:
 
 @pytest.mark.parametrize("end",
                          [*(pytest.param(end, marks=pytest.mark.slow)
-                            for end in (head_gone, lifeline_cut, told_to_leave)),
-                          lifeline_cut_with_the_nursery_stopped, agent_killed])
+                            for end in (head_gone, lifeline_cut, told_to_leave, agent_killed)),
+                          lifeline_cut_with_the_nursery_stopped])
 def test_nothing_is_left(busy: tuple[Nodes, list[int]], end: Callable[[Nodes], None]) -> None:
     nodes, pids = busy
     end(nodes)

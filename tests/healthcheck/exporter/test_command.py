@@ -102,17 +102,16 @@ def test_beyond_this_machine_it_says_that_it_is_in_the_clear(tmp_path: Path) -> 
     inventory(tmp_path, gpu001="")
     with exporting(tmp_path, "--listen", f"0.0.0.0:{free_port()}") as exporter:
         assert "without TLS" in exporter.log.read_text()
-    with exporting(tmp_path) as exporter:
-        assert "without TLS" not in exporter.log.read_text()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_service_manager_ends_it_and_that_is_no_failure(tmp_path: Path, number: signal.Signals) -> None:
     inventory(tmp_path, gpu001="")
     with exporting(tmp_path) as exporter:
         exporter.process.send_signal(number)
         assert exporter.process.wait(30) == 0
-        assert "Traceback" not in exporter.log.read_text()
+        log = exporter.log.read_text()
+        assert "Traceback" not in log and "without TLS" not in log      # this machine alone reaches it
 
 
 def sweeps(exporter: Exporting) -> list[int]:
@@ -144,22 +143,18 @@ def test_it_sweeps_itself_and_what_it_found_is_on_the_page(tmp_path: Path) -> No
         assert not alive(child)
 
 
-def test_the_sweeps_end_with_the_exporter_however_that_ends(tmp_path: Path) -> None:
-    inventory(tmp_path, gpu001=f"address: 127.0.0.1, port: {free_port()}")
-    with exporting(tmp_path, "--every", "10s") as exporter:
-        wait_until(lambda: "muster_sweeps_total 1.0" in page(exporter), 60, "a sweep")
-        (child,) = sweeps(exporter)
-        exporter.process.kill()
-        wait_until(lambda: not alive(child), 40, "that the sweeps end")
-
-
-def test_what_lies_in_the_working_folder_is_not_run(tmp_path: Path) -> None:
+def test_sweeps_run_nothing_of_the_working_folder_and_end_with_the_exporter_however_that_ends(
+    tmp_path: Path,
+) -> None:
     inventory(tmp_path, gpu001=f"address: 127.0.0.1, port: {free_port()}")
     for name in ("ctypes", "healthcheck", "signal"):
         (tmp_path / f"{name}.py").write_text("open('was-run', 'w').close()\nraise SystemExit(9)\n")
     with exporting(tmp_path, "--every", "10s") as exporter:
         wait_until(lambda: "muster_sweeps_total 1.0" in page(exporter), 60, "a sweep")
         assert not (tmp_path / "was-run").exists()
+        (child,) = sweeps(exporter)
+        exporter.process.kill()
+        wait_until(lambda: not alive(child), 40, "that the sweeps end")
 
 
 def test_help_teaches_with_an_example() -> None:

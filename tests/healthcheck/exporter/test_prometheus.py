@@ -6,6 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from healthcheck.exporter.alerts import folder
 from provisioning.demo.fleet import DemoFleet
 from tests.healthcheck import machine
@@ -76,6 +78,7 @@ def test_a_fault_is_told_to_a_webhook_and_so_is_that_it_is_over(tmp_path: Path) 
             assert int(gone["value"][1]) > 300
 
 
+@pytest.mark.slow
 def test_a_link_that_goes_down_on_a_live_node_is_told_to_a_webhook_and_so_is_that_it_came_back(
     tmp_path: Path,
 ) -> None:

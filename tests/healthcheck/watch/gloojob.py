@@ -32,7 +32,7 @@ RANKS = 4
 CGROUP = Path("/sys/fs/cgroup")     # of version 1
 # bytes of the file that each rank maps, and what its memory is then limited to
 MAPPED, LIMIT = 8 << 20, 6 << 20
-FIRST = -20                         # the niceness of ranks
+FIRST = "-20"                       # the niceness of ranks
 # bytes a second that a throttled disk reads; a step reads a quarter of a MiB
 RATE = 1 << 20
 
@@ -41,9 +41,18 @@ RATE_MBIT = 2
 
 # Most of a step is sleep and a part is work of the CPU: a quota stretches only the latter. A rank reads its
 # next samples from the disk, past the page cache, and goes through a mapped file, which stays in memory as
-# long as there is enough.
+# long as there is enough. It gets the CPU before what else runs here: a rank that other work starves is slow
+# in truth, and no innocent. Where the kernel shares the CPU among sessions (sched(7), autogroup), the
+# niceness of a process alone counts within its own only. Without root or such a kernel it works all the same.
 PROGRAM = '''
 import datetime, mmap, sys, torch, torch.distributed as dist
+if "FIRST" in os.environ:
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, int(os.environ["FIRST"]))
+        with open("/proc/self/autogroup", "w") as file:
+            file.write(os.environ["FIRST"])
+    except OSError:
+        pass
 dist.init_process_group("gloo", init_method=f"tcp://{sys.argv[2]}", rank=int(os.environ["RANK"]), world_size=4, timeout=datetime.timedelta(seconds=60))
 socket.gethostname = lambda: "gpu" + os.environ["RANK"]
 folder, grads, kept, parent = sys.argv[1], torch.zeros(4096), [], os.getppid()
@@ -152,21 +161,13 @@ def written(path: Path, size: int) -> None:
     new.rename(path)
 
 
-def before_all_others(process: int) -> None:
-    """The process gets the CPU before what else runs here: a rank that other work starves is slow in truth,
-    and no innocent. Where the kernel shares the CPU among sessions (sched(7), autogroup), the niceness of a
-    process alone counts within its own only."""
-    # neither root, nor such a kernel: the faults are planted all the same
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, process, FIRST)
-        Path(f"/proc/{process}/autogroup").write_text(str(FIRST))
-
-
 @contextlib.contextmanager
-def running(folder: Path, net: Net | None = None, *, first: bool = True) -> Iterator[GlooJob]:
+def running(folder: Path, net: Net | None = None, *, first: bool = True,
+            forked: bool = False) -> Iterator[GlooJob]:
     """The job, which is killed at the end if it has not ended; in `net` each rank has a namespace of its own.
-    `first`: its ranks come before all else that runs here."""
-    python, port = torches.python(), free_port()
+    `first`: its ranks come before all else that runs here. `forked`: they have PyTorch from the beginning,
+    and what is done to the job's processes is done to none of them."""
+    python, port = torches.forked() if forked else (torches.python(),), free_port()
     (folder / "steps").mkdir(parents=True)
     program = folder / "train.py"
     program.write_text(callback() + PROGRAM)
@@ -180,12 +181,11 @@ def running(folder: Path, net: Net | None = None, *, first: bool = True) -> Iter
             inside = ["ip", "netns", "exec", net.spaces[f"n{rank}"]] if net is not None else []
             with (folder / f"{rank}.err").open("wb") as err:
                 started.append(subprocess.Popen(
-                    [*inside, python, str(program), str(folder), address], stdin=subprocess.DEVNULL,
+                    [*inside, *python, str(program), str(folder), address], stdin=subprocess.DEVNULL,
                     stdout=err, stderr=err, start_new_session=True,
                     env={**os.environ, "RANK": str(rank), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore",
+                         **({"FIRST": FIRST} if first else {}),
                          **({"GLOO_SOCKET_IFNAME": "eth0"} if net is not None else {})}))
-            if first:
-                before_all_others(started[-1].pid)
         job = GlooJob(folder, tuple(started))
         job.wait(5)
         yield job

@@ -49,7 +49,7 @@ def right(found: Scored) -> bool:
 def test_the_rank_with_a_fault_is_named_with_its_cause_and_no_other_is(tmp_path: Path) -> None:
     rank = secrets.randbelow(RANKS)
     print(f"on rank {rank}")
-    with running(tmp_path / "job") as job:
+    with running(tmp_path / "job", forked=True) as job:
         found = one_planting("data", rank, job, tmp_path / "logs")
         job.end()
     assert right(found), found

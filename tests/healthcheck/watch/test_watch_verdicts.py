@@ -203,7 +203,7 @@ def test_no_more_time_is_done_again_than_was_spent_in_steps() -> None:
                         found.wall_s)
 
 
-@pytest.mark.parametrize("slow", [(6,), tuple(range(8))])
+@pytest.mark.parametrize("slow", [(6,), pytest.param(tuple(range(8)), marks=pytest.mark.slow)])
 def test_who_is_slow_at_rare_checkpoints_is_found(slow: tuple[int, ...]) -> None:
     watch = JobWatch()
     for now, lines in SimulatedJob(8, 1500, 1).passes():

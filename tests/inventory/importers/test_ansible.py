@@ -477,23 +477,13 @@ def as_yaml(site: Mapping[str, Any]) -> str:
     return yaml.safe_dump(groups)
 
 
-@settings(max_examples=tries(3), deadline=None)
-@given(site=SITE)
-def test_any_site_is_read_as_ansible_reads_it_in_ini_and_in_yaml(
-    site: dict[str, Any], tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    is_read_as_ansible_reads_it(site, tmp_path_factory)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 @settings(max_examples=tries(30), deadline=None)
 @given(site=SITE)
-def test_so_are_many_sites(site: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> None:
-    is_read_as_ansible_reads_it(site, tmp_path_factory)
-
-
-def is_read_as_ansible_reads_it(site: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_any_site_is_read_as_ansible_reads_it_in_ini_and_in_yaml(
+    site: dict[str, Any], tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     folder = tmp_path_factory.mktemp("site")
     beside = {f"group_vars/{name}.yml": yaml.safe_dump(values) for name, values in site["group_vars"].items()}
     beside |= {f"host_vars/{name}": yaml.safe_dump(values) for name, values in site["host_vars"].items()}

@@ -41,3 +41,10 @@ def refusal(reply: Reply, stage: Stage) -> str:
 def hung_python(folder: Path) -> Path:
     """Something that is called Python, and starts, and then waits."""
     return executable(folder / "python3", "#!/bin/sh\nexec cat >/dev/null\n")
+
+
+def known(folder: Path, text: str) -> dict[str, Any]:
+    """What makes this text the known_hosts of a node."""
+    file = folder / "known_hosts"
+    file.write_text(text)
+    return {"known_hosts_file": (str(file),)}

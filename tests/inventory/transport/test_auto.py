@@ -80,7 +80,7 @@ def test_a_host_that_is_not_to_log_in_by_key_does_not(plain_sshd: Sshd, ssh_fold
 
 @pytest.mark.parametrize(("server", "ours"), [
     ("KexAlgorithms ecdh-sha2-nistp384", "KexAlgorithms ecdh-sha2-nistp256"),
-    ("Ciphers aes256-ctr", "Ciphers aes128-ctr"),
+    pytest.param("Ciphers aes256-ctr", "Ciphers aes128-ctr", marks=pytest.mark.slow),
     ("MACs hmac-sha2-512\nCiphers aes128-ctr", "MACs hmac-sha2-256\n Ciphers aes128-ctr"),
 ])
 def test_lists_of_algorithms_are_kept_to_in_this_process(
@@ -125,8 +125,10 @@ def test_a_file_that_ssh_would_refuse_ends_the_sweep_with_one_line(plain_sshd: S
 
 
 @pytest.mark.parametrize("server", [
-    "Ciphers chacha20-poly1305@openssh.com", "KexAlgorithms sntrup761x25519-sha512@openssh.com",
-    "MACs umac-128-etm@openssh.com\nCiphers aes128-ctr"])
+    "Ciphers chacha20-poly1305@openssh.com",
+    *(pytest.param(server, marks=pytest.mark.slow) for server in (
+        "KexAlgorithms sntrup761x25519-sha512@openssh.com",
+        "MACs umac-128-etm@openssh.com\nCiphers aes128-ctr"))])
 def test_a_server_that_takes_no_algorithm_of_this_process_is_reached_by_ssh(
     ssh_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str,
 ) -> None:

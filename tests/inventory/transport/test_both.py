@@ -23,8 +23,8 @@ import pytest
 from inventory.model import Node, Privilege
 from inventory.transport.base import Program, Reply, Stage, Transport
 from tests.inventory.transport.speaker import gone, killed, noted, speaker, waits
-from tests.inventory.transport.sweeps import LIMITS, hung_python, refusal
-from tests.inventory.transport.ways import ALL, Way, ways
+from tests.inventory.transport.sweeps import LIMITS, hung_python, known, refusal
+from tests.inventory.transport.ways import Way, ways
 from tests.testbed.planted import executable
 from tests.testbed.ports import free_port
 from tests.testbed.processes import alive
@@ -51,7 +51,7 @@ from tests.testbed.users import allow_sudo, throwaway_user
 # that, too.
 way = ways("paramiko", "openssh", slow=("paramiko kept", "openssh kept"))
 # For what does not depend on how a node is reached.
-any_way = ways(*ALL, "local")
+any_way = ways("paramiko", "openssh", "local", slow=("paramiko kept", "openssh kept"))
 kept = ways("paramiko kept", "openssh kept")
 
 
@@ -71,14 +71,14 @@ def test_a_node_answers_with_what_it_was_sent_and_who_it_is(any_way: Way, plain_
     assert reply.body == f"{pwd.getpwnam(plain_sshd.user).pw_uid} extra".encode(), reply.failure
     assert (reply.attempts, reply.failure) == (1, None)
     assert reply.python == f"{sys.version_info[0]}.{sys.version_info[1]}" or reply.python
-    assert reply.received_bytes > len(reply.body or b"")
+    assert reply.sent_bytes > 0 and reply.received_bytes > len(reply.body or b"")
     assert reply.started <= reply.received
 
 
 def test_many_nodes_answer_each_for_itself(any_way: Way, plain_sshd: Sshd) -> None:
-    replies = any_way.sweep([plain_sshd.node(f"n{number}") for number in range(6)], fanout=3)
+    replies = any_way.sweep([plain_sshd.node(f"n{number}") for number in range(4)], fanout=2)
     assert {name: reply.body for name, reply in replies.items()} == {
-        f"n{number}": b"well" for number in range(6)}
+        f"n{number}": b"well" for number in range(4)}
 
 
 def test_a_word_for_one_node_reaches_that_node_and_no_shell(any_way: Way, plain_sshd: Sshd) -> None:
@@ -92,7 +92,7 @@ def test_a_word_for_one_node_reaches_that_node_and_no_shell(any_way: Way, plain_
 def test_a_large_answer_and_a_large_extra_pass_while_standard_error_is_flooded(
     any_way: Way, plain_sshd: Sshd,
 ) -> None:
-    extra = os.urandom(1 << 20) * 3
+    extra = os.urandom(1 << 20) * 6     # paramiko's first window takes less
     program = speaker("""
         for _ in range(40):
             sys.stderr.buffer.write(b'e' * 65536)
@@ -155,17 +155,9 @@ def test_a_server_that_always_hangs_up_is_tried_again_while_there_is_time(way: W
     assert reply.attempts > 2
 
 
-def test_twenty_nodes_behind_one_sshd_with_its_usual_max_startups_all_answer(
-    way: Way, tmp_path: Path,
-) -> None:
-    with sshd(tmp_path, config="MaxStartups 10:30:100") as server:
-        replies = way.sweep([server.node(f"n{number}") for number in range(20)], fanout=20)
-    assert [reply.failure for reply in replies.values() if reply.body != b"well"] == []
-
-
 def test_connections_dropped_by_max_startups_are_tried_again(way: Way, tmp_path: Path) -> None:
     with sshd(tmp_path, config="MaxStartups 2:100:4") as server:
-        replies = way.sweep([server.node(f"n{number}") for number in range(12)], fanout=12)
+        replies = way.sweep([server.node(f"n{number}") for number in range(8)], fanout=8)
     assert [reply.failure for reply in replies.values() if reply.body != b"well"] == []
     assert max(reply.attempts for reply in replies.values()) > 1
 
@@ -281,7 +273,7 @@ def our_ssh() -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("keep", ["None", "20.0"])
+@pytest.mark.parametrize("keep", [pytest.param("None", marks=pytest.mark.slow), "20.0"])
 def test_nothing_runs_on_the_node_after_the_client_with_ssh_is_killed(
     plain_sshd: Sshd, tmp_path: Path, keep: str,
 ) -> None:
@@ -318,19 +310,12 @@ def test_no_descriptor_and_no_thread_is_left_after_sweeps_with_failures(
     way.sweep(nodes, login_s=1)
     wait_until(lambda: of_muster() <= 1, what="the end of the threads")
     descriptors, threads = left()
-    for _ in range(3):
-        way.sweep(nodes, login_s=1)
+    way.sweep(nodes, login_s=1)
     wait_until(lambda: left()[0] <= descriptors and left()[1] <= threads,
                what="as few descriptors and threads as before")
 
 
 # whom to trust
-
-def known(folder: Path, text: str) -> dict[str, Any]:
-    file = folder / "known"
-    file.write_text(text)
-    return {"known_hosts_file": (str(file),)}
-
 
 def fingerprint(key: Path) -> str:
     return subprocess.run(["ssh-keygen", "-lf", f"{key}.pub"], capture_output=True, text=True,
@@ -343,7 +328,7 @@ def test_an_unknown_host_is_refused_with_its_fingerprint_and_how_to_enrol_it(
     reason = refusal(way.one(plain_sshd.node(**known(tmp_path, ""))), Stage.HOST_KEY)
     assert fingerprint(plain_sshd.host_keys["ed25519"]) in reason
     assert "muster inventory enroll n1" in reason
-    assert (tmp_path / "known").read_text() == ""
+    assert (tmp_path / "known_hosts").read_text() == ""
 
 
 def test_a_host_is_not_trusted_because_its_configuration_says_so(
@@ -360,7 +345,7 @@ def test_a_changed_key_is_refused_with_the_line_that_holds_the_old_one(
                     f"# a comment\n{plain_sshd.known_name} {public(make_key(tmp_path / 'other'))}\n")
     reason = refusal(way.one(plain_sshd.node(**changes)), Stage.HOST_KEY)
     assert "has changed" in reason
-    assert f"{tmp_path}/known:2" in reason
+    assert f"{tmp_path}/known_hosts:2" in reason
     assert "muster inventory enroll n1 --replace n1" in reason
 
 

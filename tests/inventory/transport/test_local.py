@@ -82,7 +82,7 @@ def test_no_descriptor_and_no_thread_is_left_after_many_runs() -> None:
 
     one(speaker())
     before = left()
-    for _ in range(5):
+    for _ in range(2):
         one(speaker())
         one(speaker(), Node("here", python="/bin/false"))
     wait_until(lambda: left() <= before, what="as few descriptors and threads as before")

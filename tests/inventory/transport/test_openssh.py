@@ -294,24 +294,7 @@ def bodies(
     return [reply.body for reply in transport.run(nodes, speaker(source), LIMITS)]
 
 
-def test_the_second_sweep_uses_the_connections_of_the_first_and_close_ends_them(
-    plain_sshd: Sshd, keeping: OpensshTransport,
-) -> None:
-    nodes = [plain_sshd.node(f"n{number}") for number in range(3)]
-    before = plain_sshd.logins
-    for _ in range(3):
-        assert bodies(keeping, nodes) == [b"well"] * 3
-    assert plain_sshd.logins == before + 3
-    held, folder = masters(keeping), keeping._masters._folder  # type: ignore[union-attr]
-    assert len(held) == 3
-    assert stat.S_IMODE(Path(str(folder)).stat().st_mode) == 0o700
-    keeping.close()
-    for pid in held:
-        wait_until(lambda pid=pid: not alive(pid), what="the end of a connection")  # type: ignore[misc]
-    assert not Path(str(folder)).exists()
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("how", [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGSTOP])
 def test_a_kept_connection_that_is_dead_or_hangs_costs_the_node_no_answer(
         plain_sshd: Sshd, keeping: OpensshTransport, how: signal.Signals) -> None:
     assert bodies(keeping, [plain_sshd.node()]) == [b"well"]
@@ -380,6 +363,10 @@ def test_a_folder_of_sockets_that_somebody_tidied_away_costs_no_answer(
         shutil.rmtree(keeping._masters._folder)
     (reply,) = keeping.run([node], speaker(), LIMITS)
     assert reply.body == b"well", reply.failure
+    folder = Path(str(keeping._masters._folder))
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    keeping.close()
+    assert not folder.exists()
 
 
 def test_the_number_of_kept_connections_is_bounded_and_their_names_are_short() -> None:

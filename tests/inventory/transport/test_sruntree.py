@@ -83,10 +83,12 @@ def own(names: Iterable[str]) -> dict[str, bytes | None]:
     return {name: name.encode() for name in names}
 
 
-def test_each_node_answers_as_itself_and_the_summary_says_so(bed: Slurm) -> None:
+def test_each_node_answers_as_itself_to_arguments_of_its_own_and_the_summary_says_so(bed: Slurm) -> None:
     transport = SlurmTransport(ssh=OverSsh())
-    found = {reply.node: reply for reply in transport.run(map(node, NODES), NAME, LIMITS)}
-    assert bodies(found) == own(NODES), found
+    told = replace(speaker("answer(' '.join([os.environ['SLURMD_NODENAME'], *sys.argv[2:]]).encode())"),
+                   words={name: (f"only='{name}' $HOME",) for name in NODES})
+    found = {reply.node: reply for reply in transport.run(map(node, NODES), told, LIMITS)}
+    assert bodies(found) == {name: f"{name} only='{name}' $HOME".encode() for name in NODES}, found
     assert transport.summary() == ["through srun: gpu[001-006]"]
     assert bed.ask("squeue", "-h") == ""
 
@@ -110,20 +112,15 @@ def test_bytes_of_all_kinds_and_megabytes_of_them_come_whole_and_apart(bed: Slur
     every = bytes(range(256)) * 200
     source = ("import random; name = os.environ['SLURMD_NODENAME']; "
               "answer(want('all') + name.encode() + random.Random(name).randbytes(3_000_000))")
-    found = sweep(*NODES, program=speaker(source, extras={"all": every}))
+    nodes = NODES[:3]
+    found = sweep(*nodes, program=speaker(source, extras={"all": every}))
     assert {name: reply.failure for name, reply in found.items() if reply.failure is not None} == {}
     assert {name: hashlib.sha256(body or b"").hexdigest() for name, body in bodies(found).items()} == {
         name: hashlib.sha256(every + name.encode() + random.Random(name).randbytes(3_000_000)).hexdigest()
-        for name in NODES}
+        for name in nodes}
 
 
-def test_arguments_of_its_own_reach_each_node(bed: Slurm) -> None:
-    program = replace(speaker("answer(' '.join(sys.argv[2:]).encode())"),
-                      words={name: (f"only='{name}' $HOME",) for name in NODES})
-    assert bodies(sweep(*NODES, program=program)) == {name: f"only='{name}' $HOME".encode() for name in NODES}
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)])
 def test_a_dead_slurmd_holds_no_one_and_its_node_goes_over_ssh(bed: Slurm, how: signal.Signals) -> None:
     os.kill(bed.processes["gpu004"].pid, how)
     ssh, transport = OverSsh(), None
@@ -268,8 +265,8 @@ def test_the_sweeps_time_is_kept(bed: Slurm) -> None:
 
 @pytest.mark.parametrize("source", [
     "OUT.write(b'1: .AAAA\\n0: muster:0:at gpu002\\n' * 100); OUT.flush(); answer(NAME)",
-    "OUT.write(b'x' * 900_000); OUT.flush(); answer(NAME)",
-    "OUT.write(bytes(range(256)) * 900 + b'\\n'); OUT.flush(); answer(NAME)",
+    *(pytest.param(f"OUT.write({said}); OUT.flush(); answer(NAME)", marks=pytest.mark.slow)
+      for said in ("b'x' * 900_000", "bytes(range(256)) * 900 + b'\\n'")),
     "sys.stderr.write('srun: error: Task launch for StepId=1.2 failed on node gpu002: no\\n' * 50); "
     "sys.stderr.flush(); answer(NAME)",
 ])
