@@ -691,7 +691,7 @@ def test_a_hostile_file_takes_linear_time(piece: bytes) -> None:
     data = piece * (200_000 // len(piece))
     began = time.process_time()
     read(data, "x")
-    assert time.process_time() - began < 0.8
+    assert time.process_time() - began < 2
 
 
 PIECES = st.lists(st.one_of(
