@@ -389,6 +389,7 @@ def test_step_agent_wants_this_version_a_timer_that_runs_and_a_look(n2: Containe
     assert observe(executor, here)["n2"].stand is StepState.NOT_SO
     n2.run("systemctl", "start", "muster-agent.timer")
     n2.run("systemctl", "mask", "--runtime", "muster-agent.service")
+    n2.run("systemctl", "stop", "muster-agent.service")     # a look that was under way leaves no result
     n2.run("rm", "/var/lib/muster/agent/result.json")
     assert observe(executor, here)["n2"].stand is StepState.WAIT
     stuck = observe(executor, replace(machine(here), began=time.time() - 30))["n2"]
