@@ -32,7 +32,6 @@ LONGEST = (
     "tests/scenarios/test_scenarios.py",
     "tests/provisioning/agent/test_systemd.py",
     "tests/test_bundle.py",
-    "tests/provisioning/demo/test_demo.py",
     "tests/provisioning/firmware/test_update.py",
     "tests/provisioning/actions/test_slurm_power.py",
     "tests/inventory/transport/test_hops.py",
@@ -49,7 +48,6 @@ LONGEST = (
     "tests/healthcheck/burnin/test_guilty.py",
     "tests/provisioning/actions/test_kubernetes_hands.py",
     "tests/provisioning/burnin/test_whole.py",
-    "tests/healthcheck/subnet/test_burnplan.py",
     "tests/healthcheck/test_check_document.py",
     "tests/provisioning/lease/test_leases_in_slurm.py",
     "tests/provisioning/bmc/test_makers.py",
@@ -87,6 +85,12 @@ LONGEST = (
     "tests/provisioning/actions/test_slurm_hands.py",
     "tests/inventory/transport/test_srun.py",
     "tests/provisioning/triage/test_kubernetes.py",
+    "tests/inventory/transport/test_hung_home.py",
+    "tests/healthcheck/test_containerd_live.py",
+    "tests/provisioning/test_fabric_live.py",
+    "tests/healthcheck/subnet/test_slurm_live.py",
+    "tests/healthcheck/collector/test_collector_cost.py",
+    "tests/inventory/transport/test_quiet.py",
 )
 _BETWEEN = 6
 

@@ -219,6 +219,7 @@ def test_an_ordinary_user_installs_it_at_home(which: str, words: str, expected: 
 # ---- again, and interrupted
 
 
+@pytest.mark.slow
 def test_a_kill_leaves_the_old_one_working_and_the_next_takes_its_place_and_keeps_it_for_who_runs_it(
     small: Path, tmp_path: Path,
 ) -> None:

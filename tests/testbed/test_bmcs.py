@@ -89,6 +89,7 @@ def test_a_machine_shows_its_own_system_only(bed: Bed) -> None:
     assert sound.get(sound.system)["SerialNumber"] != other.get(other.system)["SerialNumber"]
 
 
+@pytest.mark.slow      # thousands of requests
 def test_every_link_of_a_machine_leads_somewhere(bed: Bed) -> None:
     sound, seen, left = Client(bed, "sound"), set(), ["/redfish/v1"]
     unlike = ("/Registries", "/CertificateService", "/Certificates", "/SoftwareInventory", "/Thermal")

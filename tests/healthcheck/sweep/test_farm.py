@@ -116,7 +116,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("via", "transport", "nodes", "of_each"), [
     pytest.param(Via.PARAMIKO, paramiko, 36, 2, id="paramiko"),
-    pytest.param(Via.OPENSSH, openssh, 24, 1, id="openssh")])
+    pytest.param(Via.OPENSSH, openssh, 24, 1, id="openssh", marks=pytest.mark.slow)])
 def test_every_healthy_node_is_judged_and_every_dead_one_has_its_stage(
     folder: Path, via: Via, transport: Callable[[], Transport], nodes: int, of_each: int,
 ) -> None:
