@@ -139,8 +139,8 @@ def fact(name: str, recording: Recording) -> Any:
 
 
 @pytest.mark.parametrize(("name", "hung", "why"), [
-    ("attach", 5, r"no answer within [23](\.\d)? s while attaching it"),
-    ("read", 2, r"no answer within [23](\.\d)? s while reading it"),
+    ("attach", 5, r"no answer within [0-9.]+ s while attaching it"),
+    ("read", 2, r"no answer within [0-9.]+ s while reading it"),
 ])
 def test_a_gpu_that_hangs_costs_itself_and_says_where(looks: Mapping[str, Recording], name: str, hung: int,
                                                       why: str) -> None:
@@ -180,7 +180,7 @@ def test_a_library_that_hangs_at_its_start_says_so_and_nvidia_smi_is_asked(
 ) -> None:
     capture = looks["init"].captures[NVML.id]
     assert (capture.outcome, capture.text) == (Outcome.TIMEOUT, "")
-    assert re.fullmatch(r"no answer within [23](\.\d)? s while starting NVML", capture.note)
+    assert re.fullmatch(r"no answer within [0-9.]+ s while starting NVML", capture.note)
     gpus = fact("gpus", looks["init"])
     assert [(gpu.serial, gpu.answers) for gpu in gpus] == [(f"smi-{index}", True) for index in range(8)]
     assert gpus[0].caveat == f"read by nvidia-smi (gpu.nvml: {capture.note})"
@@ -317,7 +317,7 @@ def test_a_gpu_that_holds_its_reader_for_ever_is_named_and_not_touched_again(tmp
         again = look()
         assert not swallowed.is_set()
     for found, why in (
-        (first, r"no answer within [23](\.\d)? s while attaching it; cannot be killed \(pid \d+, state D\)"),
+        (first, r"no answer within [0-9.]+ s while attaching it; cannot be killed \(pid \d+, state D\)"),
         (again, r"wedged since 20\S+ \(pid \d+\)")):
         assert found[NVML.id].outcome is Outcome.DONE and re.fullmatch("GPU 1: " + why, found[NVML.id].note)
         read = [json.loads(line) for line in found[NVML.id].text.splitlines()][1:]
@@ -355,7 +355,7 @@ def test_a_driver_that_hangs_in_three_snapshots_in_a_row_is_a_finding(
     assert found[1]["driver-answers"].reason.endswith("while starting NVML (2 of 3 snapshots in a row)")
     (finding,) = found[2]["driver-answers"].findings
     assert finding.subject == "driver" and re.fullmatch(
-        r"gpu\.nvml: no answer within [23](\.\d)? s while starting NVML; so in 3 snapshots in a row",
+        r"gpu\.nvml: no answer within [0-9.]+ s while starting NVML; so in 3 snapshots in a row",
         str(finding.observed))
     # Not measured is no verdict of the others.
     for rule in ("driver-loads", "gpu-answers", "gpu-ecc-uncorrected"):
