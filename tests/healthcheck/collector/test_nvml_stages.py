@@ -301,7 +301,7 @@ def test_a_gpu_that_holds_its_reader_for_ever_is_named_and_not_touched_again(tmp
                                                                             needs_fuse: None) -> None:
     root = tree(tmp_path / "node", "echo asked")
     (root / "mnt").mkdir()
-    probes, source = [replace(NVML, seconds=6.0), SMI], GOES_ON.replace("HUNG", str(root / "mnt"))
+    probes, source = [replace(NVML, seconds=12.0), SMI], GOES_ON.replace("HUNG", str(root / "mnt"))
 
     def look() -> dict[str, Capture]:
         with running(probes, root, mark=str(root)) as started:
