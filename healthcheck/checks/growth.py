@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
+from healthcheck.facts.base import MEMBERS
 from healthcheck.facts.values import Fact, NotMeasured, NotSupported
 
 F = TypeVar("F", bound=Fact)
@@ -16,16 +17,16 @@ SHORTEST_S = 60.0
 class Growth(Generic[F]):
     """One subject now and in the earlier snapshot of the same boot."""
 
-    __slots__ = ("_before", "_owner", "_seconds", "_what", "now")
+    __slots__ = ("_before", "_fact", "_owner", "_seconds", "now")
 
-    def __init__(self, now: F, before: F | None, seconds: float, what: str = "subject",
+    def __init__(self, now: F, before: F | None, seconds: float, fact: str = "subject",
                  owner: object = None) -> None:
-        """`seconds` passed between the two by the node's clock, which may have been set; `what` names the
-        kind of subject in messages, and `owner` is the node, of which a subject may be as another's."""
+        """`seconds` passed between the two by the node's clock, which may have been set; `fact` is the fact
+        or collection that the subject is of, and `owner` the node, of which a subject may be as another's."""
         self.now = now
         self._before = before
         self._seconds = seconds
-        self._what = what
+        self._fact = fact
         self._owner = owner
 
     @property
@@ -37,7 +38,8 @@ class Growth(Generic[F]):
     def before(self) -> F:
         """The subject as it was. Raises NotMeasured where the earlier snapshot has none."""
         if self._before is None:
-            raise self._refusal(f"the earlier snapshot has no such {self._what}")
+            member = next((name for name, fact in MEMBERS.items() if fact == self._fact), self._fact)
+            raise self._refusal(f"the earlier snapshot has no such {member.replace('_', ' ')}")
         return self._before
 
     @property

@@ -157,8 +157,6 @@ class Fact:
     name: str
     caveat: str = ""
     IDENTITY: ClassVar[tuple[str, ...]] = ("name",)
-    _identity: ClassVar[Callable[[Fact], tuple[Any, ...]]]
-
     FIELDS: ClassVar[dict[str, str]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -170,8 +168,9 @@ class Fact:
             if field in vars(cls):
                 raise TypeError(f"{cls.__name__}.{field} has a default; a field of a fact is given each time")
         cls.FIELDS = {**cls.FIELDS, **own}
-        read = attrgetter(*cls.IDENTITY)
-        cls._identity = staticmethod(read if len(cls.IDENTITY) > 1 else lambda fact: (read(fact),))
+        if not TYPE_CHECKING and "IDENTITY" in vars(cls):
+            read = attrgetter(*cls.IDENTITY)
+            cls.identity = property(read if len(cls.IDENTITY) > 1 else lambda fact: (read(fact),))
 
     if not TYPE_CHECKING:
         # One constructor for all: @dataclass would generate a hundred, a tenth of the time to load the rules,
@@ -225,7 +224,7 @@ class Fact:
     @property
     def identity(self) -> tuple[Any, ...]:
         """The values of IDENTITY. Raises NotMeasured or NotSupported."""
-        return type(self)._identity(self)
+        return (self.name,)
 
     def full(self, counter: str) -> int | None:
         """The value at which this counter stops counting; None where it has none."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from healthcheck.checks.base import GROWTH, SELECTIONS, SNAPSHOT_TIME, Check, NotMeasured, Peers, fact_of
@@ -20,6 +22,7 @@ from healthcheck.judge.limits import MOST_SUBJECTS
 
 Facts = Mapping[str, Any]
 Identity = tuple[Any, ...]
+_IDENTITY: Callable[[Any], Identity] = attrgetter("identity")
 
 
 class Input(NamedTuple):
@@ -45,11 +48,9 @@ class Input(NamedTuple):
         if type(value) is Partial:
             value, partly = value.value, Unmeasured(value.reason)
         if type(value) is Unmeasured:
-            return cls(value, nothing=value)
-        caveats = tuple(dict.fromkeys(
-            [fact.caveat for fact in members(value) if isinstance(fact, Fact) and fact.caveat]))
-        return cls(value, partly=partly, caveats=caveats, plain=partly is None and not caveats
-                   and value != ())
+            return cls(value, value)
+        caveats = _caveats(members(value))
+        return cls(value, None, partly, caveats, partly is None and not caveats and value != ())
 
 
 @dataclass(frozen=True)
@@ -77,16 +78,32 @@ def members(value: Any) -> tuple[Any, ...]:
     return value if type(value) is tuple else (value,)
 
 
+def _caveats(facts: tuple[Any, ...]) -> tuple[str, ...]:
+    """The caveats of these facts, each once; facts of most classes have none."""
+    if not any([issubclass(kind, Fact) and ("caveat" in kind.FIELDS or kind.caveat)
+                for kind in set(map(type, facts))]):
+        return ()
+    return tuple(dict.fromkeys([fact.caveat for fact in facts if isinstance(fact, Fact) and fact.caveat]))
+
+
+def _subjects(check: Check, value: Any) -> tuple[Any, ...]:
+    """What a check is called for, of the fact or collection that it judges."""
+    if check.each:
+        return members(value)
+    return (Peers(members(value)),) if check.arguments[0] in check.peers_of else (value,)
+
+
+def _without_frames(refused: Iterable[Refusal]) -> tuple[Refusal, ...]:
+    """The readings, of which each let go of the frames that it passed: they hold the node's facts."""
+    for one in refused:
+        one.__traceback__ = None
+    return tuple(refused)
+
+
 def _identified(facts: Iterable[Any]) -> list[tuple[Any, Identity]]:
     """Each fact with its identity; without those that refuse it."""
-    found = []
     with refusals(None):
-        for fact in facts:
-            try:
-                found.append((fact, fact.identity))
-            except Refusal:
-                continue
-    return found
+        return list(readable(facts, _IDENTITY))
 
 
 class NodeFacts:
@@ -147,18 +164,20 @@ class NodeFacts:
         return known
 
     def _give(self, check: Check) -> Given:
-        chosen = self.chosen(check.over, check.subject) if check.over else None
-        refused = [*chosen.refused] if chosen is not None else []
-        failed = chosen.failed if chosen is not None else None
+        value, refused = self.input(check.subject).value, list[Refusal]()
+        if check.over:
+            chosen = self.chosen(check.over, check.subject)
+            value, refused = chosen.members, [*chosen.refused]
+            if chosen.failed is not None:
+                return Given((), 0, _without_frames(refused), chosen.failed)
+        subjects = _subjects(check, value)
+        if len(check.arguments) == 1:
+            return Given(tuple([(subject,) for subject in subjects]), 0, _without_frames(refused))
         calls: list[tuple[Any, ...]] = []
-        subjects: tuple[Any, ...] = ()
+        failed = None
         with refusals(refused):
             try:
-                if failed is None:
-                    value = self.input(check.subject).value if chosen is None else chosen.members
-                    subjects = members(value) if check.each else (
-                        Peers(members(value)) if check.arguments[0] in check.peers_of else value,)
-                    beside = [self._beside(check, name) for name in check.arguments[1:]]
+                beside = [self._beside(check, name) for name in check.arguments[1:]]
                 for subject in subjects:
                     try:
                         calls.append((subject, *[of(subject) for of in beside]))
@@ -168,9 +187,7 @@ class NodeFacts:
                         failed = error
             except Exception as error:  # noqa: BLE001  (a defect of a fact costs its rules only)
                 calls, subjects, failed = [], (), error
-        for one in refused:
-            one.__traceback__ = None    # its frames hold this node's facts
-        return Given(tuple(calls), len(subjects) - len(calls), tuple(refused), failed)
+        return Given(tuple(calls), len(subjects) - len(calls), _without_frames(refused), failed)
 
     def _beside(self, check: Check, name: str) -> Callable[[Any], Any]:
         """A function that gives an argument for a subject."""
@@ -179,7 +196,7 @@ class NodeFacts:
             whole = not check.each and type(self.input(check.subject).value) is tuple
             return (lambda _: growth) if whole else growth
         if name in MEMBERS:
-            return lambda subject: self.joined(name, subject)
+            return partial(self.joined, name)
         value = self.input(name).value
         given = Peers(members(value)) if name in check.peers_of else value
         return lambda _: given
@@ -268,9 +285,7 @@ def pair(
     found = _identified(members(value))
     began = previous.get(SNAPSHOT_TIME)
     seconds = moment.time - began.time if began is not None and moment is not None else 0.0
-    what = next((member for member, collection in MEMBERS.items() if collection == name),
-                name).replace("_", " ")
-    return {id(fact): Growth(fact, earlier.get(identity), seconds, what, owner)
+    return {id(fact): Growth(fact, earlier.get(identity), seconds, name, owner)
             for fact, identity in found}
 
 
@@ -278,6 +293,7 @@ def _belonging(subjects: tuple[Any, ...], selected: tuple[Any, ...]) -> list[Any
     ids = set(map(id, selected))
     if not ids or any(id(subject) in ids for subject in subjects):
         return [subject for subject in subjects if id(subject) in ids]
-    identities = {identity for _, identity in readable(selected, lambda fact: fact.identity)}
-    return [subject for subject, own in readable(subjects, lambda fact: fact.identity)
-            if any(own[:length] in identities for length in range(1, len(own) + 1))]
+    identities = {identity for _, identity in readable(selected, _IDENTITY)}
+    lengths = set(map(len, identities))
+    return [subject for subject, own in readable(subjects, _IDENTITY)
+            if any([own[:length] in identities for length in lengths])]
