@@ -52,8 +52,11 @@ def nvlink_errors(
     Such links always have some CRC errors. nvlink.crc_data judges those in data. Those that the link's ECC
     corrected are not judged: not every generation counts them, and no tool is known to act on them.
     """
-    yield from _crc(growth, "crc_flit", crc_per_second)
-    yield from _storms(growth, ("replay", "recovery"), events_per_minute)
+    if (errors := growth.rate("crc_flit", per=SECOND)) and errors >= crc_per_second:
+        yield _fast("crc_flit", errors, crc_per_second, "second")
+    for counter in ("replay", "recovery"):
+        if (events := growth.rate(counter, per=MINUTE)) and events >= events_per_minute:
+            yield _fast(counter, events, events_per_minute, "minute")
 
 
 @check("nvlink.crc_data")
@@ -66,13 +69,12 @@ def nvlink_crc_data(
     A check of its own, because some generations count all others but not these, and that must not leave the
     others unjudged.
     """
-    yield from _crc(growth, "crc_data", crc_per_second)
+    if (errors := growth.rate("crc_data", per=SECOND)) and errors >= crc_per_second:
+        yield _fast("crc_data", errors, crc_per_second, "second")
 
 
-def _crc(growth: Growth[NvLinkErrors], counter: str, crc_per_second: float) -> Iterator[Finding]:
-    errors = growth.rate(counter, per=SECOND)
-    if errors and errors >= crc_per_second:
-        yield Finding(f"{counter}: {errors:.1f} a second", f"fewer than {crc_per_second:g} a second")
+def _fast(counter: str, rate: float, most: float, unit: str) -> Finding:
+    return Finding(f"{counter}: {rate:.1f} a {unit}", f"fewer than {most:g} a {unit}")
 
 
 # Those that DCGM's health watch fails at one a minute.
@@ -86,16 +88,9 @@ def nvlink5_errors(
 ) -> Iterator[Finding]:
     """No NVLink of the fifth generation has errors or recoveries at this rate or above between two
     snapshots."""
-    yield from _storms(growth, _FIFTH, events_per_minute)
-
-
-def _storms(
-    growth: Growth[NvLinkErrors] | Growth[NvLink5Errors], counters: tuple[str, ...], events_per_minute: float,
-) -> Iterator[Finding]:
-    for counter in counters:
-        events = growth.rate(counter, per=MINUTE)
-        if events and events >= events_per_minute:
-            yield Finding(f"{counter}: {events:.1f} a minute", f"fewer than {events_per_minute:g} a minute")
+    for counter in _FIFTH:
+        if (events := growth.rate(counter, per=MINUTE)) and events >= events_per_minute:
+            yield _fast(counter, events, events_per_minute, "minute")
 
 
 @check("nvlink5.ber")

@@ -9,10 +9,10 @@ the refusal. FAIL outranks UNKNOWN, and both are reported.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from types import FunctionType
 from typing import Any
 
 from healthcheck.checks.base import Check, NotJudged, NotMeasured, NotSupported
@@ -88,7 +88,7 @@ class BoundRule:
             self.answer = result(rule, Status.SKIPPED, reason=rule.left_out)
         elif missing is None:
             if values := rule.values(sku):
-                self.function = partial(self.function, **values)
+                self.function = _with_values(self.function, values)
         elif sku is not None and sku.declines(missing):
             self.answer = result(rule, Status.SKIPPED,
                                  reason=f"the SKU {sku.name} says that {missing} is not judged")
@@ -110,6 +110,17 @@ class BoundRule:
                 return conclude(self.rule, run)
         run = _run(self.function, check, node, run, refused)
         return self.rule.passed if run is None else conclude(self.rule, run)
+
+
+def _with_values(function: Callable[..., Any], values: Mapping[str, Any]) -> Callable[..., Any]:
+    """The check's function with a rule's values."""
+    if not isinstance(function, FunctionType) or hasattr(function, "__wrapped__"):
+        return partial(function, **values)
+    # As defaults of its own parameters they cost a call nothing; there are a thousand calls a node.
+    made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__,
+                        function.__closure__)
+    made.__kwdefaults__ = {**(function.__kwdefaults__ or {}), **values}
+    return made
 
 
 def judge(rule: Rule, node: NodeFacts, sku: Sku | None) -> Result:
@@ -202,25 +213,32 @@ def _run(function: Callable[..., Iterable[Any]], check: Check, node: NodeFacts, 
             refused.append(given.failed)
     elif given.failed is not None:
         run = _check_failed(run or CheckRun(), check, given.failed)
-    ended = judged = 0      # the latter with all that the check asked for
+    unended = swallowed = 0     # calls that did not end, and those that ended without all they asked for
     declined: list[str] = []
     for arguments in given.calls:
         recorded = len(refused)
+        left = MOST_FINDINGS
         try:
-            for found in islice(function(*arguments), MOST_FINDINGS):
+            for found in function(*arguments):
                 run = run or CheckRun()
                 if isinstance(found, Note):
                     _add_once(run.caveats, clean(found.text))
                 else:
                     run.findings.append(clean_finding(found, getattr(arguments[0], "name", "")))
-            ended += 1
-            judged += len(refused) == recorded
+                left -= 1
+                if not left:
+                    break
+            if len(refused) != recorded:
+                swallowed += 1
         except Refusal as error:
-            if error not in refused:        # made elsewhere
-                refused.append(error)
+            unended += 1
+            if (len(refused) == recorded or error is not refused[-1]) and error not in refused:
+                refused.append(error)       # made elsewhere
         except NotJudged as error:
+            unended += 1
             _add_once(declined, clean(str(error)))
         except Exception as error:  # noqa: BLE001  (a defect of a check costs its rule only)
+            unended += 1
             if len(refused) == recorded:
                 run = _check_failed(run or CheckRun(), check, error)
     if declined:
@@ -236,11 +254,10 @@ def _run(function: Callable[..., Iterable[Any]], check: Check, node: NodeFacts, 
         for one in refused:
             # Its frames hold this list: a cycle that would keep all of the node's facts
             one.__traceback__ = None
-        subjects = len(given.calls) + given.lacking
-        if check.each and subjects:
-            run.judged = judged > 0
+        if check.each and (given.calls or given.lacking):
+            run.judged = len(given.calls) > unended + swallowed
         else:
-            run.judged = ended == subjects and not _unreadable(check, node, refused)
+            run.judged = not unended and not given.lacking and not _unreadable(check, node, refused)
         if check.counts:
             run.findings = []
     return run

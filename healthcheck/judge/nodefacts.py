@@ -80,8 +80,8 @@ def members(value: Any) -> tuple[Any, ...]:
 
 def _caveats(facts: tuple[Any, ...]) -> tuple[str, ...]:
     """The caveats of these facts, each once; facts of most classes have none."""
-    if not any([issubclass(kind, Fact) and ("caveat" in kind.FIELDS or kind.caveat)
-                for kind in set(map(type, facts))]):
+    if not any(issubclass(kind, Fact) and ("caveat" in kind.FIELDS or kind.caveat)
+                for kind in set(map(type, facts))):
         return ()
     return tuple(dict.fromkeys([fact.caveat for fact in facts if isinstance(fact, Fact) and fact.caveat]))
 
@@ -296,4 +296,4 @@ def _belonging(subjects: tuple[Any, ...], selected: tuple[Any, ...]) -> list[Any
     identities = {identity for _, identity in readable(selected, _IDENTITY)}
     lengths = set(map(len, identities))
     return [subject for subject, own in readable(subjects, _IDENTITY)
-            if any([own[:length] in identities for length in lengths])]
+            if any(own[:length] in identities for length in lengths)]
