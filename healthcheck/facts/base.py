@@ -90,27 +90,27 @@ class Captures:
     def once(self, build: Callable[[Captures], T]) -> T:
         """What `build` returns for these captures, built once for all facts that share it; exceptions are not
         cached."""
-        if build not in self._built:
-            self._built[build] = self._build(build)
-        found: T = self._built[build]
+        built = self._built
+        if build not in built:
+            built[build] = self._build(build)
+        found: T = built[build]
         return found
 
     def _build(self, build: Builder) -> Any:
-        spec = BY_BUILDER.get(build)
-        if self._cache is None or spec is None or spec.of_snapshot:
+        spec, cache = BY_BUILDER.get(build), self._cache
+        if cache is None or spec is None or spec.of_snapshot:
             return build(self)
-        return self._cache.fact(spec.name, [self._number(self._cache, name) for name in spec.everything],
-                                partial(build, self))
+        numbers = self._numbers
+        for name in spec.everything:
+            if name not in numbers:
+                numbers[name] = cache.number(self._captures.get(name))
+        return cache.fact(spec.name, tuple([numbers[name] for name in spec.everything]),
+                          partial(build, self))
 
     def part(self, name: str, content: Hashable, make: Callable[[], T]) -> T:
         """What `make` returns, which depends on this part of a capture alone: where facts are cached, equal
         parts of any snapshots share it. `name` tells what is made of a part."""
         return make() if self._cache is None else self._cache.part(name, content, make)
-
-    def _number(self, cache: FactCache, probe: str) -> int | None:
-        if probe not in self._numbers:
-            self._numbers[probe] = cache.number(self._captures.get(probe))
-        return self._numbers[probe]
 
     @property
     def cut(self) -> frozenset[str]:

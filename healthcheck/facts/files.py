@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured, Unread
 from healthcheck.model.recording import FileCapture, Outcome
@@ -117,8 +116,7 @@ def _why(path: str, entry: FileCapture | None) -> str:
     return f"{path}: {_FILE_WHY[entry.outcome]}{detail}"
 
 
-@dataclass(frozen=True)
-class DeviceOutput:
+class DeviceOutput(NamedTuple):
     """What one device's command returned: its exit status, standard output, and the last line of its standard
     error."""
 

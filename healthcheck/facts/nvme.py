@@ -114,6 +114,7 @@ def _limit(text: str) -> float:
 
 
 _DRIVE = re.compile(rf"{BASE}/(nvme[0-9]{{1,4}})/")
+_ALARM = re.compile(rf"(?s:{BASE}/([^/]*)/hwmon.*/temp1_alarm)")
 
 
 def _devices(files: CapturedFiles) -> list[str]:
@@ -220,12 +221,11 @@ def _sensors(files: CapturedFiles) -> list[tuple[str, str]]:
     return [(at.split("/")[4], at) for at in found]
 
 
-def has_sensor(captures: Captures, device: str) -> bool:
-    """Whether the kernel shows the alarm of this drive's sensor."""
+def with_sensor(captures: Captures) -> frozenset[str]:
+    """The drives of whose sensor the kernel shows the alarm."""
     capture = captures.capture(HEAT)
-    return capture is not None and any(
-        path.startswith(f"{BASE}/{device}/hwmon") and path.endswith("/temp1_alarm")
-        and entry.outcome is Outcome.DONE for path, entry in capture.files.items())
+    return frozenset([found[1] for path, entry in capture.files.items() if entry.outcome is Outcome.DONE
+                      and (found := _ALARM.fullmatch(path))] if capture is not None else ())
 
 
 def over_network(captures: Captures, device: str) -> bool:

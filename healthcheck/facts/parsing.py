@@ -10,7 +10,7 @@ from typing import Any
 from healthcheck.facts.values import UNSUPPORTED
 
 SECTOR = 512        # bytes: the unit of /sys/block/*/size, whatever the disk's own (include/linux/types.h)
-_NUMBER = re.compile(r"[0-9]{1,20}")
+_DIGITS = 20        # of a number of 64 bits
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,8}")
 _DECIMAL = re.compile(r"[0-9]{1,12}\.[0-9]{1,6}")
 _MILLI = re.compile(r"-?[0-9]{1,7}")
@@ -36,8 +36,14 @@ def searched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
 
 def matching(pattern: str) -> Callable[[str], str]:
     """A parser that returns a text that this pattern matches whole."""
-    compiled = re.compile(pattern)
-    return lambda text: matched(compiled, text)[0]
+    fullmatch = re.compile(pattern).fullmatch
+
+    def parse(text: str) -> str:
+        if fullmatch(text) is None:
+            raise ValueError(text)
+        return text
+
+    return parse
 
 
 def nonempty(text: str) -> str:
@@ -68,7 +74,9 @@ def flag(text: str) -> bool:
 
 def whole(text: str) -> int:
     """A whole number without a sign, of 64 bits."""
-    return int(matched(_NUMBER, text)[0])
+    if len(text) > _DIGITS or not text.isdigit() or not text.isascii():
+        raise ValueError(text)
+    return int(text)
 
 
 def hexadecimal(text: str) -> int:
