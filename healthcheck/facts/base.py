@@ -70,7 +70,7 @@ class Captures:
         self._cache = cache
         self._numbers: dict[str, int | None] = {}
         self._built: dict[Builder, Any] = {}
-        self._cut = frozenset(name for name, capture in self._captures.items() if capture.outcome in _CUT)
+        self._cut = frozenset([name for name, capture in self._captures.items() if capture.outcome in _CUT])
 
     @property
     def host(self) -> Host:

@@ -72,7 +72,7 @@ def content_of(capture: Capture) -> Content | None:
     """All of a capture that a fact can depend on, its number of characters first; equal contents give equal
     facts. None for one that is too long."""
     files = capture.files
-    outcomes, texts = zip(*files.values()) if files else ((), ())
+    outcomes, texts = zip(*files.values(), strict=True) if files else ((), ())
     size = len(capture.text) + len(capture.stderr) + len("".join(files)) + len("".join(texts))
     if size > CACHED_CAPTURE:
         return None

@@ -193,7 +193,9 @@ def _disk(name: str, document: dict[str, Any], sensor: bool) -> DiskHealth:
     table = _rows(member(document, "ata_smart_attributes", "table"))
     passed = member(document, "smart_status", "passed")
     counters: dict[str, Any] = log if isinstance(log, dict) else {}
-    kind, serial = member(document, "device", "protocol"), document.get("serial_number")
+    kind: Any = member(document, "device", "protocol")
+    serial: Any = document.get("serial_number")
+    unsupported: Any = UNSUPPORTED
     of_log: dict[str, Any] = {field: _count(counters[member], member) if member in counters else UNSUPPORTED
                               for field, member in _OF_LOG}
     of_log["used_percent"] = _used(document, of_log["used_percent"], table)
@@ -201,11 +203,11 @@ def _disk(name: str, document: dict[str, Any], sensor: bool) -> DiskHealth:
     return DiskHealth(
         **of_log,
         name=name,
-        kind=kind if isinstance(kind, str) else UNSUPPORTED,
-        serial=serial if isinstance(serial, str) else UNSUPPORTED,
+        kind=kind if isinstance(kind, str) else unsupported,
+        serial=serial if isinstance(serial, str) else unsupported,
         passed=_passed(passed, warning, nvme=isinstance(log, dict)),
         failing=_failing(table),
-        hot=UNSUPPORTED if sensor else _bit(warning, _TEMPERATURE),
+        hot=unsupported if sensor else _bit(warning, _TEMPERATURE),
         spare_low=_spare_low(warning, of_log["spare"], of_log["spare_threshold"]),
         hours=_hours(document),
         reallocated=_sectors(table, _REALLOCATED),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from healthcheck.facts.values import UNSUPPORTED
@@ -77,6 +77,13 @@ def whole(text: str) -> int:
     if len(text) > _DIGITS or not text.isdigit() or not text.isascii():
         raise ValueError(text)
     return int(text)
+
+
+def wholes(words: Collection[str]) -> list[int]:
+    """As `whole`, of each of these words."""
+    digits = "".join(words)
+    usual = digits.isdigit() and digits.isascii() and max(map(len, words)) <= _DIGITS
+    return list(map(int if usual else whole, words))
 
 
 def hexadecimal(text: str) -> int:

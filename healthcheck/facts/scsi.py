@@ -100,8 +100,8 @@ def _disk(files: CapturedFiles, name: str, over: str) -> ScsiDisk:
 
 def _reached(files: Iterable[str], path: str) -> str:
     """How the disk of this folder is reached by the files above it; empty where it is the node's own."""
-    return min((words for file in files for part, words in _OVER.items() if file.startswith(f"{path}/{part}")),
-               default="")
+    return min((words for file in files for part, words in _OVER.items()
+                if file.startswith(f"{path}/{part}")), default="")
 
 
 def above(captures: Captures) -> list[str]:
