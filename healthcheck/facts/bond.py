@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.parsing import one_of
@@ -23,8 +22,7 @@ NO_PARTNER = "00:00:00:00:00:00"
 _SLAVE = re.compile(r"(?m)^Slave Interface: ")
 _NO_AGGREGATOR = re.compile(r"(?m)^bond \S{1,64} has no active aggregator$")
 
-@dataclass(frozen=True)
-class Slave:
+class Slave(NamedTuple):
     """An interface in a bond. `aggregator` and the churn states are empty where the mode is not 802.3ad."""
 
     interface: str

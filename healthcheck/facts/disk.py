@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from operator import itemgetter
 from typing import Any
 
 from healthcheck.facts import self_tests
@@ -265,9 +266,11 @@ def _sectors(table: Mapping[int, dict[str, Any]], number: int) -> Any:
 
 def _failing(table: Mapping[int, dict[str, Any]]) -> tuple[str, ...]:
     """Attributes at their threshold that foretell a failure; those of age and temperature do not."""
-    return tuple(f"attribute {number} {str(row.get('name'))[:40]}" for number, row in sorted(table.items())
-                 if row.get("when_failed") == "now" and member(row, "flags", "prefailure") is True
-                 )[:_MOST_LISTED]
+    failing = [(number, row) for number, row in table.items()
+               if row.get("when_failed") == "now" and member(row, "flags", "prefailure") is True]
+    failing.sort(key=itemgetter(0))
+    return tuple([f"attribute {number} {str(row.get('name'))[:40]}"
+                  for number, row in failing[:_MOST_LISTED]])
 
 
 def _bit(warning: Any, bit: int) -> Any:

@@ -114,7 +114,7 @@ def _limit(text: str) -> float:
 
 
 _DRIVE = re.compile(rf"{BASE}/(nvme[0-9]{{1,4}})/")
-_ALARM = re.compile(rf"(?s:{BASE}/([^/]*)/hwmon.*/temp1_alarm)")
+_HWMON = re.compile(rf"{BASE}/([^/]*)/hwmon")
 
 
 def _devices(captures: Captures) -> list[str]:
@@ -222,8 +222,9 @@ def _sensors(files: CapturedFiles) -> list[tuple[str, str]]:
 def with_sensor(captures: Captures) -> frozenset[str]:
     """The drives of whose sensor the kernel shows the alarm."""
     capture = captures.capture(HEAT)
-    return frozenset([found[1] for path, entry in capture.files.items() if entry.outcome is Outcome.DONE
-                      and (found := _ALARM.fullmatch(path))] if capture is not None else ())
+    return frozenset([found[1] for path, entry in capture.files.items()
+                      if path.endswith("/temp1_alarm") and entry.outcome is Outcome.DONE
+                      and (found := _HWMON.match(path))] if capture is not None else ())
 
 
 def over_network(captures: Captures, device: str) -> bool:
@@ -235,7 +236,8 @@ def _on_pci(captures: Captures) -> Any:
     """The PCI addresses of NVMe controllers, each with the line that names its driver, "" without one."""
     bus = captures.files(PCI)
     found = {path.split("/")[-2]: match[0] if (match := _BOUND.search(text)) else "" for path in bus
-             if path.endswith("/uevent") and _CLASS.search(text := bus.text(path))}
+             if path.endswith("/uevent") and "PCI_CLASS=108" in (text := bus.text(path))
+             and _CLASS.search(text)}
     return partial_if(found, bus.unreadable())
 
 

@@ -88,7 +88,9 @@ def wholes(words: Collection[str]) -> list[int]:
 
 def hexadecimal(text: str) -> int:
     """A number of 32 bits, "0x1f"."""
-    return int(matched(_HEXADECIMAL, text)[0], 16)
+    if _HEXADECIMAL.fullmatch(text) is None:
+        raise ValueError(text)
+    return int(text, 16)
 
 
 def decimal(text: str) -> float:
@@ -98,7 +100,9 @@ def decimal(text: str) -> float:
 
 def milli(text: str) -> float:
     """A number in thousandths."""
-    return int(matched(_MILLI, text)[0]) / 1000
+    if _MILLI.fullmatch(text) is None:
+        raise ValueError(text)
+    return int(text) / 1000
 
 
 def pcie_lanes(text: str) -> Any:
