@@ -54,6 +54,18 @@ def why(probe: Probe, capture: Capture | None) -> str:
     return f"{what} ended with exit status {capture.exit}" + (f": {lines[-1][:200]}" if lines else "")
 
 
+class _Numbers(dict[str, "int | None"]):
+    """What stands in the cache for the content of each probe's capture, found when it is first asked for."""
+
+    def __init__(self, captures: Mapping[str, Capture], cache: FactCache) -> None:
+        self._captures = captures
+        self._cache = cache
+
+    def __missing__(self, probe: str) -> int | None:
+        number = self[probe] = self._cache.number(self._captures.get(probe))
+        return number
+
+
 class Captures:
     """A reached node's recording as fact builders read it, probe by probe; what was not captured raises
     Unread.
@@ -68,7 +80,7 @@ class Captures:
         self._host = recording.host
         self._captures = recording.captures
         self._cache = cache
-        self._numbers: dict[str, int | None] = {}
+        self._numbers = _Numbers(self._captures, cache) if cache is not None else {}
         self._built: dict[Builder, Any] = {}
         self._cut = frozenset([name for name, capture in self._captures.items() if capture.outcome in _CUT])
 
@@ -100,11 +112,7 @@ class Captures:
         spec, cache = BY_BUILDER.get(build), self._cache
         if cache is None or spec is None or spec.of_snapshot:
             return build(self)
-        numbers = self._numbers
-        for name in spec.everything:
-            if name not in numbers:
-                numbers[name] = cache.number(self._captures.get(name))
-        return cache.fact(spec.name, tuple([numbers[name] for name in spec.everything]),
+        return cache.fact(spec.name, tuple(map(self._numbers.__getitem__, spec.everything)),
                           partial(build, self))
 
     def part(self, name: str, content: Hashable, make: Callable[[], T]) -> T:

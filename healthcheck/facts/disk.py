@@ -280,11 +280,10 @@ def _bit(warning: Any, bit: int) -> Any:
 def _spare_low(warning: Any, spare: Any, threshold: Any) -> Any:
     """By the drive's warning or by the figures: each counts where the other was not read."""
     warned = _bit(warning, _SPARE)
-    unread = next((value for value in (spare, threshold) if not isinstance(value, int)), None)
-    figures = spare < threshold if unread is None else unread
-    if isinstance(warned, bool) and isinstance(figures, bool):
-        return warned or figures
-    return next((value for value in (warned, figures) if isinstance(value, bool)), warned)
+    if not isinstance(spare, int) or not isinstance(threshold, int):
+        return warned
+    figures = spare < threshold
+    return warned or figures if isinstance(warned, bool) else figures
 
 
 def _used(document: dict[str, Any], of_log: Any, table: Mapping[int, dict[str, Any]]) -> Any:

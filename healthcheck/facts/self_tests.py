@@ -17,7 +17,7 @@ from healthcheck.facts.values import UNSUPPORTED
 # A fatal error, or segments that failed. 0 is a pass; what was aborted, or goes on, is neither.
 _NVME_FAILED, _SCSI_FAILED = (5, 6, 7), (3, 4, 5, 6, 7)
 _MOST = 21        # entries of ATA's log; the others have 20
-_SCSI, _NUMBER = "scsi_self_test_", re.compile(r"[0-9]{1,2}")
+_SCSI = re.compile(r"scsi_self_test_[0-9]{1,2}")
 
 
 def newest(document: dict[str, Any]) -> Any:
@@ -30,6 +30,9 @@ def newest(document: dict[str, Any]) -> Any:
 
 def _tests(document: dict[str, Any]) -> Iterator[tuple[bool | None, str]]:
     """The self-tests of a disk's log, newest first: whether each failed (None: no end), and in words."""
+    names = [name for name in document if "self_test" in name]
+    if not names:       # mostly
+        return
     ata = _table(document, "ata_smart_self_test_log", "extended") or _table(
         document, "ata_smart_self_test_log", "standard")
     for row in ata:
@@ -38,8 +41,7 @@ def _tests(document: dict[str, Any]) -> Iterator[tuple[bool | None, str]]:
     for row in _table(document, "nvme_self_test_log"):
         yield (_ended(member(row, "self_test_result", "value"), _NVME_FAILED),
                _words(row, "self_test_result"))
-    for name in sorted([name for name in document if name.startswith(_SCSI)
-                        and _NUMBER.fullmatch(name[len(_SCSI):])], key=natural)[:_MOST]:
+    for name in sorted(filter(_SCSI.fullmatch, names), key=natural)[:_MOST]:
         yield (_ended(member(document[name], "result", "value"), _SCSI_FAILED),
                _words(document[name], "result"))
 
