@@ -107,5 +107,5 @@ def _mii(text: str) -> bool:
 
 def _pairs(text: str) -> dict[str, str]:
     """The first value of each key: below it stand those of LACP's units, under headings."""
-    lines = [line.partition(":") for line in reversed(text.splitlines())]
-    return {key.strip(): value.strip() for key, colon, value in lines if colon}
+    return {key.strip(): value.strip() for line in reversed(text.splitlines())
+            for key, colon, value in (line.partition(":"),) if colon}

@@ -210,7 +210,7 @@ def _disk(name: str, document: dict[str, Any], sensor: bool) -> DiskHealth:
         failing=_failing(table),
         hot=unsupported if sensor else _bit(warning, _TEMPERATURE),
         spare_low=_spare_low(warning, of_log["spare"], of_log["spare_threshold"]),
-        hours=_hours(document),
+        hours=_hours(document, counters),
         reallocated=_sectors(table, _REALLOCATED),
         pending=_sectors(table, _PENDING),
         uncorrectable=_sectors(table, _OFFLINE),
@@ -304,10 +304,10 @@ def _used(document: dict[str, Any], of_log: Any, table: Mapping[int, dict[str, A
     return UNSUPPORTED
 
 
-def _hours(document: dict[str, Any]) -> Any:
+def _hours(document: dict[str, Any], log: dict[str, Any]) -> Any:
     hours = member(document, "power_on_time", "hours")
     if hours is None:
-        hours = member(document, _LOG, "power_on_hours")
+        hours = log.get("power_on_hours")
     return UNSUPPORTED if hours is None else _count(hours, "power_on_time")
 
 

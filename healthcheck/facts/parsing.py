@@ -14,7 +14,7 @@ _DIGITS = 20        # of a number of 64 bits
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,8}")
 _DECIMAL = re.compile(r"[0-9]{1,12}\.[0-9]{1,6}")
 _MILLI = re.compile(r"-?[0-9]{1,7}")
-_LANES = re.compile(r"[0-9]{1,3}")
+_LANE_DIGITS = 3
 _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s(?: PCIe)?")
 
 
@@ -108,7 +108,11 @@ def milli(text: str) -> float:
 def pcie_lanes(text: str) -> Any:
     """Lanes of a PCI Express link; UNSUPPORTED for 0, 63 and 255, which virtual machines and devices without
     a link of their own show."""
-    return UNSUPPORTED if text in ("0", "63", "255") else int(matched(_LANES, text)[0])
+    if text in ("0", "63", "255"):
+        return UNSUPPORTED
+    if len(text) > _LANE_DIGITS:
+        raise ValueError(text)
+    return whole(text)
 
 
 def pcie_speed(text: str) -> Any:
