@@ -118,7 +118,7 @@ _HWMON = re.compile(rf"{BASE}/([^/]*)/hwmon")
 
 
 def _devices(captures: Captures) -> list[str]:
-    return sorted({match[1] for path in captures.files(NVME) if (match := _DRIVE.match(path))}, key=natural)
+    return sorted({found[1] for found in map(_DRIVE.match, captures.files(NVME)) if found}, key=natural)
 
 
 @fact("nvmes", NVME, besides=(NAMESPACES,), each="nvme")
@@ -151,7 +151,7 @@ def _sizes(captures: Captures, devices: list[str]) -> Mapping[str, Any]:
     # A folder that could not be listed is an entry of its own.
     paths = {device: [folder for folder in (BASE, f"{BASE}/{device}") if files.has(folder)]
              for device in devices}
-    for device, name in {found.groups(): None for path in files if (found := _NAMESPACE.fullmatch(path))}:
+    for device, name in {found.groups(): None for found in map(_NAMESPACE.fullmatch, files) if found}:
         if device in paths:
             paths[device].append(f"{BASE}/{device}/{name}/size")
     read = {device: [files.read(path, whole) for path in held] for device, held in paths.items()}

@@ -77,7 +77,7 @@ def scsi_disks(captures: Captures) -> tuple[ScsiDisk, ...]:
     files = captures.files(SCSI)
     if files.has(BASE):
         files.text(BASE)    # an entry of its own: it could not be listed
-    names = sorted({found[1] for path in files if (found := _OF_DISK.fullmatch(path))}, key=natural)
+    names = sorted({found[1] for found in map(_OF_DISK.fullmatch, files) if found}, key=natural)
     files_above = _above(files)
     disks = tuple([_disk(files, name, _reached(files_above, f"{BASE}/{name}")) for name in names
                    if files.read(f"{BASE}/{name}/removable", flag) is not True])
