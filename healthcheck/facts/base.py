@@ -16,6 +16,7 @@ from healthcheck.model.recording import Capture, Host, Outcome, Recording
 T = TypeVar("T")
 Builder = Callable[["Captures"], Any]
 _CUT = (Outcome.TRUNCATED, Outcome.TIMEOUT)
+_HELD = (Outcome.DONE, *_CUT)       # what these hold is real, as far as it goes
 
 
 def hung(probe: Probe, capture: Capture | None) -> bool:
@@ -149,7 +150,7 @@ class Captures:
     def files(self, probe: Probe) -> CapturedFiles:
         """The entries of a FILES or MOUNTS probe, as far as it came; raises Unread when it never ran."""
         capture = self._captures.get(probe.id)
-        if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT):
+        if capture is None or capture.outcome not in _HELD:
             raise Unread(why(probe, capture))
         return CapturedFiles(capture.files)
 
@@ -170,7 +171,7 @@ class Captures:
         """The output of a command with `each`, by device path; raises Unread where it never ran (no tool, for
         example)."""
         capture = self._captures.get(probe.id)
-        if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT):
+        if capture is None or capture.outcome not in _HELD:
             raise Unread(why(probe, capture))
         return {path: device_output(path, entry) for path, entry in capture.files.items()}
 

@@ -10,6 +10,7 @@ from typing import Any
 from healthcheck.facts.values import UNSUPPORTED
 
 SECTOR = 512        # bytes: the unit of /sys/block/*/size, whatever the disk's own (include/linux/types.h)
+_decode = json.JSONDecoder().decode     # json.loads looks for bytes and options first
 _DIGITS = 20        # of a number of 64 bits
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,8}")
 _DECIMAL = re.compile(r"[0-9]{1,12}\.[0-9]{1,6}")
@@ -129,7 +130,7 @@ def natural(name: str) -> tuple[str, int]:
 def json_object(text: str) -> dict[str, Any] | None:
     """The object that a text is in JSON; None for any other text."""
     try:
-        found = json.loads(text)
+        found = _decode(text)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
