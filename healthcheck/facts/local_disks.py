@@ -48,16 +48,21 @@ def local_disks(captures: Captures) -> LocalDisks:
 
 def _bytes(captures: Captures) -> list[int]:
     """The size of each disk that has one of its own; raises Unread where it was not read."""
-    found = [(drive, reading(drive, "bytes")) for drive in _members(captures.once(nvmes))]
+    found = [_read(drive) for drive in _members(captures.once(nvmes))]
     for disk in _members(captures.once(scsi_disks)):
         if reading(disk, "over") == "":
             # Without a size it is there, and not whole.
-            size = reading(disk, "bytes")
-            found.append((disk, 0 if size is UNSUPPORTED else size))
-    for disk, size in found:
-        if isinstance(size, Unmeasured):
-            raise Unread(f"{disk.name}: {size.reason}")
-    return [size for _, size in found if isinstance(size, int)]
+            size = _read(disk)
+            found.append(0 if size is UNSUPPORTED else size)
+    return [size for size in found if isinstance(size, int)]
+
+
+def _read(disk: Fact) -> Any:
+    """The size of a disk; raises Unread where it was not read."""
+    size = reading(disk, "bytes")
+    if isinstance(size, Unmeasured):
+        raise Unread(f"{disk.name}: {size.reason}")
+    return size
 
 
 def _members(value: Any) -> Iterable[Fact]:
