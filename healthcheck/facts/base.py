@@ -16,6 +16,7 @@ from healthcheck.model.recording import Capture, Host, Outcome, Recording
 T = TypeVar("T")
 Builder = Callable[["Captures"], Any]
 _CUT = (Outcome.TRUNCATED, Outcome.TIMEOUT)
+_HELD = (Outcome.DONE, *_CUT)       # what these hold is real, as far as it goes
 
 
 def hung(probe: Probe, capture: Capture | None) -> bool:
@@ -54,6 +55,18 @@ def why(probe: Probe, capture: Capture | None) -> str:
     return f"{what} ended with exit status {capture.exit}" + (f": {lines[-1][:200]}" if lines else "")
 
 
+class _Numbers(dict[str, "int | None"]):
+    """What stands in the cache for the content of each probe's capture, found when it is first asked for."""
+
+    def __init__(self, captures: Mapping[str, Capture], cache: FactCache) -> None:
+        self._captures = captures
+        self._cache = cache
+
+    def __missing__(self, probe: str) -> int | None:
+        number = self[probe] = self._cache.number(self._captures.get(probe))
+        return number
+
+
 class Captures:
     """A reached node's recording as fact builders read it, probe by probe; what was not captured raises
     Unread.
@@ -68,9 +81,9 @@ class Captures:
         self._host = recording.host
         self._captures = recording.captures
         self._cache = cache
-        self._numbers: dict[str, int | None] = {}
+        self._numbers = _Numbers(self._captures, cache) if cache is not None else {}
         self._built: dict[Builder, Any] = {}
-        self._cut = frozenset(name for name, capture in self._captures.items() if capture.outcome in _CUT)
+        self._cut = frozenset([name for name, capture in self._captures.items() if capture.outcome in _CUT])
 
     @property
     def host(self) -> Host:
@@ -90,27 +103,23 @@ class Captures:
     def once(self, build: Callable[[Captures], T]) -> T:
         """What `build` returns for these captures, built once for all facts that share it; exceptions are not
         cached."""
-        if build not in self._built:
-            self._built[build] = self._build(build)
-        found: T = self._built[build]
+        built = self._built
+        if build not in built:
+            built[build] = self._build(build)
+        found: T = built[build]
         return found
 
     def _build(self, build: Builder) -> Any:
-        spec = BY_BUILDER.get(build)
-        if self._cache is None or spec is None or spec.of_snapshot:
+        spec, cache = BY_BUILDER.get(build), self._cache
+        if cache is None or spec is None or spec.of_snapshot:
             return build(self)
-        return self._cache.fact(spec.name, [self._number(self._cache, name) for name in spec.everything],
-                                partial(build, self))
+        return cache.fact(spec.name, tuple(map(self._numbers.__getitem__, spec.everything)),
+                          partial(build, self))
 
     def part(self, name: str, content: Hashable, make: Callable[[], T]) -> T:
         """What `make` returns, which depends on this part of a capture alone: where facts are cached, equal
         parts of any snapshots share it. `name` tells what is made of a part."""
         return make() if self._cache is None else self._cache.part(name, content, make)
-
-    def _number(self, cache: FactCache, probe: str) -> int | None:
-        if probe not in self._numbers:
-            self._numbers[probe] = cache.number(self._captures.get(probe))
-        return self._numbers[probe]
 
     @property
     def cut(self) -> frozenset[str]:
@@ -141,7 +150,7 @@ class Captures:
     def files(self, probe: Probe) -> CapturedFiles:
         """The entries of a FILES or MOUNTS probe, as far as it came; raises Unread when it never ran."""
         capture = self._captures.get(probe.id)
-        if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT):
+        if capture is None or capture.outcome not in _HELD:
             raise Unread(why(probe, capture))
         return CapturedFiles(capture.files)
 
@@ -162,7 +171,7 @@ class Captures:
         """The output of a command with `each`, by device path; raises Unread where it never ran (no tool, for
         example)."""
         capture = self._captures.get(probe.id)
-        if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT):
+        if capture is None or capture.outcome not in _HELD:
             raise Unread(why(probe, capture))
         return {path: device_output(path, entry) for path, entry in capture.files.items()}
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange, timegm
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
@@ -38,8 +37,7 @@ _ROW = re.compile(r"[0-9a-fA-F]{1,4}")
 _STATUS = re.compile(r"ok|ns|us|na|[lu]?(?:nc|cr|nr)|disabled", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class BmcEvent:
+class BmcEvent(NamedTuple):
     """An event that was asserted and not deasserted since. `time` is epoch seconds by the controller's clock,
     None before the clock was set; `when` is the same for people."""
 
@@ -70,8 +68,7 @@ class BmcLogUse(Fact):
     used_percent: int
 
 
-@dataclass(frozen=True)
-class BmcSensor:
+class BmcSensor(NamedTuple):
     """One sensor: its state in ipmitool's word, and what it reads."""
 
     name: str

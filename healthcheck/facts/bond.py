@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.parsing import one_of
@@ -20,10 +19,10 @@ from healthcheck.model.probes import Probe, ProbeKind
 BONDING = "/proc/net/bonding"
 LACP = Probe("netdev.lacp", ProbeKind.FILES, root=True, paths=(f"{BONDING}/*",))
 NO_PARTNER = "00:00:00:00:00:00"
+_SLAVE = re.compile(r"(?m)^Slave Interface: ")
 _NO_AGGREGATOR = re.compile(r"(?m)^bond \S{1,64} has no active aggregator$")
 
-@dataclass(frozen=True)
-class Slave:
+class Slave(NamedTuple):
     """An interface in a bond. `aggregator` and the churn states are empty where the mode is not 802.3ad."""
 
     interface: str
@@ -78,7 +77,7 @@ def read_bonds(files: CapturedFiles) -> list[tuple[str, Bond | Unmeasured]]:
 
 def parse_bond(name: str, text: str) -> Bond:
     """One file of /proc/net/bonding; raises ValueError for another format and for a truncated file."""
-    head, *parts = re.split(r"(?m)^Slave Interface: ", text)
+    head, *parts = _SLAVE.split(text)
     top = _pairs(head)
     mode = top["Bonding Mode"]
     lacp = "802.3ad" in mode
@@ -108,9 +107,5 @@ def _mii(text: str) -> bool:
 
 def _pairs(text: str) -> dict[str, str]:
     """The first value of each key: below it stand those of LACP's units, under headings."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        key, colon, value = line.partition(":")
-        if colon:
-            found.setdefault(key.strip(), value.strip())
-    return found
+    return {key.strip(): value.strip() for line in reversed(text.splitlines())
+            for key, colon, value in (line.partition(":"),) if colon}

@@ -7,7 +7,7 @@ content, and without a cache it is built again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from itertools import count
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from healthcheck.model.recording import Capture, Outcome
 
 T = TypeVar("T")
 Content = tuple[Any, ...]
-_DONE = Outcome.DONE
+_ABSENT = 0         # the number of no capture
 
 
 class FactCache:
@@ -26,12 +26,14 @@ class FactCache:
     def __init__(self, most: int = CACHE) -> None:
         self._most = most
         self._size = 0
-        self._next = count()        # a number stands for the same content for ever
+        self._next = count(_ABSENT + 1)     # a number stands for the same content for ever
         self._numbers: dict[Content, int] = {}
         self._facts: dict[tuple[Hashable, ...], Any] = {}
 
     def number(self, capture: Capture | None) -> int | None:
         """What stands here for the content of a capture; None where that is not cached."""
+        if capture is None:
+            return _ABSENT
         content = content_of(capture)
         if content is None:
             return None
@@ -41,10 +43,10 @@ class FactCache:
             known = self._numbers[content] = next(self._next)
         return known
 
-    def fact(self, name: str, numbers: Sequence[int | None], make: Callable[[], Any]) -> Any:
+    def fact(self, name: str, numbers: tuple[int | None, ...], make: Callable[[], Any]) -> Any:
         """The fact of this name for contents of these numbers, by `make` where it is not cached; exceptions
         are not cached."""
-        return make() if None in numbers else self.part(name, tuple(numbers), make)
+        return make() if None in numbers else self.part(name, numbers, make)
 
     def part(self, name: str, content: Hashable, make: Callable[[], T]) -> T:
         """As `fact`, for facts that depend on a part of a capture alone: one GPU's links, one port's
@@ -66,19 +68,15 @@ class FactCache:
             self._size = size
 
 
-def content_of(capture: Capture | None) -> Content | None:
+def content_of(capture: Capture) -> Content | None:
     """All of a capture that a fact can depend on, its number of characters first; equal contents give equal
-    facts. Nothing but the number where there is no capture; None for one that is too long."""
-    if capture is None:
-        return (0,)
+    facts. None for one that is too long."""
     files = capture.files
-    texts = tuple([entry.text for entry in files.values()])
-    size = len(capture.text) + len(capture.stderr) + sum(map(len, files)) + sum(map(len, texts))
+    outcomes, texts = zip(*files.values(), strict=True) if files else ((), ())
+    size = len(capture.text) + len(capture.stderr) + len("".join(files)) + len("".join(texts))
     if size > CACHED_CAPTURE:
         return None
-    ended = tuple([(path, entry.outcome.value) for path, entry in files.items()
-                   if entry.outcome is not _DONE])
     # Messages about timeouts name the seconds.
     seconds = capture.seconds if capture.outcome is Outcome.TIMEOUT else None
-    return (size, capture.outcome.value, capture.exit, seconds, capture.text, capture.stderr, capture.note,
-            tuple(files), texts, ended)
+    return (size, capture.outcome, capture.exit, seconds, capture.text, capture.stderr, capture.note,
+            tuple(files), texts, outcomes)

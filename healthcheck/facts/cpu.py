@@ -234,8 +234,18 @@ def _of(captures: Captures, *kinds: str) -> CapturedFiles:
     """The throttle probe's files; what was not read of another kind does not spoil these."""
     files = captures.files(THROTTLE)
     files.text(f"{CPU}/online")
-    files.ignore([path for path in files if _kind(path) not in ("", *kinds)])
+    for kind, paths in captures.once(_by_kind).items():
+        if kind and kind not in kinds:
+            files.ignore(paths)
     return files
+
+
+def _by_kind(captures: Captures) -> Mapping[str, list[str]]:
+    """The paths of each kind of the throttle probe's files."""
+    found: dict[str, list[str]] = {}
+    for path in captures.files(THROTTLE):
+        found.setdefault(_kind(path), []).append(path)
+    return found
 
 
 _KINDS = {
@@ -280,20 +290,20 @@ def core_throttling(captures: Captures) -> Any:
     of_package = {package.name: 0 if count is UNSUPPORTED else count for package in captures.once(packages)
                   for count in (readings(package)["throttled"],)}
     found: dict[str, Any] = {}
-    for path in files:
-        if (match := _CORE.fullmatch(path)) is None:
-            continue
-        number: Any = files.read(f"{CPU}/cpu{match[1]}/topology/physical_package_id", whole)
+    counters = {path: match[1] for path in files if (match := _CORE.fullmatch(path))}
+    for path, cpu in counters.items():
+        number: Any = files.read(f"{CPU}/cpu{cpu}/topology/physical_package_id", whole)
         count: Any = number if isinstance(number, Unmeasured) else files.read(path, whole)
         if isinstance(count, Unmeasured):
-            found[f"CPU {match[1]}"] = count    # it stands for itself, and costs the others nothing
+            found[f"CPU {cpu}"] = count         # it stands for itself, and costs the others nothing
         else:
-            found.setdefault(f"CPU package {number}", {})[int(match[1])] = count
-    counting = {match[1] for path in files if (match := _CORE.fullmatch(path))}
+            found.setdefault(f"CPU package {number}", {})[int(cpu)] = count
+    counting = set(counters.values())
     for path in files if counting else ():
         if (match := _PACKAGE.fullmatch(path)) and match[1] not in counting:
             found[f"CPU {match[1]}"] = Unmeasured(f"CPU {match[1]} has no counter, and others have")
-    files.ignore([path for path in files if _CORE.fullmatch(path) or path.endswith("/physical_package_id")])
+    files.ignore(counters)
+    files.ignore([path for path in files if path.endswith("/physical_package_id")])
     unread: Any = Unmeasured("the counter of the package was not read")
     return partial_if(tuple(
         Cores(name, MappingProxyType(counts) if isinstance(counts, dict) else counts,

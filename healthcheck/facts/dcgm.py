@@ -39,6 +39,8 @@ DIAGNOSTICS: Mapping[str, Probe] = MappingProxyType({
     )
     for name, (level, seconds) in LEVELS.items()
 })
+# The same as messages call them: without timeout(1).
+_CALLED = {probe.id: replace(probe, argv=("dcgmi diag",)) for probe in DIAGNOSTICS.values()}
 # The first object, and those at the start of a line: a truncated document holds many smaller ones.
 _OBJECT = re.compile(r"(?:\A[^{]*|^)(?=\{)", re.MULTILINE)
 ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
@@ -107,7 +109,7 @@ def _diagnostic(captures: Captures, probe: Probe) -> tuple[dict[str, Any], dict[
     """The whole document and its root's content; raises Unread where the diagnostic has no result."""
     capture = captures.capture(probe)
     if capture is None or capture.outcome is not Outcome.DONE:
-        raise Unread(why(replace(probe, argv=("dcgmi diag",)), capture))
+        raise Unread(why(_CALLED[probe.id], capture))
     if capture.exit in _ENDED:
         raise Unread(f"dcgmi diag {_ENDED[capture.exit].format(seconds=probe.argv[3])}")
     whole = document(capture.text)

@@ -11,17 +11,18 @@ three mean that it could not read the disk, the others what it found, which the 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from operator import itemgetter
 from typing import Any
 
 from healthcheck.facts import self_tests
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import DeviceOutput
 from healthcheck.facts.gpu import PCI
-from healthcheck.facts.nvme import HEAT, NVME, has_sensor, over_network
+from healthcheck.facts.nvme import HEAT, NVME, over_network, with_sensor
 from healthcheck.facts.parsing import json_object, member, natural
 from healthcheck.facts.raid_tools import on_pci
-from healthcheck.facts.scsi import SCSI, is_removable, over_fabric
+from healthcheck.facts.scsi import SCSI, above, is_removable, over_fabric
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if, reading
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -110,11 +111,12 @@ def disk_health(captures: Captures) -> Any:
     if outcome is Outcome.MISSING:
         return (DiskHealth.absent(NO_TOOL),)
     answers = captures.devices(SMART)
-    shown = [_asked(captures, path, answers[path])
+    sensors, files_above = with_sensor(captures), above(captures)
+    shown = [_asked(captures, path, answers[path], sensors, files_above)
              for path in sorted(answers, key=natural) if not is_removable(captures, path)]
     behind, unasked = _behind_raid(captures)
     # A drive that the controller passes on as it is has been asked already.
-    serials = {reading(disk, "serial") for disk in shown} - {UNSUPPORTED}
+    serials = {reading(disk, "serial") for disk in shown} - {UNSUPPORTED} if behind else ()
     result = (*shown, *(disk for disk in behind if reading(disk, "serial") not in serials))
     if not result and not unasked:
         return (DiskHealth.absent(NO_DISK),)
@@ -145,12 +147,13 @@ def _behind_raid(captures: Captures) -> tuple[list[DiskHealth], str]:
 _NOT_ALLOWED = re.compile("permission|not permitted|privilege", re.IGNORECASE)
 
 
-def _asked(captures: Captures, path: str, answer: DeviceOutput | Unmeasured) -> DiskHealth:
+def _asked(captures: Captures, path: str, answer: DeviceOutput | Unmeasured, sensors: Collection[str],
+           files_above: Collection[str]) -> DiskHealth:
     device = path.rpartition("/")[2]
-    over = "over a network" if over_network(captures, device) else over_fabric(captures, path)
+    over = "over a network" if over_network(captures, device) else over_fabric(files_above, path)
     if over:
         return DiskHealth.absent(f"{device} ({over})")
-    return read_disk(device, answer, sensor=has_sensor(captures, device))
+    return read_disk(device, answer, sensor=device in sensors)
 
 
 def read_disk(device: str, answer: DeviceOutput | Unmeasured, *, sensor: bool = False) -> DiskHealth:
@@ -164,10 +167,10 @@ def read_disk(device: str, answer: DeviceOutput | Unmeasured, *, sensor: bool = 
                                "needs version 7 or newer)"))
     model = document.get("model_name") or document.get("scsi_model_name")
     name = f"{device} ({model[:60]})" if isinstance(model, str) and model else device
-    complaint = _complaint(document) or answer.complaint or f"exit status {answer.exit}"
     if member(document, "smart_support", "available") is False:
         return DiskHealth.absent(f"{name} (has no SMART)")
     if answer.exit & _COULD_NOT_ASK and "smart_status" not in document:
+        complaint = _complaint(document) or answer.complaint or f"exit status {answer.exit}"
         if "USB bridge" in complaint:
             return DiskHealth.absent(f"{device} (on USB)")
         if "megaraid" in complaint.lower() or "-d" in complaint.split():
@@ -191,28 +194,30 @@ def _disk(name: str, document: dict[str, Any], sensor: bool) -> DiskHealth:
     table = _rows(member(document, "ata_smart_attributes", "table"))
     passed = member(document, "smart_status", "passed")
     counters: dict[str, Any] = log if isinstance(log, dict) else {}
-    kind, serial = member(document, "device", "protocol"), document.get("serial_number")
+    kind: Any = member(document, "device", "protocol")
+    serial: Any = document.get("serial_number")
+    unsupported: Any = UNSUPPORTED
     of_log: dict[str, Any] = {field: _count(counters[member], member) if member in counters else UNSUPPORTED
                               for field, member in _OF_LOG}
+    of_log["used_percent"] = _used(document, of_log["used_percent"], table)
     warning = of_log["critical_warning"]
-    return DiskHealth(**{
+    return DiskHealth(
         **of_log,
-        "name": name,
-        "kind": kind if isinstance(kind, str) else UNSUPPORTED,
-        "serial": serial if isinstance(serial, str) else UNSUPPORTED,
-        "passed": _passed(passed, warning, nvme=isinstance(log, dict)),
-        "failing": _failing(table),
-        "hot": UNSUPPORTED if sensor else _bit(warning, _TEMPERATURE),
-        "spare_low": _spare_low(warning, of_log["spare"], of_log["spare_threshold"]),
-        "used_percent": _used(document, of_log["used_percent"], table),
-        "hours": _hours(document),
-        "reallocated": _sectors(table, _REALLOCATED),
-        "pending": _sectors(table, _PENDING),
-        "uncorrectable": _sectors(table, _OFFLINE),
-        "unrecovered": _unrecovered(document, table),
-        "grown_defects": _plain(document, "scsi_grown_defect_list"),
-        "self_test": self_tests.newest(document),
-    })
+        name=name,
+        kind=kind if isinstance(kind, str) else unsupported,
+        serial=serial if isinstance(serial, str) else unsupported,
+        passed=_passed(passed, warning, nvme=isinstance(log, dict)),
+        failing=_failing(table),
+        hot=unsupported if sensor else _bit(warning, _TEMPERATURE),
+        spare_low=_spare_low(warning, of_log["spare"], of_log["spare_threshold"]),
+        hours=_hours(document, counters),
+        reallocated=_sectors(table, _REALLOCATED),
+        pending=_sectors(table, _PENDING),
+        uncorrectable=_sectors(table, _OFFLINE),
+        unrecovered=_unrecovered(document, table),
+        grown_defects=_plain(document, "scsi_grown_defect_list"),
+        self_test=self_tests.newest(document),
+    )
 
 
 _OF_LOG = (
@@ -261,9 +266,11 @@ def _sectors(table: Mapping[int, dict[str, Any]], number: int) -> Any:
 
 def _failing(table: Mapping[int, dict[str, Any]]) -> tuple[str, ...]:
     """Attributes at their threshold that foretell a failure; those of age and temperature do not."""
-    return tuple(f"attribute {number} {str(row.get('name'))[:40]}" for number, row in sorted(table.items())
-                 if row.get("when_failed") == "now" and member(row, "flags", "prefailure") is True
-                 )[:_MOST_LISTED]
+    failing = [(number, row) for number, row in table.items()
+               if row.get("when_failed") == "now" and member(row, "flags", "prefailure") is True]
+    failing.sort(key=itemgetter(0))
+    return tuple([f"attribute {number} {str(row.get('name'))[:40]}"
+                  for number, row in failing[:_MOST_LISTED]])
 
 
 def _bit(warning: Any, bit: int) -> Any:
@@ -273,11 +280,10 @@ def _bit(warning: Any, bit: int) -> Any:
 def _spare_low(warning: Any, spare: Any, threshold: Any) -> Any:
     """By the drive's warning or by the figures: each counts where the other was not read."""
     warned = _bit(warning, _SPARE)
-    unread = next((value for value in (spare, threshold) if not isinstance(value, int)), None)
-    figures = spare < threshold if unread is None else unread
-    if isinstance(warned, bool) and isinstance(figures, bool):
-        return warned or figures
-    return next((value for value in (warned, figures) if isinstance(value, bool)), warned)
+    if not isinstance(spare, int) or not isinstance(threshold, int):
+        return warned
+    figures = spare < threshold
+    return warned or figures if isinstance(warned, bool) else figures
 
 
 def _used(document: dict[str, Any], of_log: Any, table: Mapping[int, dict[str, Any]]) -> Any:
@@ -298,10 +304,10 @@ def _used(document: dict[str, Any], of_log: Any, table: Mapping[int, dict[str, A
     return UNSUPPORTED
 
 
-def _hours(document: dict[str, Any]) -> Any:
+def _hours(document: dict[str, Any], log: dict[str, Any]) -> Any:
     hours = member(document, "power_on_time", "hours")
     if hours is None:
-        hours = member(document, _LOG, "power_on_hours")
+        hours = log.get("power_on_hours")
     return UNSUPPORTED if hours is None else _count(hours, "power_on_time")
 
 

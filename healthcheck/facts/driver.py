@@ -107,8 +107,7 @@ def _kernel(text: str) -> tuple[int, int]:
 
 def _loaded(files: CapturedFiles, *paths: str) -> Any:
     """Whether a kernel module is loaded, by its own folder; Unmeasured where that was not captured."""
-    asked = set(files)
-    if not asked.issuperset(paths):
+    if not all(path in files for path in paths):
         return Unmeasured(f"{paths[0]} was not captured")
     return any(files.has(path) for path in paths)
 

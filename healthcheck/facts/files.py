@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured, Unread
 from healthcheck.model.recording import FileCapture, Outcome
@@ -18,6 +18,7 @@ _FILE_WHY = {
 }
 # Looked up once: an enum's members cost more than the rest of reading a small file.
 _DONE, _MISSING = Outcome.DONE, Outcome.MISSING
+_USUAL, _outcome_of = frozenset((_DONE, _MISSING)), attrgetter("outcome")
 
 
 class CapturedFiles:
@@ -103,6 +104,8 @@ class CapturedFiles:
 
     def unreadable(self) -> str | None:
         """Why an entry that no builder read is unusable (an unlistable directory, for example), or None."""
+        if _USUAL.issuperset(map(_outcome_of, self._entries.values())):
+            return None
         for path, entry in self._entries.items():
             if entry.outcome is not _DONE and entry.outcome is not _MISSING and path not in self._asked:
                 return f"{path}: {_FILE_WHY[entry.outcome]}"
@@ -117,8 +120,7 @@ def _why(path: str, entry: FileCapture | None) -> str:
     return f"{path}: {_FILE_WHY[entry.outcome]}{detail}"
 
 
-@dataclass(frozen=True)
-class DeviceOutput:
+class DeviceOutput(NamedTuple):
     """What one device's command returned: its exit status, standard output, and the last line of its standard
     error."""
 

@@ -5,8 +5,8 @@ Lustre Operations Manual, "Monitoring")."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
@@ -24,6 +24,7 @@ PSEUDO = (
     "ramfs", "rootfs",
     "rpc_pipefs", "securityfs", "selinuxfs", "squashfs", "sysfs", "tracefs",
 )
+_PSEUDO = frozenset(PSEUDO)
 MOUNTS = Probe("filesystem.mounts", ProbeKind.MOUNTS, skip=PSEUDO, seconds=8.0, each_s=2.0, limit=2 * MIB)
 FSTAB = "/etc/fstab"
 _LUSTRE = ("/sys/fs/lustre/health_check", "/proc/fs/lustre/health_check")      # the latter before Lustre 2.11
@@ -71,8 +72,7 @@ class MountAnswer(Fact):
     error: str
 
 
-@dataclass(frozen=True)
-class FstabMount:
+class FstabMount(NamedTuple):
     """A mount point that fstab has mounted at boot."""
 
     point: str
@@ -100,11 +100,10 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def _unescape(text: str) -> str:
-    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)
+    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text) if "\\" in text else text
 
 
-@dataclass(frozen=True)
-class _Mount:
+class _Mount(NamedTuple):
     point: str
     fstype: str
     source: str
@@ -176,9 +175,9 @@ def mount_answers(captures: Captures) -> tuple[MountAnswer, ...]:
     _, held = captures.once(_mounts)
     files, note = captures.files(MOUNTS), captures.note(MOUNTS)
     # A reader of this snapshot that could not be killed is not one that an earlier snapshot left behind.
-    return tuple(MountAnswer(mount.point, mount.source, mount.fstype,
-                             _answer(files, mount.point, f"{mount.point}: wedged since" in note))
-                 for mount in held)
+    return tuple([MountAnswer(mount.point, mount.source, mount.fstype,
+                              _answer(files, mount.point, f"{mount.point}: wedged since" in note))
+                  for mount in held])
 
 
 def _mounts(captures: Captures) -> tuple[frozenset[str], tuple[_Mount, ...]]:
@@ -187,8 +186,8 @@ def _mounts(captures: Captures) -> tuple[frozenset[str], tuple[_Mount, ...]]:
         mounts = parse_mountinfo(captures.files(MOUNTS).text(MOUNTINFO))
     except ValueError:
         raise Unread(f"{MOUNTINFO} is not in the documented format") from None
-    return frozenset(mounts), tuple(mounts[point] for point in sorted(mounts)
-                                    if mounts[point].fstype not in PSEUDO)
+    return frozenset(mounts), tuple([mounts[point] for point in sorted(mounts)
+                                     if mounts[point].fstype not in _PSEUDO])
 
 
 def _answer(files: CapturedFiles, point: str, since_earlier: bool) -> Any:

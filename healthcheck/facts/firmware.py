@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.parsing import line
@@ -47,8 +46,7 @@ class Firmware(Fact):
     board_serial: str
 
 
-@dataclass(frozen=True)
-class Dimm:
+class Dimm(NamedTuple):
     """One module in its slot: bytes, the rate at which it runs (0 where the firmware does not say), the
     slot's Bank Locator, which is often its place ("NODE 0 CHANNEL 2 DIMM 0"), and its serial number; "" for
     what is not given."""
@@ -122,11 +120,15 @@ def slots(text: str) -> tuple[tuple[Dimm, ...], tuple[str, ...], tuple[str, ...]
     return tuple(modules), tuple(empty), tuple(unread)
 
 
+def _listed(captures: Captures) -> tuple[tuple[Dimm, ...], tuple[str, ...], tuple[str, ...]]:
+    return slots(captures.text(DIMMS).strip())
+
+
 def installed(captures: Captures) -> tuple[Dimm, ...]:
     """The modules where dmidecode was asked and answered; none otherwise."""
     capture = captures.capture(DIMMS)
     try:
-        return slots(captures.text(DIMMS).strip())[0] if capture is not None else ()
+        return captures.once(_listed)[0] if capture is not None else ()
     except (Unread, ValueError):
         return ()
 
@@ -139,10 +141,9 @@ def dimms(captures: Captures) -> Dimms:
     if capture is not None and (capture.outcome is Outcome.MISSING
                                 or "No SMBIOS nor DMI entry point" in capture.text + capture.stderr):
         return Dimms.absent("memory")
-    text = captures.text(DIMMS)
-    if not text.strip():
+    if not captures.text(DIMMS).strip():
         return Dimms.absent("memory")
     try:
-        return Dimms("memory", *slots(text.strip()))
+        return Dimms("memory", *captures.once(_listed))
     except ValueError:
         raise Unread("dmidecode's memory devices are not in its format") from None

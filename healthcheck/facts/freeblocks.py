@@ -4,7 +4,7 @@ free blocks of 1, 2, 4 ... pages in each zone."""
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from itertools import zip_longest
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -41,23 +41,26 @@ def free_blocks(captures: Captures) -> Any:
     free: Any = files.read(MEMINFO, lambda text: int(searched(_FREE, text)[1]) * KIB)
     if unread := first_unread((blocks, free)):
         return unread
-    pages = sum(count << order for counts in blocks.values() for order, count in counts.items())
-    page = min(_PAGES, key=lambda size: abs(pages * size - free))
-    return tuple(FreeBlocks(
-        f"NUMA node {node}", sum(count * page << order for order, count in counts.items()),
-        sum(count * page << order for order, count in counts.items() if page << order >= LARGE),
-    ) for node, counts in sorted(blocks.items()))
+    pages = {node: [count << order for order, count in enumerate(counts)]
+             for node, counts in sorted(blocks.items())}
+    in_all = sum(map(sum, pages.values()))
+    page = min(_PAGES, key=lambda size: abs(in_all * size - free))
+    # A block of this order, and any above it, is a large one.
+    large = (LARGE // page).bit_length() - 1
+    return tuple([FreeBlocks(f"NUMA node {node}", page * sum(of_order), page * sum(of_order[large:]))
+                  for node, of_order in pages.items()])
 
 
-def _blocks(text: str) -> dict[int, Counter[int]]:
+def _blocks(text: str) -> dict[int, list[int]]:
     """Blocks by order, of all zones of each node; raises ValueError for a line in another form."""
-    found: dict[int, Counter[int]] = defaultdict(Counter)
+    found: dict[int, list[int]] = {}
     for line in text.splitlines():
         match = matched(_ZONE, line.strip())
         counts = list(map(int, match[3].split()))
         if len(counts) > BLOCK_ORDERS:
             raise ValueError(line)
-        found[int(match[1])].update(dict(enumerate(counts)))
+        node = int(match[1])
+        found[node] = [one + more for one, more in zip_longest(found.get(node, ()), counts, fillvalue=0)]
     if not found:
         raise ValueError(text)
     return found

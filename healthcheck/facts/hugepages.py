@@ -41,7 +41,7 @@ class BootHugePages(Fact):
 
 def page_sizes(files: Iterable[str]) -> list[int]:
     """The sizes in KiB that these files are of, each of which the kernel has a folder for, ascending."""
-    return sorted({int(match[1]) for path in files if (match := _FOLDER.fullmatch(path))})
+    return sorted({int(found[1]) for found in map(_FOLDER.fullmatch, files) if found})
 
 
 def page_name(kib: int) -> str:

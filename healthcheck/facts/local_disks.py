@@ -6,7 +6,7 @@ Disks over a network or a fabric, on USB, and with removable media are none of t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -35,23 +35,34 @@ def local_disks(captures: Captures) -> LocalDisks:
     bus = captures.once(nvme_bus)
     if isinstance(bus, Partial):
         raise Unread(bus.reason)
-    counts = list(_bytes(captures))
+    counts = _bytes(captures)
     if set(bus.on_pci) - set(bus.driven) or 0 in counts:
         return LocalDisks.absent("disks (a drive is there that the kernel does not have in whole)")
-    sizes = Counter(map(_size, counts))
+    sizes: Counter[tuple[float, str]] = Counter()
+    for count, disks in Counter(counts).items():
+        sizes[_size(count)] += disks
     ordered = sorted(sizes.items(), key=lambda item: -item[0][0])
     text: Any = ", ".join(f"{count} of {size[1]}" for size, count in ordered) or UNSUPPORTED
     return LocalDisks("disks", sizes=text)
 
 
-def _bytes(captures: Captures) -> Iterator[int]:
-    for drive in _members(captures.once(nvmes)):
-        yield from _read(drive, reading(drive, "bytes"))
+def _bytes(captures: Captures) -> list[int]:
+    """The size of each disk that has one of its own; raises Unread where it was not read."""
+    found = [_read(drive) for drive in _members(captures.once(nvmes))]
     for disk in _members(captures.once(scsi_disks)):
         if reading(disk, "over") == "":
             # Without a size it is there, and not whole.
-            size = reading(disk, "bytes")
-            yield from (0,) if size is UNSUPPORTED else _read(disk, size)
+            size = _read(disk)
+            found.append(0 if size is UNSUPPORTED else size)
+    return [size for size in found if isinstance(size, int)]
+
+
+def _read(disk: Fact) -> Any:
+    """The size of a disk; raises Unread where it was not read."""
+    size = reading(disk, "bytes")
+    if isinstance(size, Unmeasured):
+        raise Unread(f"{disk.name}: {size.reason}")
+    return size
 
 
 def _members(value: Any) -> Iterable[Fact]:
@@ -59,14 +70,6 @@ def _members(value: Any) -> Iterable[Fact]:
         raise Unread(value.reason)
     members: Iterable[Fact] = value
     return members
-
-
-def _read(disk: Fact, value: Any) -> Iterator[int]:
-    """A size, unless the disk has none of its own; raises Unread where it was not read."""
-    if isinstance(value, Unmeasured):
-        raise Unread(f"{disk.name}: {value.reason}")
-    if isinstance(value, int):
-        yield value
 
 
 def _size(count: int) -> tuple[float, str]:

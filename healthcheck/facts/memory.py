@@ -11,7 +11,8 @@ from healthcheck.facts.hugepages import page_sizes
 from healthcheck.facts.parsing import whole
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, first_unread
 
-_LINE = re.compile(r"^([A-Za-z][A-Za-z0-9_()]{0,40}):\s+([0-9]{1,15})(?: kB)?$", re.MULTILINE)
+_LINE = re.compile(r"^(MemTotal|MemAvailable|HardwareCorrupted|HugePages_Total|HugePages_Free|Hugepagesize)"
+                   r":\s+([0-9]{1,15})(?: kB)?$", re.MULTILINE)
 
 _SIZES = HUGE_PAGES.rpartition("/")[0]
 _OF_HUGE_PAGES = frozenset(("HugePages_Total", "HugePages_Free", "Hugepagesize"))

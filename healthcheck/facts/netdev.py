@@ -9,13 +9,14 @@ one of a container) and a virtual function are no hardware, and left out.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.bond import BONDING, LACP, Bond, each_bond, members_of, read_bonds, unlisted
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import uevent
-from healthcheck.facts.parsing import hexadecimal, one_of, whole
+from healthcheck.facts.parsing import hexadecimal, one_of, whole, wholes
 from healthcheck.facts.port import device_id, slot
 from healthcheck.facts.team import TEAMD, read_teams
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, Unsupported, reading
@@ -100,7 +101,7 @@ def parse_counts(text: str) -> Mapping[str, list[int]]:
         words = rest.split()
         if len(words) != 16:
             raise ValueError(line)
-        found[name.strip()] = list(map(whole, words))
+        found[name.strip()] = wholes(words)
     return found
 
 
@@ -116,7 +117,7 @@ def netdevs(captures: Captures) -> tuple[NetDev, ...]:
     name. Where teams could not be listed their members count as in none, and are judged alone."""
     files = captures.files(NETDEV)
     files.require(*unlisted(files, BASE, BONDING))
-    members = members_of(read_bonds(files) + _teams_if_listed(captures))
+    members = members_of(captures.once(_kernel_bonds) + _teams_if_listed(captures))
     counts = files.read(_COUNTS, parse_counts)
     devices = [(name, _device(files, name)) for name in _names(files)]
     return (tuple([_netdev(name, known, members, counts) for name, known in devices if known is not None])
@@ -139,13 +140,13 @@ def _netdev(name: str, known: Mapping[str, Any], members: Mapping[str, str] | Un
     row: Any = (counts if isinstance(counts, Unmeasured)
                 else counts.get(name, Unmeasured(f"{_COUNTS} has no {name}")))
     bond: Any = members if isinstance(members, Unmeasured) else members.get(name, "")
-    return NetDev(**{
-        **known, "bond": bond,
-        **{field: row if isinstance(row, Unmeasured) else row[place] for field, place in _COLUMNS},
-    })
+    counted: tuple[Any, ...] = (row,) * 5 if isinstance(row, Unmeasured) else _COLUMNS(row)
+    packets, errors, drops, frame, sent = counted
+    return NetDev(**known, bond=bond, rx_packets=packets, rx_errors=errors, rx_drops=drops, rx_frame=frame,
+                  tx_errors=sent)
 
 
-_COLUMNS = (("rx_packets", 1), ("rx_errors", 2), ("rx_drops", 3), ("rx_frame", 5), ("tx_errors", 10))
+_COLUMNS = itemgetter(1, 2, 3, 5, 10)       # of parse_counts
 
 
 def _device(files: CapturedFiles, name: str) -> dict[str, Any] | None:
@@ -226,4 +227,8 @@ def _at_pci(netdev: NetDev) -> bool:
 
 def _bonds(captures: Captures) -> list[tuple[str, Bond | Unmeasured]]:
     """The bonds as any user may read them, and the teams."""
-    return read_bonds(captures.files(NETDEV)) + captures.once(read_teams)
+    return captures.once(_kernel_bonds) + captures.once(read_teams)
+
+
+def _kernel_bonds(captures: Captures) -> list[tuple[str, Bond | Unmeasured]]:
+    return read_bonds(captures.files(NETDEV))

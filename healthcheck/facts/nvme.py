@@ -11,7 +11,7 @@ plugged into: a drive of generation 5 in a slot of generation 4 runs at 4, right
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact, why
@@ -114,18 +114,19 @@ def _limit(text: str) -> float:
 
 
 _DRIVE = re.compile(rf"{BASE}/(nvme[0-9]{{1,4}})/")
+_HWMON = re.compile(rf"{BASE}/([^/]*)/hwmon")
 
 
-def _devices(files: CapturedFiles) -> list[str]:
-    return sorted({match[1] for path in files if (match := _DRIVE.match(path))}, key=natural)
+def _devices(captures: Captures) -> list[str]:
+    return sorted({found[1] for found in map(_DRIVE.match, captures.files(NVME)) if found}, key=natural)
 
 
 @fact("nvmes", NVME, besides=(NAMESPACES,), each="nvme")
 def nvmes(captures: Captures) -> Any:
     """Every NVMe controller, in natural order of their names."""
-    files = captures.files(NVME)
-    result = tuple([_drive(files, device, captures) for device in _devices(files)]) or (
-        Nvme.absent(NO_DRIVE),)
+    files, devices = captures.files(NVME), captures.once(_devices)
+    sizes = _sizes(captures, devices)
+    result = tuple([_drive(files, device, sizes[device]) for device in devices]) or (Nvme.absent(NO_DRIVE),)
     return partial_if(result, files.unreadable())
 
 
@@ -139,29 +140,32 @@ def nvme_namespaces(captures: Captures) -> Any:
     return partial_if(result, files.unreadable())
 
 
-def _sizes(captures: Captures, device: str, local: bool) -> Any:
-    """The bytes of each namespace of a drive that holds any."""
-    if not local:
-        return UNSUPPORTED
+def _sizes(captures: Captures, devices: list[str]) -> Mapping[str, Any]:
+    """By drive, the bytes of each of its namespaces that holds any."""
     try:
         files = captures.files(NAMESPACES)
     except Unread as error:
-        return Unmeasured(str(error))
-    at = {path.rpartition("/")[0] for path in files
-          if (found := _NAMESPACE.fullmatch(path)) and found[1] == device}
-    # A folder that could not be listed is an entry of its own.
-    unlisted = [folder for folder in (BASE, f"{BASE}/{device}") if files.has(folder)]
-    sizes = [files.read(path, whole) for path in (*unlisted, *(f"{folder}/size" for folder in at))]
+        return dict.fromkeys(devices, Unmeasured(str(error)))
     if captures.outcome(NAMESPACES) is not Outcome.DONE:
-        return Unmeasured(why(NAMESPACES, captures.capture(NAMESPACES)))
-    return first_unread(sizes) or [size * SECTOR for size in sizes if size > 0]
+        return dict.fromkeys(devices, Unmeasured(why(NAMESPACES, captures.capture(NAMESPACES))))
+    # A folder that could not be listed is an entry of its own.
+    paths = {device: [folder for folder in (BASE, f"{BASE}/{device}") if files.has(folder)]
+             for device in devices}
+    for device, name in {found.groups(): None for found in map(_NAMESPACE.fullmatch, files) if found}:
+        if device in paths:
+            paths[device].append(f"{BASE}/{device}/{name}/size")
+    read = {device: [files.read(path, whole) for path in held] for device, held in paths.items()}
+    return {device: first_unread(sizes) or [size * SECTOR for size in sizes if size > 0]
+            for device, sizes in read.items()}
 
 
-def _drive(files: CapturedFiles, device: str, captures: Captures) -> Nvme:
+def _drive(files: CapturedFiles, device: str, sizes: Any) -> Nvme:
     at = f"{BASE}/{device}"
-    local = _is_local(files, at)
-    pci = _pci(files, at)
-    sizes = _sizes(captures, device, local)
+    transport = _transport(files, at)
+    local = transport == "pcie" or isinstance(transport, Unmeasured)
+    pci: Any = files.read(f"{at}/address", _line) if local else UNSUPPORTED
+    if not local:
+        sizes = UNSUPPORTED
 
     def link(file: str, parse: Callable[[str], Any]) -> Any:
         return files.optional(f"{at}/device/{file}", parse) if local else UNSUPPORTED
@@ -183,14 +187,9 @@ def _drive(files: CapturedFiles, device: str, captures: Captures) -> Nvme:
     )
 
 
-def _is_local(files: CapturedFiles, at: str) -> bool:
-    """Whether a drive is not reached over a network, as far as it says."""
-    transport = files.read(f"{at}/transport", _line) if files.has(f"{at}/transport") else "pcie"
-    return isinstance(transport, Unmeasured) or transport == "pcie"
-
-
-def _pci(files: CapturedFiles, at: str) -> Any:
-    return files.read(f"{at}/address", _line) if _is_local(files, at) else UNSUPPORTED
+def _transport(files: CapturedFiles, at: str) -> Any:
+    """How a drive is reached; older kernels do not say it."""
+    return files.read(f"{at}/transport", _line) if files.has(f"{at}/transport") else "pcie"
 
 
 def _best(drive: Any, slot: Any) -> Any:
@@ -215,17 +214,17 @@ def nvme_heat(captures: Captures) -> Any:
 
 def _sensors(files: CapturedFiles) -> list[tuple[str, str]]:
     """For every sensor the drive's name, and its folder."""
-    found = sorted({path.rpartition("/")[0] for path in files
-                    if path.rpartition("/")[2].startswith("temp1_")}, key=natural)
+    parts = [path.rpartition("/") for path in files]
+    found = sorted({folder for folder, _, name in parts if name.startswith("temp1_")}, key=natural)
     return [(at.split("/")[4], at) for at in found]
 
 
-def has_sensor(captures: Captures, device: str) -> bool:
-    """Whether the kernel shows the alarm of this drive's sensor."""
+def with_sensor(captures: Captures) -> frozenset[str]:
+    """The drives of whose sensor the kernel shows the alarm."""
     capture = captures.capture(HEAT)
-    return capture is not None and any(
-        path.startswith(f"{BASE}/{device}/hwmon") and path.endswith("/temp1_alarm")
-        and entry.outcome is Outcome.DONE for path, entry in capture.files.items())
+    return frozenset([found[1] for path, entry in capture.files.items()
+                      if path.endswith("/temp1_alarm") and entry.outcome is Outcome.DONE
+                      and (found := _HWMON.match(path))] if capture is not None else ())
 
 
 def over_network(captures: Captures, device: str) -> bool:
@@ -237,7 +236,8 @@ def _on_pci(captures: Captures) -> Any:
     """The PCI addresses of NVMe controllers, each with the line that names its driver, "" without one."""
     bus = captures.files(PCI)
     found = {path.split("/")[-2]: match[0] if (match := _BOUND.search(text)) else "" for path in bus
-             if path.endswith("/uevent") and _CLASS.search(text := bus.text(path))}
+             if path.endswith("/uevent") and "PCI_CLASS=108" in (text := bus.text(path))
+             and _CLASS.search(text)}
     return partial_if(found, bus.unreadable())
 
 
@@ -246,17 +246,20 @@ def nvme_bus(captures: Captures) -> Any:
     """NVMe controllers that the PCI bus holds (class 0108), and those that the driver runs."""
     found, files = captures.once(_on_pci), captures.files(NVME)
     driven, unread = [], ""
-    for device in _devices(files):
-        # The fact `nvmes` reports what could not be read of a drive.
-        files.ignore(path.replace("*", device[4:]) for path in NVME.paths)
+    devices = captures.once(_devices)
+    for device in devices:
         at = f"{BASE}/{device}"
-        transport = files.read(f"{at}/transport", _line) if files.has(f"{at}/transport") else "pcie"
         # It says whether the drive must be on the bus.
-        pci = transport if isinstance(transport, Unmeasured) else _pci(files, at)
+        pci = transport = _transport(files, at)
+        if transport == "pcie":
+            pci = files.read(f"{at}/address", _line)
         if isinstance(pci, Unmeasured):
             unread = unread or pci.reason
-        elif isinstance(pci, str):
+        elif transport == "pcie":
             driven.append(pci)
+    if files.unreadable():
+        # The fact `nvmes` reports what could not be read of a drive.
+        files.ignore(path.replace("*", device[4:]) for device in devices for path in NVME.paths)
     on_pci: dict[str, str]
     on_pci, lacking = parted(found)
     value = NvmeBus("NVMe drives", tuple(sorted(on_pci)), tuple(sorted(driven)),

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from healthcheck.facts.values import UNSUPPORTED
 
 SECTOR = 512        # bytes: the unit of /sys/block/*/size, whatever the disk's own (include/linux/types.h)
-_NUMBER = re.compile(r"[0-9]{1,20}")
+_decode = json.JSONDecoder().decode     # json.loads looks for bytes and options first
+_DIGITS = 20        # of a number of 64 bits
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,8}")
 _DECIMAL = re.compile(r"[0-9]{1,12}\.[0-9]{1,6}")
 _MILLI = re.compile(r"-?[0-9]{1,7}")
-_LANES = re.compile(r"[0-9]{1,3}")
+_LANE_DIGITS = 3
 _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s(?: PCIe)?")
 
 
@@ -36,8 +37,14 @@ def searched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
 
 def matching(pattern: str) -> Callable[[str], str]:
     """A parser that returns a text that this pattern matches whole."""
-    compiled = re.compile(pattern)
-    return lambda text: matched(compiled, text)[0]
+    fullmatch = re.compile(pattern).fullmatch
+
+    def parse(text: str) -> str:
+        if fullmatch(text) is None:
+            raise ValueError(text)
+        return text
+
+    return parse
 
 
 def nonempty(text: str) -> str:
@@ -68,12 +75,23 @@ def flag(text: str) -> bool:
 
 def whole(text: str) -> int:
     """A whole number without a sign, of 64 bits."""
-    return int(matched(_NUMBER, text)[0])
+    if len(text) > _DIGITS or not text.isdigit() or not text.isascii():
+        raise ValueError(text)
+    return int(text)
+
+
+def wholes(words: Collection[str]) -> list[int]:
+    """As `whole`, of each of these words."""
+    digits = "".join(words)
+    usual = digits.isdigit() and digits.isascii() and max(map(len, words)) <= _DIGITS
+    return list(map(int if usual else whole, words))
 
 
 def hexadecimal(text: str) -> int:
     """A number of 32 bits, "0x1f"."""
-    return int(matched(_HEXADECIMAL, text)[0], 16)
+    if _HEXADECIMAL.fullmatch(text) is None:
+        raise ValueError(text)
+    return int(text, 16)
 
 
 def decimal(text: str) -> float:
@@ -83,13 +101,19 @@ def decimal(text: str) -> float:
 
 def milli(text: str) -> float:
     """A number in thousandths."""
-    return int(matched(_MILLI, text)[0]) / 1000
+    if _MILLI.fullmatch(text) is None:
+        raise ValueError(text)
+    return int(text) / 1000
 
 
 def pcie_lanes(text: str) -> Any:
     """Lanes of a PCI Express link; UNSUPPORTED for 0, 63 and 255, which virtual machines and devices without
     a link of their own show."""
-    return UNSUPPORTED if text in ("0", "63", "255") else int(matched(_LANES, text)[0])
+    if text in ("0", "63", "255"):
+        return UNSUPPORTED
+    if len(text) > _LANE_DIGITS:
+        raise ValueError(text)
+    return whole(text)
 
 
 def pcie_speed(text: str) -> Any:
@@ -106,7 +130,7 @@ def natural(name: str) -> tuple[str, int]:
 def json_object(text: str) -> dict[str, Any] | None:
     """The object that a text is in JSON; None for any other text."""
     try:
-        found = json.loads(text)
+        found = _decode(text)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

@@ -5,8 +5,7 @@ sysfs-kernel-iommu_groups)."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
@@ -37,11 +36,10 @@ _AER = re.compile(re.escape(BASE)
 _GROUP = re.compile(re.escape(BASE) + r"/([a-z0-9_]{1,32})/([0-9a-f:.]{1,20})/iommu_group/type")
 _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_ -]{0,40}?)\s+([0-9]{1,20})")
 _kind = matching(r"[A-Za-z-]{1,32}")
-_TOTAL = re.compile(r"TOTAL_ERR_(?:COR|FATAL|NONFATAL)")
+_TOTALS = frozenset(("TOTAL_ERR_COR", "TOTAL_ERR_FATAL", "TOTAL_ERR_NONFATAL"))
 
 
-@dataclass(frozen=True)
-class PcieErrorCount:
+class PcieErrorCount(NamedTuple):
     """Errors that one device reported since boot, by severity. `place` is for people: "nvme 0000:22:00.0", or
     for a port "port 0000:1a:01.0 above nvidia 0000:1b:00.0"."""
 
@@ -75,7 +73,7 @@ def total(text: str) -> int:
     for line in text.splitlines():
         match = matched(_LINE, line.strip())
         counts[match[1]] = int(match[2])
-    totals = [value for key, value in counts.items() if _TOTAL.fullmatch(key)]
+    totals = [value for key, value in counts.items() if key in _TOTALS]
     if len(totals) != 1:
         raise ValueError(text)
     return max(totals[0], sum(counts.values()) - totals[0])

@@ -13,9 +13,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.parsing import matched
@@ -39,8 +38,7 @@ _SETTINGS = 0x7FFF  # all of Device Control but the bit that resets the function
 _LARGEST = 5    # 128 << 5: 4096 bytes
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(NamedTuple):
     """One device or port. `driver` is empty for a port; `place` is for people: "mlx5_core 0000:18:00.0",
     "port 0000:17:00.0 above mlx5_core 0000:18:00.0". `above` is the address of the port above it, empty where
     that is not PCI Express.
@@ -151,9 +149,9 @@ def pcie_config(captures: Captures) -> Any:
                 found[folder] = held[1]
     plain, unknown = _left_out(captures, found.values())
     unread = unread or files.unreadable() or unknown or ""
-    placed = {folder: _placed(folder, found) for folder in found}
-    functions = {folder: one for folder, one in placed.items()
-                 if one.address not in plain and not _only_above(folder, found, plain)}
+    first, kept = _below(found, plain)
+    functions = {folder: _placed(folder, one, found, first) for folder, one in found.items()
+                 if one.address not in plain and (one.driver or folder not in first or folder in kept)}
 
     def some(chosen: Iterable[Function]) -> Any:
         return tuple(chosen) or (() if unread else UNSUPPORTED)
@@ -165,21 +163,28 @@ def pcie_config(captures: Captures) -> Any:
     return partial_if(made, unread)
 
 
-def _only_above(folder: str, found: Mapping[str, Function], plain: Collection[str]) -> bool:
-    """Whether this is a port, and every device below it was left out."""
-    below = [one.address for at, one in found.items() if one.driver and at.startswith(f"{folder}/")]
-    return not found[folder].driver and below != [] and all(address in plain for address in below)
+def _below(found: Mapping[str, Function], plain: Collection[str]) -> tuple[dict[str, str], set[str]]:
+    """For each folder with devices below it, the place of the first one; and the folders with one below them
+    that is not left out."""
+    first: dict[str, str] = {}
+    kept: set[str] = set()
+    for folder, one in found.items():
+        above = _parent(folder) if one.driver else ""
+        while above:
+            first.setdefault(above, one.place)
+            if one.address not in plain:
+                kept.add(above)
+            above = _parent(above)
+    return first, kept
 
 
 def _parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _placed(folder: str, found: dict[str, Function]) -> Function:
+def _placed(folder: str, held: Function, found: Mapping[str, Function], first: Mapping[str, str]) -> Function:
     """The function with the port above it, and a port with the first device below it."""
-    held = found[folder]
     above = found.get(_parent(folder))
-    below = "" if held.driver else next((one.place for at, one in found.items() if one.driver
-                                         and at.startswith(f"{folder}/")), "")
-    return replace(held, place=f"{held.place} above {below}" if below else held.place,
-                   above=above.address if above else "")
+    below = "" if held.driver else first.get(folder)
+    return held._replace(place=f"{held.place} above {below}" if below else held.place,
+                         above=above.address if above else "")

@@ -104,7 +104,7 @@ def raid_controllers(captures: Captures) -> Any:
             f"the tool that is installed does not find it: install {family.tool}")) for pci in unseen]
     found += [RaidController.absent(f"controller {pci} ({driver}, whose tool is not read)")
               for driver in OTHERS for pci in bus.get(driver, ())]
-    for probe, disk in boot_tools(captures).items():
+    for probe, disk in captures.once(boot_tools).items():
         if no_tool(captures, probe):
             found.append(_toolless(f"boot mirror {disk}", "a boot mirror (BOSS), and no tool to ask it: "
                                    f"install {probe.argv[0]} (Marvell, Dell)"))
@@ -176,7 +176,7 @@ def raid_volumes(captures: Captures) -> Any:
             at, level = clean(str(row.get("DG/VD", "?")), 12), clean(str(row.get("TYPE", "?")), 12)
             found.append(RaidVolume(f"volume {at} of {_label(response)} ({level})", _volume_state(row),
                                     _cause(response, at.partition("/")[0])))
-    for probe in boot_tools(captures):
+    for probe in captures.once(boot_tools):
         if no_tool(captures, probe):
             found.append(RaidVolume.absent(f"boot mirror ({probe.argv[0]} is not installed)"))
             continue

@@ -77,7 +77,8 @@ def on_pci(captures: Captures) -> Mapping[str, tuple[str, ...]]:
     files = captures.files(PCI)
     for path in files:
         if path.endswith("/uevent"):
-            words = uevent(files.text(path))
+            text = files.text(path)
+            words = uevent(text) if "PCI_CLASS=" in text and "104" in text else {}
             if _RAID_CLASS.fullmatch(words.get("PCI_CLASS", "")):
                 found.setdefault(words.get("DRIVER", ""), []).append(path.split("/")[-2])
     if captures.outcome(PCI) is not Outcome.DONE or files.unreadable():
@@ -130,7 +131,7 @@ def _mirrors(captures: Captures) -> Iterator[tuple[str, Probe]]:
                 yield path.split("/")[part], tool
 
 
-def boot_tools(captures: Captures) -> dict[Probe, str]:
+def boot_tools(captures: Captures) -> Mapping[Probe, str]:
     """The tools of boot mirrors that ran, or should have, with the disk that asks for them."""
     wanted = {probe: disk for disk, probe in _mirrors(captures)}
     for probe in (MVCLI, MNVCLI):

@@ -15,6 +15,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.bond import BONDING
 from healthcheck.facts.netdev import NETDEV, NetDev, netdevs
+from healthcheck.facts.parsing import matched
 from healthcheck.facts.port import BASE as RDMA
 from healthcheck.facts.roce import ROCE, unlisted_interfaces
 from healthcheck.facts.team import TEAMD
@@ -26,7 +27,9 @@ ROUTES = Probe("netdev.routes", ProbeKind.FILES, limit=1 * MIB, paths=(ROUTES4, 
 _UP, _GATEWAY = 0x1, 0x2        # RTF_UP, RTF_GATEWAY
 _ANYWHERE = "00000000"
 _GLOBAL6 = "00"
-_HEX8, _HEX4 = re.compile(r"[0-9A-Fa-f]{8}"), re.compile(r"[0-9A-Fa-f]{4}")
+# Iface, Destination, Gateway, Flags, RefCnt, Use, Metric, Mask, MTU, Window, IRTT
+_ROUTE = re.compile(r"\s*(\S+)\s+([0-9A-Fa-f]{8})\s+[0-9A-Fa-f]{8}\s+([0-9A-Fa-f]{4})(?:\s+\S+){3}"
+                    r"\s+([0-9A-Fa-f]{8})(?:\s+\S+){3}\s*")
 _HEX32 = re.compile(r"[0-9a-f]{32}")
 
 
@@ -98,11 +101,8 @@ def parse_routes(text: str) -> dict[str, tuple[str, ...]]:
     subnets: dict[str, set[int]] = {}
     others: dict[str, set[str]] = {}
     for line in lines:
-        words = line.split()
-        if len(words) != 11 or not _HEX4.fullmatch(words[3]) or not all(
-                _HEX8.fullmatch(words[at]) for at in (1, 2, 7)):
-            raise ValueError(line)
-        name, destination, flags, mask = words[0], words[1], int(words[3], 16), words[7]
+        name, destination, flag_bits, mask = matched(_ROUTE, line).groups()
+        flags = int(flag_bits, 16)
         if not flags & _UP:
             continue
         if destination == mask == _ANYWHERE:

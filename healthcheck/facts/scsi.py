@@ -34,6 +34,7 @@ SCSI = Probe(
            f"{BASE}/sd*/device/../../fc_remote_ports/rport-*/port_state",
            f"{BASE}/sd*/device/../../../bInterfaceClass"),
 )
+_OF_DISK = re.compile(re.escape(BASE) + r"/(sd[a-z]{1,4})/(?:removable|size|device/\w+)")
 NO_DISK = "SCSI disks (none here)"
 # scsi_sysfs.c, sdev_states.
 _STATES = ("created", "running", "cancel", "deleted", "quiesce", "offline", "transport-offline", "blocked",
@@ -76,14 +77,14 @@ def scsi_disks(captures: Captures) -> tuple[ScsiDisk, ...]:
     files = captures.files(SCSI)
     if files.has(BASE):
         files.text(BASE)    # an entry of its own: it could not be listed
-    pattern = re.compile(re.escape(BASE) + r"/(sd[a-z]{1,4})/(?:removable|size|device/\w+)")
-    names = sorted({found[1] for path in files if (found := pattern.fullmatch(path))}, key=natural)
-    disks = tuple(_disk(files, name) for name in names
-                  if files.read(f"{BASE}/{name}/removable", flag) is not True)
+    names = sorted({found[1] for found in map(_OF_DISK.fullmatch, files) if found}, key=natural)
+    files_above = _above(files)
+    disks = tuple([_disk(files, name, _reached(files_above, f"{BASE}/{name}")) for name in names
+                   if files.read(f"{BASE}/{name}/removable", flag) is not True])
     return disks or (ScsiDisk.absent(NO_DISK),)
 
 
-def _disk(files: CapturedFiles, name: str) -> ScsiDisk:
+def _disk(files: CapturedFiles, name: str, over: str) -> ScsiDisk:
     at = f"{BASE}/{name}/device"
     model = files.read(f"{at}/model", lambda text: clean(text, 40))
     timeouts: Any = files.optional(f"{at}/iotmo_cnt", hexadecimal)
@@ -93,19 +94,28 @@ def _disk(files: CapturedFiles, name: str) -> ScsiDisk:
         files.read(f"{at}/iodone_cnt", hexadecimal), files.read(f"{at}/ioerr_cnt", hexadecimal), timeouts,
         model,
         files.optional(f"{at}/rev", lambda text: clean(text, 40)),
-        size * SECTOR if isinstance(size, int) else size, reached(files, f"{BASE}/{name}"),
+        size * SECTOR if isinstance(size, int) else size, over,
     )
 
 
-def reached(files: Iterable[str], path: str) -> str:
+def _reached(files: Iterable[str], path: str) -> str:
     """How the disk of this folder is reached by the files above it; empty where it is the node's own."""
-    above = {f"{path}/{part}": words for part, words in _OVER.items()}
-    return min((words for file in files for part, words in above.items() if file.startswith(part)),
-               default="")
+    return min((words for file in files for part, words in _OVER.items()
+                if file.startswith(f"{path}/{part}")), default="")
 
 
-def over_fabric(captures: Captures, path: str) -> str:
-    """How a disk is reached over a network or a fabric; empty where it is not."""
+def above(captures: Captures) -> list[str]:
+    """The files above disks, which say how these are reached."""
     capture = captures.capture(SCSI)
-    over = reached(capture.files, path) if capture is not None else ""
+    return _above(capture.files) if capture is not None else []
+
+
+def _above(files: Iterable[str]) -> list[str]:
+    return [path for path in files if "/device/../../" in path]
+
+
+def over_fabric(files: Iterable[str], path: str) -> str:
+    """How the disk of this folder is reached over a network or a fabric by the files above it; empty where it
+    is not."""
+    over = _reached(files, path)
     return over if over.startswith("over ") else ""

@@ -30,6 +30,9 @@ def newest(document: dict[str, Any]) -> Any:
 
 def _tests(document: dict[str, Any]) -> Iterator[tuple[bool | None, str]]:
     """The self-tests of a disk's log, newest first: whether each failed (None: no end), and in words."""
+    names = [name for name in document if "self_test" in name]
+    if not names:       # mostly
+        return
     ata = _table(document, "ata_smart_self_test_log", "extended") or _table(
         document, "ata_smart_self_test_log", "standard")
     for row in ata:
@@ -38,7 +41,7 @@ def _tests(document: dict[str, Any]) -> Iterator[tuple[bool | None, str]]:
     for row in _table(document, "nvme_self_test_log"):
         yield (_ended(member(row, "self_test_result", "value"), _NVME_FAILED),
                _words(row, "self_test_result"))
-    for name in sorted(filter(_SCSI.fullmatch, document), key=natural)[:_MOST]:
+    for name in sorted(filter(_SCSI.fullmatch, names), key=natural)[:_MOST]:
         yield (_ended(member(document[name], "result", "value"), _SCSI_FAILED),
                _words(document[name], "result"))
 

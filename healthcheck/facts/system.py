@@ -45,6 +45,7 @@ CRASH = Probe("host.crash", ProbeKind.FILES, limit=4096, root=True, paths=(
 _OWN = re.compile(
     r"(BOOT_IMAGE|root|rootflags|resume|initrd|ip|BOOTIF|rd\..*|crashkernel|cloud-config-url|hostname"
     r"|systemd\.hostname)")
+_QUOTED = re.compile(r'"([A-Za-z0-9 ._/()-]+)"')
 _number, _backend = matching(r"-?[0-9]{1,20}"), matching(r"[A-Za-z0-9_-]{1,40}|\(null\)")
 
 
@@ -85,7 +86,8 @@ def pretty_name(text: str) -> str:
     for line in text.splitlines():
         key, equals, value = line.partition("=")
         if key == "PRETTY_NAME" and equals:
-            words = shlex.split(value)
+            quoted = _QUOTED.fullmatch(value)       # in nearly every distribution, and shlex is slow
+            words = [quoted[1]] if quoted else shlex.split(value)
             if len(words) == 1 and words[0]:
                 return clean(words[0], 100)
     raise ValueError(text)

@@ -198,23 +198,23 @@ def test_what_is_raised_is_not_kept() -> None:
         return made[0]
 
     with pytest.raises(ValueError, match="first"):
-        cache.fact("f", [1], make)
-    assert [cache.fact("f", [1], make) for _ in range(2)] == [2, 2]
-    assert cache.fact("g", [1], make) == 3
+        cache.fact("f", (1,), make)
+    assert [cache.fact("f", (1,), make) for _ in range(2)] == [2, 2]
+    assert cache.fact("g", (1,), make) == 3
 
 
 def test_no_more_is_kept_than_the_bound_and_what_was_forgotten_is_made_again() -> None:
     cache = FactCache(most=10_000)
     for number in range(50):
         capture = Capture(Outcome.DONE, text=str(number) * 1000)
-        assert cache.fact("f", [cache.number(capture)],
+        assert cache.fact("f", (cache.number(capture),),
                           lambda number=number: number) == number  # type: ignore[misc]
         held = sum(content[0] for content in cache._numbers) + len(cache._facts) * CACHE_ENTRY
         assert cache._size == held <= 10_000
     first = cache.number(Capture(Outcome.DONE, text="0" * 1000))
-    assert cache.fact("f", [first], lambda: "again") == "again"
+    assert cache.fact("f", (first,), lambda: "again") == "again"
     assert cache.number(Capture(Outcome.DONE, text="x" * 40_000)) is None
-    assert cache.fact("f", [None], lambda: "made") == "made"
+    assert cache.fact("f", (None,), lambda: "made") == "made"
 
 
 def test_the_bound_itself_may_be_held() -> None:
@@ -228,16 +228,15 @@ def test_the_bound_itself_may_be_held() -> None:
 def test_a_probe_that_brought_nothing_takes_no_room() -> None:
     cache = FactCache(most=CACHE_ENTRY)
     made: list[int] = []
-    assert cache.fact("f", [cache.number(None)], lambda: made) is made
+    assert cache.fact("f", (cache.number(None),), lambda: made) is made
     cache.number(None)
-    assert cache.fact("f", [cache.number(None)], list) is made
+    assert cache.fact("f", (cache.number(None),), list) is made
 
 
 def test_contents_are_those_that_a_fact_can_depend_on_and_none_that_is_too_long() -> None:
     files = {"/a": FileCapture(Outcome.DONE, "12"), "/bc": FileCapture(Outcome.DONE, "345")}
     whole = content_of(Capture(Outcome.DONE, text="x" * 10, stderr="y" * 100, files=files))
     assert whole is not None and whole[0] == 10 + 100 + 5 + 5
-    assert whole[-1] == ()      # files that were read in whole need no word: this is made for every capture
     denied, missing = ({**files, "/a": FileCapture(outcome, "12")}
                        for outcome in (Outcome.DENIED, Outcome.MISSING))
     assert len({content_of(Capture(Outcome.DONE, files=held)) for held in (files, denied, missing)}) == 3
