@@ -271,6 +271,9 @@ def narrowed(fact: F, fields: Collection[str]) -> F:
 def reading(fact: Fact, field: str) -> Any:
     """One field or property of a fact: its value, or Unmeasured or UNSUPPORTED. It records no refusal, so
     checks must not use it."""
+    held = fact.__dict__
+    if field in held:
+        return held[field]
     with refusals(None):
         return attempt(lambda: getattr(fact, field))
 
