@@ -217,7 +217,7 @@ def gpus(captures: Captures) -> Any:
 def _gpus_of(lines: Sequence[_Sourced]) -> tuple[Gpu, ...]:
     given = [each.line for each in lines]
     read = list(map(readings_of, given))
-    answered = answers(given, read, [each.source for each in lines])
+    answered = answers(given, [each.source for each in lines], read)
     return tuple([_gpu(each, of, answer) for each, of, answer in zip(lines, read, answered, strict=True)])
 
 

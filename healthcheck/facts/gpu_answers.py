@@ -95,20 +95,23 @@ class GpuReadings(NamedTuple):
         return f"{words} (NVML {code})"
 
 
-def answers(lines: Sequence[Line], read: Sequence[GpuReadings], sources: Sequence[str]) -> list[GpuAnswer]:
-    """For each line of a GPU, of which `read` are the readings, whether that GPU answers; `sources` name who
-    gave each line.
+def answers(lines: Sequence[Line], sources: Sequence[str] | None = None,
+            readings: Sequence[GpuReadings] | None = None) -> list[GpuAnswer]:
+    """For each line of a GPU whether that GPU answers; `sources` name who gave each line, by default NVML.
+    `readings` are the lines' where the caller has them.
 
     It does not where the driver calls it lost; and, where another GPU answers, where there is no handle of
     it, or where most of the readings fail that others give, all or only live ones. Errors of our own
     (`OUR_OWN`) accuse no GPU, nor do readings that it does not support, unless it supports none at all.
     """
+    read = readings or list(map(readings_of, lines))
     sound = [of.sound for of in read]
     if all(sound):
         return [_ANSWERS] * len(read)
     given = frozenset(key for of, answering in zip(read, sound, strict=True) if answering for key in of.good)
+    named = sources or ("NVML",) * len(read)
     return [_ANSWERS if answering else _answer(line, of, given, source)
-            for line, of, answering, source in zip(lines, read, sound, sources, strict=True)]
+            for line, of, answering, source in zip(lines, read, sound, named, strict=True)]
 
 
 def none_answers(lines: Sequence[Line]) -> str:

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.facts import gpu_answers
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.gpu_answers import GpuAnswer, none_answers, readings_of
+from healthcheck.facts.gpu_answers import answers, none_answers
 from healthcheck.facts.nvml_output import OUR_OWN
 from healthcheck.facts.smi import parse, unreachable
 from healthcheck.facts.values import Unmeasured, reading
@@ -41,10 +40,6 @@ def gpus(capture: Capture, gpu_smi: Capture | None = None) -> Any:
     second = gpu_smi or Capture(Outcome.MISSING)
     found = build_fact(FACTS["gpus"], Captures(machine.recording(gpu_nvml=capture, gpu_smi=second)))
     return getattr(found, "value", found)
-
-
-def answers(lines: list[Any]) -> list[GpuAnswer]:
-    return gpu_answers.answers(lines, list(map(readings_of, lines)), ["NVML"] * len(lines))
 
 
 def with_lines(changed: dict[int, dict[str, Any]]) -> Capture:
