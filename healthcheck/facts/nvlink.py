@@ -317,6 +317,8 @@ def gpu_pairs(captures: Captures) -> Any:
 
 def _of_whole(pairs: tuple[GpuPair, ...], divided: frozenset[int]) -> tuple[GpuPair, ...]:
     """The pairs; one with a divided GPU that does not reach the other is unmeasured."""
+    if not divided:
+        return pairs
     made = []
     for pair in pairs:
         peer = value_of(pair, "peer")

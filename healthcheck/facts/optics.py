@@ -97,7 +97,9 @@ def sensors(captures: Captures) -> Any:
     files = captures.files(HWMON)
     if files.has(BASE):
         files.text(BASE)
-    found = tuple([_sensor(files, device, path.removesuffix("input")) for device, path in _found(files)])
+    there = _found(files)
+    pci = {device: pci_of(files, device) for device in {device for device, _ in there}}
+    found = tuple([_sensor(files, device, pci[device], path.removesuffix("input")) for device, path in there])
     return partial_if(found or (AdapterTemperature.absent("sensors of adapters"),), files.unreadable())
 
 
@@ -108,11 +110,10 @@ def _found(files: CapturedFiles) -> list[tuple[str, str]]:
                   key=lambda at: (natural(at[0]), at[1]))
 
 
-def _sensor(files: CapturedFiles, device: str, stem: str) -> AdapterTemperature:
+def _sensor(files: CapturedFiles, device: str, pci: Any, stem: str) -> AdapterTemperature:
     # mlx5 names its sensors; those of bnxt_en and ice have no label, and are the adapter's own.
     label: Any = files.read(stem + "label", str) if files.has(stem + "label") else ""
     words = clean(label, 40) if isinstance(label, str) and label else stem.rpartition("/")[2].rstrip("_")
-    pci = pci_of(files, device)
     return AdapterTemperature(
         name=f"{device} ({pci}) {words}" if isinstance(pci, str) else f"{device} {words}",
         module=label.lower().startswith("module") if isinstance(label, str) else label,

@@ -114,10 +114,12 @@ def gid(text: str) -> bool:
 def _table(files: CapturedFiles, at: str, parse: Callable[[str], Any]) -> Any:
     """The first entries of a port's table that are in use; UNSUPPORTED where it has no such table, Unmeasured
     if one cannot be read."""
-    there = [entry for entry in range(ENTRIES) if files.has(f"{at}/{entry}")]
-    if not there:
+    paths = [f"{at}/{entry}" for entry in range(ENTRIES)]
+    while paths and not files.has(paths[-1]):
+        del paths[-1]
+    if not paths:
         return UNSUPPORTED
-    read = [files.read(f"{at}/{entry}", parse) for entry in range(there[-1] + 1)]
+    read = [files.read(path, parse) for path in paths]
     return first_unread(read) or tuple([value for value in read if value])
 
 
@@ -165,7 +167,8 @@ def _gids(files: CapturedFiles, at: str) -> Any:
 
 def numbered(files: CapturedFiles) -> list[tuple[str, int]]:
     """Every port as its device and its number there, in natural order."""
-    found = {(match[1], int(match[2])) for path in files if (match := _PORT.match(path))}
+    named = {match.groups() for path in files if (match := _PORT.match(path))}
+    found = {(device, int(number)) for device, number in named}
     return sorted(found, key=lambda at: (natural(at[0]), at[1]))
 
 
