@@ -216,6 +216,7 @@ _JUDGED = {meaning: tuple(counter for counter in TABLE if counter.meaning is mea
            for meaning in GrowthMeaning if meaning is not GrowthMeaning.INFORMATIONAL}
 _FILES = tuple(counter.file for counters in _JUDGED.values() for counter in counters)
 _NONE: frozenset[str] = frozenset()
+_MISSING = Outcome.MISSING      # looked up once, since that costs more than what it is compared with
 
 
 def _row(entries: Mapping[str, FileCapture], port: Port) -> _Row:
@@ -223,7 +224,7 @@ def _row(entries: Mapping[str, FileCapture], port: Port) -> _Row:
     at = _folder(port)
     found = tuple([entries.get(at + file) for file in _FILES])
     return port, found, frozenset([file for file, entry in zip(_FILES, found, strict=True)
-                                   if entry is not None and entry.outcome is not Outcome.MISSING])
+                                   if entry is not None and entry.outcome is not _MISSING])
 
 
 def _folder(port: Port) -> str:

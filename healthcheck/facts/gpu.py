@@ -85,12 +85,13 @@ def on_pci(captures: Captures) -> Any:
     """How many NVIDIA GPUs are on the PCI bus; Unmeasured unless all of it was read."""
     try:
         files = captures.files(PCI)
-        count = sum(is_gpu(uevent(files.text(path))) for path in files)
+        texts = [files.text(path) for path in files]
     except Unread as error:
         return Unmeasured(str(error))
-    if files.unreadable() or not list(files) or captures.outcome(PCI) is not Outcome.DONE:
+    if files.unreadable() or not texts or captures.outcome(PCI) is not Outcome.DONE:
         return Unmeasured(files.unreadable() or "the PCI bus was not wholly read")
-    return count
+    # Most devices are not NVIDIA's.
+    return sum(is_gpu(uevent(text)) for text in texts if NVIDIA_VENDOR in text.upper())
 
 
 def _no_gpu_on_pci(captures: Captures) -> bool:

@@ -167,7 +167,8 @@ def _gids(files: CapturedFiles, at: str) -> Any:
 
 def numbered(files: CapturedFiles) -> list[tuple[str, int]]:
     """Every port as its device and its number there, in natural order."""
-    named = {match.groups() for path in files if (match := _PORT.match(path))}
+    folders = {path[:path.rfind("/") + 1] for path in files}
+    named = {match.groups() for folder in folders if (match := _PORT.match(folder))}
     found = {(device, int(number)) for device, number in named}
     return sorted(found, key=lambda at: (natural(at[0]), at[1]))
 

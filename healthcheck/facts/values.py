@@ -285,7 +285,10 @@ def parted(found: Any) -> tuple[Any, str]:
 
 def first_unread(values: Iterable[Any]) -> Unmeasured | None:
     """The first of these that was not measured."""
-    return next((value for value in values if isinstance(value, Unmeasured)), None)
+    for value in values:
+        if isinstance(value, Unmeasured):
+            return value
+    return None
 
 
 def partial_if(value: T, reason: str | None) -> T | Partial:
