@@ -111,12 +111,18 @@ def gid(text: str) -> bool:
     return text.strip("0:") != ""
 
 
+def entries(files: CapturedFiles, table: str, most: int) -> list[str]:
+    """The paths of a table's entries up to the last one of the first `most` that is there."""
+    paths = [f"{table}/{entry}" for entry in range(most)]
+    while paths and not files.has(paths[-1]):
+        del paths[-1]
+    return paths
+
+
 def _table(files: CapturedFiles, at: str, parse: Callable[[str], Any]) -> Any:
     """The first entries of a port's table that are in use; UNSUPPORTED where it has no such table, Unmeasured
     if one cannot be read."""
-    paths = [f"{at}/{entry}" for entry in range(ENTRIES)]
-    while paths and not files.has(paths[-1]):
-        del paths[-1]
+    paths = entries(files, at, ENTRIES)
     if not paths:
         return UNSUPPORTED
     read = [files.read(path, parse) for path in paths]

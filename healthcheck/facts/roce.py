@@ -18,7 +18,7 @@ from healthcheck.facts import port as ports_of
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles, DeviceOutput
 from healthcheck.facts.parsing import nonempty, whole
-from healthcheck.facts.port import BASE, SYSFS, Port, gid
+from healthcheck.facts.port import BASE, SYSFS, Port, entries, gid
 from healthcheck.facts.values import (
     UNSUPPORTED,
     Fact,
@@ -161,12 +161,12 @@ def _port(files: CapturedFiles, port: Port, sized: list[str]) -> RocePort:
 def _routable(files: CapturedFiles, at: str) -> Any:
     """Whether an entry is routable; Unmeasured where none is and one could not be read. An unused entry gives
     EINVAL."""
-    last = max((entry for entry in range(_GIDS) if files.has(f"{at}/gid_attrs/types/{entry}")), default=None)
-    if last is None:
+    types = entries(files, f"{at}/gid_attrs/types", _GIDS)
+    if not types:
         return UNSUPPORTED
     unread = None
-    for entry in range(last + 1):
-        kind = files.read(f"{at}/gid_attrs/types/{entry}", nonempty)
+    for entry, path in enumerate(types):
+        kind = files.read(path, nonempty)
         if isinstance(kind, Unmeasured):
             unread = unread if kind.reason.endswith("(EINVAL)") else kind
             continue
