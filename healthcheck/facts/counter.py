@@ -205,16 +205,18 @@ def _read(captures: Captures) -> tuple[_ByKind, str | None]:
         key = port.kind, port.virtual
         of_kind[key] = of_kind.get(key, _NONE) | names if port.kind else _NONE
     # Counters that no rule judges make no facts: they grow with traffic.
-    of_ports = [_counters(captures, files, port, found, _lacking(of_kind[port.kind, port.virtual], names))
-                for port, found, names in rows]
+    of_ports = [
+        _counters(captures, files, port, found, names | _lacking(of_kind[port.kind, port.virtual], names))
+        for port, found, names in rows]
     read: _ByKind = {meaning: tuple(chain.from_iterable([of_port[meaning] for of_port in of_ports]))
                      for meaning in _JUDGED}
     return read, lacking or _unreadable(files, every)
 
 
-_JUDGED = {meaning: tuple(counter for counter in TABLE if counter.meaning is meaning)
+# By meaning, each by its file.
+_JUDGED = {meaning: {counter.file: counter for counter in TABLE if counter.meaning is meaning}
            for meaning in GrowthMeaning if meaning is not GrowthMeaning.INFORMATIONAL}
-_FILES = tuple(counter.file for counters in _JUDGED.values() for counter in counters)
+_FILES = tuple(chain.from_iterable(_JUDGED.values()))
 _NONE: frozenset[str] = frozenset()
 _MISSING = Outcome.MISSING      # looked up once, since that costs more than what it is compared with
 
@@ -254,18 +256,18 @@ def _of_kind(captures: Captures, meaning: GrowthMeaning) -> Any:
 
 
 def _counters(captures: Captures, files: CapturedFiles, port: Port, found: tuple[FileCapture | None, ...],
-              lacking: frozenset[str]) -> _ByKind:
-    """The counters of one port, of whose files these were found; ports of any snapshots share them where
-    these are equal."""
+              expected: frozenset[str]) -> _ByKind:
+    """The counters of one port: what was found of all files, and those that it has or ought to have;
+    ports of any snapshots share them where these are equal."""
     pci = reading(port, "pci")
-    content = port.name, port.device, pci, port.number, found, lacking
-    return captures.part("counters of a port", content, lambda: _of_port(files, port, pci, lacking))
+    content = port.name, port.device, pci, port.number, found, expected
+    return captures.part("counters of a port", content, lambda: _of_port(files, port, pci, expected))
 
 
-def _of_port(files: CapturedFiles, port: Port, pci: Any, lacking: frozenset[str]) -> _ByKind:
+def _of_port(files: CapturedFiles, port: Port, pci: Any, expected: frozenset[str]) -> _ByKind:
     at = _folder(port)
-    read = {meaning: [(counter.name, files.read(path, _value), counter.full or 0) for counter in counters
-                      if files.has(path := at + counter.file) or counter.file in lacking]
+    read = {meaning: [(counter.name, files.read(at + file, _value), counter.full or 0)
+                      for file, counter in counters.items() if file in expected]
             for meaning, counters in _JUDGED.items()}
     extended = any(most and isinstance(value, int) and value > most
                    for counters in read.values() for _, value, most in counters)
