@@ -10,10 +10,9 @@ from healthcheck.facts import port as ports_of
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.bond import unlisted
 from healthcheck.facts.gpu import PCI, uevent
-from healthcheck.facts.parsing import natural
-from healthcheck.facts.port import SYSFS, device_id, pci_of
+from healthcheck.facts.port import SYSFS, Port, device_id
 from healthcheck.facts.roce import ROCE, unlisted_interfaces
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, parted, reading
 from healthcheck.model.recording import Outcome
 
 # Classes of the PCI code and ID assignment specification whose drivers a node depends on.
@@ -84,9 +83,8 @@ def rdma_binding(captures: Captures) -> RdmaBinding:
         if rest.endswith("/mtu"):
             interfaces.setdefault(device, []).append(rest.removesuffix("/mtu"))
     found = []
-    names = {device for device, _ in ports_of.numbered(sysfs)}
-    for device in sorted(names, key=natural):
-        pci = pci_of(sysfs, device)
+    every: tuple[Port, ...] = parted(captures.once(ports_of.ports))[0]
+    for device, pci in {port.device: reading(port, "pci") for port in every}.items():
         if isinstance(pci, Unmeasured):
             raise Unread(pci.reason)
         with_them = " and ".join(sorted(interfaces.get(device, ())))

@@ -12,7 +12,7 @@ Without a performance agent, old kernels write "N/A (no PMA)".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -22,9 +22,10 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.parsing import whole
-from healthcheck.facts.port import BASE, LINK_DOWNED_FULL, SYSFS, Port, pci_of, ports
+from healthcheck.facts.port import BASE, LINK_DOWNED_FULL, SYSFS, Port, ports
 from healthcheck.facts.values import UNSUPPORTED, Fact, parted, partial_if, reading
 from healthcheck.model.probes import MIB, Probe, ProbeKind
+from healthcheck.model.recording import FileCapture, Outcome
 
 
 class GrowthMeaning(Enum):
@@ -54,6 +55,11 @@ class CounterSpec:
     folder: str = "counters"
     like: str = ""
     devices: str = "*"
+
+    @property
+    def file(self) -> str:
+        """Its file below the folder of a port."""
+        return f"{self.folder}/{self.name}"
 
     @property
     def full(self) -> int | None:
@@ -183,6 +189,7 @@ def narrow_counters(captures: Captures) -> Any:
 
 _DOWNED = "link_downed"
 _ByKind = dict[GrowthMeaning, tuple[PortCounter, ...]]
+_Row = tuple[Port, tuple[FileCapture | None, ...], frozenset[str]]
 
 
 def _read(captures: Captures) -> tuple[_ByKind, str | None]:
@@ -190,48 +197,57 @@ def _read(captures: Captures) -> tuple[_ByKind, str | None]:
     could not be read, if so."""
     every: tuple[Port, ...]
     every, lacking = parted(captures.once(ports))
-    files, sysfs = captures.files(COUNTERS), captures.files(SYSFS)
-    rows = [_row(files, port) for port in every]
+    files = captures.files(COUNTERS)
+    entries = dict(files.items())
+    rows = [_row(entries, port) for port in every]
     of_kind: dict[tuple[str, bool], frozenset[str]] = {}
     for port, _, names in rows:
         key = port.kind, port.virtual
         of_kind[key] = of_kind.get(key, _NONE) | names if port.kind else _NONE
     # Counters that no rule judges make no facts: they grow with traffic.
     of_ports = [
-        _counters(captures, files, paths, port.name, port.device, pci_of(sysfs, port.device), port.number,
-                  _lacking(of_kind[port.kind, port.virtual], names))
-        for port, paths, names in rows]
+        _counters(captures, files, port, found, names | _lacking(of_kind[port.kind, port.virtual], names))
+        for port, found, names in rows]
     read: _ByKind = {meaning: tuple(chain.from_iterable([of_port[meaning] for of_port in of_ports]))
                      for meaning in _JUDGED}
-    # What was not read of a counter is its own value. Only those of present ports: a device may have gone in
-    # between.
-    files.ignore(_path(port.device, port.number, counter) for port in every for counter in TABLE)
-    return read, lacking or files.unreadable()
+    return read, lacking or _unreadable(files, every)
 
 
-_JUDGED = {meaning: tuple(counter for counter in TABLE if counter.meaning is meaning)
+# By meaning, each by its file.
+_JUDGED = {meaning: {counter.file: counter for counter in TABLE if counter.meaning is meaning}
            for meaning in GrowthMeaning if meaning is not GrowthMeaning.INFORMATIONAL}
+_FILES = tuple(chain.from_iterable(_JUDGED.values()))
+_NONE: frozenset[str] = frozenset()
+_MISSING = Outcome.MISSING      # looked up once, since that costs more than what it is compared with
 
 
-def _row(files: CapturedFiles, port: Port) -> tuple[Port, list[str], frozenset[str]]:
-    """A port with the paths of all judged counters, and the names of those that it has."""
-    paths = {name: _at(port.device, port.number, name) for name in _NAMES}
-    return port, list(paths.values()), frozenset([name for name, path in paths.items() if files.has(path)])
+def _row(entries: Mapping[str, FileCapture], port: Port) -> _Row:
+    """A port with what was captured of all judged counters, and the files of those that it has."""
+    at = _folder(port)
+    found = tuple([entries.get(at + file) for file in _FILES])
+    return port, found, frozenset([file for file, entry in zip(_FILES, found, strict=True)
+                                   if entry is not None and entry.outcome is not _MISSING])
 
 
-def _path(device: str, number: int, counter: CounterSpec) -> str:
-    return _at(device, number, f"{counter.folder}/{counter.name}")
-
-
-def _at(device: str, number: int, name: str) -> str:
-    return f"{BASE}/{device}/ports/{number}/{name}"
+def _folder(port: Port) -> str:
+    return f"{BASE}/{port.device}/ports/{port.number}/"
 
 
 def _lacking(of_kind: frozenset[str], shown: frozenset[str]) -> frozenset[str]:
     """What ports of this kind have and this one has not, in the folders of which it has something: a mode of
     the adapter may leave out a whole folder."""
-    folders = {name.partition("/")[0] for name in shown}
-    return frozenset(name for name in of_kind - shown if name.partition("/")[0] in folders)
+    if of_kind <= shown:
+        return _NONE
+    folders = {file.partition("/")[0] for file in shown}
+    return frozenset(file for file in of_kind - shown if file.partition("/")[0] in folders)
+
+
+def _unreadable(files: CapturedFiles, every: tuple[Port, ...]) -> str | None:
+    """Why a folder could not be listed, if so: what was not read of a counter is its own value. Only those of
+    present ports are: a device may have gone in between."""
+    if files.unreadable():
+        files.ignore(_folder(port) + counter.file for port in every for counter in TABLE)
+    return files.unreadable()
 
 
 def _of_kind(captures: Captures, meaning: GrowthMeaning) -> Any:
@@ -239,31 +255,26 @@ def _of_kind(captures: Captures, meaning: GrowthMeaning) -> Any:
     return partial_if(read[meaning], unreadable)
 
 
-def _counters(captures: Captures, files: CapturedFiles, paths: Sequence[str], port: str, device: str,
-              pci: Any, number: int, lacking: frozenset[str]) -> _ByKind:
-    """The counters of one port, with the files of all; ports of any snapshots share them where these are
-    equal."""
-    content = port, device, pci, number, tuple(map(files.entry, paths)), lacking
-    return captures.part("counters of a port", content,
-                         lambda: _of_port(files, port, device, pci, number, lacking))
+def _counters(captures: Captures, files: CapturedFiles, port: Port, found: tuple[FileCapture | None, ...],
+              expected: frozenset[str]) -> _ByKind:
+    """The counters of one port: what was found of all files, and those that it has or ought to have;
+    ports of any snapshots share them where these are equal."""
+    pci = reading(port, "pci")
+    content = port.name, port.device, pci, port.number, found, expected
+    return captures.part("counters of a port", content, lambda: _of_port(files, port, pci, expected))
 
 
-_NONE: frozenset[str] = frozenset()
-_NAMES = tuple(f"{counter.folder}/{counter.name}" for counters in _JUDGED.values() for counter in counters)
-
-
-def _of_port(files: CapturedFiles, port: str, device: str, pci: Any, number: int,
-             lacking: frozenset[str]) -> _ByKind:
-    read = {meaning: [(counter.name, files.read(path, _value), counter.full or 0) for counter in counters
-                      if files.has(path := _path(device, number, counter))
-                      or f"{counter.folder}/{counter.name}" in lacking]
+def _of_port(files: CapturedFiles, port: Port, pci: Any, expected: frozenset[str]) -> _ByKind:
+    at = _folder(port)
+    read = {meaning: [(counter.name, files.read(at + file, _value), counter.full or 0)
+                      for file, counter in counters.items() if file in expected]
             for meaning, counters in _JUDGED.items()}
     extended = any(most and isinstance(value, int) and value > most
                    for counters in read.values() for _, value, most in counters)
     found: _ByKind = {}
     for meaning, values in read.items():
         found[meaning] = tuple([
-            PortCounter(name=f"{port} {name}", pci=pci, number=number, counter=name, value=value,
+            PortCounter(name=f"{port.name} {name}", pci=pci, number=port.number, counter=name, value=value,
                         most=0 if extended else most)
             for name, value, most in values or [(f"{meaning.value} counters", UNSUPPORTED, 0)]])
     return found

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeGuard, TypeVar
 from healthcheck.facts import smi
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.divided import undivided
-from healthcheck.facts.gpu_answers import GpuAnswer, answers, none_answers
+from healthcheck.facts.gpu_answers import GpuAnswer, GpuReadings, answers, none_answers, readings_of
 from healthcheck.facts.gpureadings import READINGS, gpu_fields
 from healthcheck.facts.gpureadings import Gpu as Gpu
 from healthcheck.facts.nvml_output import (
@@ -85,12 +85,13 @@ def on_pci(captures: Captures) -> Any:
     """How many NVIDIA GPUs are on the PCI bus; Unmeasured unless all of it was read."""
     try:
         files = captures.files(PCI)
-        count = sum(is_gpu(uevent(files.text(path))) for path in files)
+        texts = [files.text(path) for path in files]
     except Unread as error:
         return Unmeasured(str(error))
-    if files.unreadable() or not list(files) or captures.outcome(PCI) is not Outcome.DONE:
+    if files.unreadable() or not texts or captures.outcome(PCI) is not Outcome.DONE:
         return Unmeasured(files.unreadable() or "the PCI bus was not wholly read")
-    return count
+    # Most devices are not NVIDIA's.
+    return sum(is_gpu(uevent(text)) for text in texts if NVIDIA_VENDOR in text.upper())
 
 
 def _no_gpu_on_pci(captures: Captures) -> bool:
@@ -215,8 +216,10 @@ def gpus(captures: Captures) -> Any:
 
 
 def _gpus_of(lines: Sequence[_Sourced]) -> tuple[Gpu, ...]:
-    answered = answers([each.line for each in lines], [each.source for each in lines])
-    return tuple([_gpu(*each, answer) for each, answer in zip(lines, answered, strict=True)])
+    given = [each.line for each in lines]
+    read = list(map(readings_of, given))
+    answered = answers(given, [each.source for each in lines], read)
+    return tuple([_gpu(each, of, answer) for each, of, answer in zip(lines, read, answered, strict=True)])
 
 
 def silence(captures: Captures) -> str:
@@ -228,11 +231,12 @@ def silence(captures: Captures) -> str:
     return "" if lacking else none_answers([each.line for each in found])
 
 
-def _gpu(line: Line, source: str, caveat: str, answer: GpuAnswer) -> Gpu:
+def _gpu(sourced: _Sourced, read: GpuReadings, answer: GpuAnswer) -> Gpu:
+    line, source, caveat = sourced
     index = index_of(line)
     unread = handle_error(line, source)
     fields: dict[str, Any] = (dict.fromkeys(READINGS, unread) if unread is not None
-                              else gpu_fields(line, source))
+                              else gpu_fields(line, read.held, source))
     fields.update(name=f"GPU {index}", index=index, answers=answer.answers, trouble=answer.trouble,
                   caveat="; ".join(filter(None, (caveat, line.get("note")))))
     fields["temperature_below_slowdown_c"] = _below_slowdown(fields)

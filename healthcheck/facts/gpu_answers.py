@@ -9,11 +9,13 @@ size are still there, because the driver remembers them. So a GPU is judged amon
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from healthcheck.facts.nvml_output import DRIVER, OUR_OWN, Line, error_of, handle_error
-from healthcheck.facts.values import Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 
 # NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED and NVML_ERROR_GPU_NOT_FOUND (nvml.h): the driver itself
 # says that this GPU does not answer.
@@ -24,8 +26,7 @@ _LIVE = frozenset((
     "ecc_uncorrected", "ecc_corrected",
 ))
 _FEWEST = 2     # failed readings: a single one may be a defect of that call
-_NO_READING = frozenset(("index", "error", "p2p"))      # p2p has an answer per pair
-_NOTHING: frozenset[str] = frozenset()
+_NO_READING = ("index", "error", "p2p")     # p2p has an answer per pair
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,47 @@ class GpuAnswer:
 _ANSWERS = GpuAnswer(True)
 
 
-@dataclass(frozen=True)
-class _Readings:
-    """A GPU's readings by their keys: those that succeeded, that the GPU refused, and that it does not have.
-    `errors` are the GPU's own, that of its handle first; `own`: an error of ours in place of the handle."""
+class GpuReadings(NamedTuple):
+    """A GPU's readings by their keys. `held` are the values of those that succeeded, UNSUPPORTED for those
+    that it does not have; `failed` are the errors of those that it refused. `handle`: the error in place of
+    its handle, without which there are no readings."""
 
-    good: frozenset[str] = _NOTHING
-    failed: frozenset[str] = _NOTHING
-    lacking: frozenset[str] = _NOTHING
-    errors: tuple[tuple[int, str], ...] = ()
-    own: bool = False
+    held: Mapping[str, Any]
+    failed: Mapping[str, tuple[int, str]]
+    handle: tuple[int, str] | None = None
+
+    @property
+    def any_good(self) -> bool:
+        """Whether one of them succeeded."""
+        return any(value is not UNSUPPORTED for value in self.held.values())
+
+    @property
+    def good(self) -> frozenset[str]:
+        """Those that succeeded."""
+        return frozenset([key for key, value in self.held.items() if value is not UNSUPPORTED])
+
+    @property
+    def lacking(self) -> frozenset[str]:
+        """Those that the GPU does not have."""
+        return frozenset([key for key, value in self.held.items() if value is UNSUPPORTED])
+
+    @property
+    def own(self) -> bool:
+        """Whether an error of ours is in place of the handle."""
+        return self.handle is not None and self.handle[0] in OUR_OWN
+
+    @property
+    def errors(self) -> tuple[tuple[int, str], ...]:
+        """The GPU's own errors."""
+        if self.handle is None:
+            return tuple(self.failed.values())
+        return () if self.own else (self.handle,)
+
+    @property
+    def sound(self) -> bool:
+        """Whether it answers, by its own readings alone."""
+        return self.any_good and (not self.failed or (
+            self.lost is None and not _most_fail(self.good, self.failed.keys())))
 
     @property
     def lost(self) -> tuple[int, str] | None:
@@ -63,15 +95,17 @@ class _Readings:
         return f"{words} (NVML {code})"
 
 
-def answers(lines: Sequence[Line], sources: Sequence[str] | None = None) -> list[GpuAnswer]:
+def answers(lines: Sequence[Line], sources: Sequence[str] | None = None,
+            readings: Sequence[GpuReadings] | None = None) -> list[GpuAnswer]:
     """For each line of a GPU whether that GPU answers; `sources` name who gave each line, by default NVML.
+    `readings` are the lines' where the caller has them.
 
     It does not where the driver calls it lost; and, where another GPU answers, where there is no handle of
     it, or where most of the readings fail that others give, all or only live ones. Errors of our own
     (`OUR_OWN`) accuse no GPU, nor do readings that it does not support, unless it supports none at all.
     """
-    read = list(map(_readings, lines))
-    sound = [of.lost is None and bool(of.good) and not _most_fail(of.good, of.failed) for of in read]
+    read = readings or list(map(readings_of, lines))
+    sound = [of.sound for of in read]
     if all(sound):
         return [_ANSWERS] * len(read)
     given = frozenset(key for of, answering in zip(read, sound, strict=True) if answering for key in of.good)
@@ -83,27 +117,28 @@ def answers(lines: Sequence[Line], sources: Sequence[str] | None = None) -> list
 def none_answers(lines: Sequence[Line]) -> str:
     """The driver's words where not one of these GPUs answers; empty where one does, where there is none,
     where an error of our own may be why, and where the only one is lost, which is its own fault."""
-    read: list[_Readings] = []
+    read: list[GpuReadings] = []
     for line in lines:
-        read.append(_readings(line))
-        if read[-1].good:
+        read.append(readings_of(line))
+        if read[-1].any_good:
             return ""
     if not read or (len(read) == 1 and read[0].lost is not None):
         return ""
     return read[0].words if all(of.errors for of in read) else ""
 
 
-def _answer(line: Line, of: _Readings, given: frozenset[str], source: str) -> GpuAnswer:
+def _answer(line: Line, of: GpuReadings, given: frozenset[str], source: str) -> GpuAnswer:
+    good = of.good
     if of.lost is not None:
         return GpuAnswer(False, f"{of.lost[1]} (NVML {of.lost[0]})")
     if of.own and (ours := handle_error(line, source)) is not None:
         return GpuAnswer(ours)
     no_handle = bool(of.errors) and not of.failed
-    if given and (no_handle or _most_fail(of.good & given, of.failed & given)):
+    if given and (no_handle or _most_fail(good & given, of.failed.keys() & given)):
         return GpuAnswer(False, f"GPU does not answer: {of.words}")
-    if given and not of.good and not of.failed and len(of.lacking & given) >= _FEWEST:
+    if given and not good and not of.failed and len(of.lacking & given) >= _FEWEST:
         return GpuAnswer(False, "GPU does not answer: it has none of the readings that other GPUs have")
-    if of.good and given:
+    if good and given:
         return _ANSWERS
     if of.errors and not given:
         return GpuAnswer(Unmeasured(
@@ -112,27 +147,29 @@ def _answer(line: Line, of: _Readings, given: frozenset[str], source: str) -> Gp
     return GpuAnswer(Unmeasured(f"{source}: none of its readings could be read"))
 
 
-def _most_fail(good: frozenset[str], failed: frozenset[str]) -> bool:
+def _most_fail(good: AbstractSet[str], failed: AbstractSet[str]) -> bool:
     live = len(failed & _LIVE)
     return _FEWEST <= len(failed) > len(good) or _FEWEST <= live > len(good & _LIVE)
 
 
-def _readings(line: Line) -> _Readings:
+def readings_of(line: Line) -> GpuReadings:
+    """The readings of a GPU's line, without those that are in another format than the reader's, or failed by
+    an error of our own."""
+    held: dict[str, Any] = {}
+    failed: dict[str, tuple[int, str]] = {}
     handle = error_of(line)
-    if handle is not None and handle[0] in OUR_OWN:
-        return _Readings(own=True)
     if handle is not None:
-        return _Readings(errors=(handle,))
-    read = {key: value for key, value in line.items() if type(value) is dict and key not in _NO_READING}
-    good = frozenset([key for key, value in read.items() if "ok" in value])
-    if len(good) == len(read):
-        return _Readings(good)
-    lacking, errors = set(), dict[str, tuple[int, str]]()
-    for key, value in read.items():
-        if key in good:
+        return GpuReadings(held, failed, handle)
+    for key, value in line.items():
+        if type(value) is not dict:
             continue
-        if value.get("na") is True:
-            lacking.add(key)
+        if "ok" in value:
+            held[key] = value["ok"]
+        elif value.get("na") is True:
+            held[key] = UNSUPPORTED
         elif (error := error_of(value)) is not None and error[0] not in OUR_OWN:
-            errors[key] = error
-    return _Readings(good, frozenset(errors), frozenset(lacking), tuple(errors.values()))
+            failed[key] = error
+    for key in _NO_READING:
+        held.pop(key, None)
+        failed.pop(key, None)
+    return GpuReadings(held, failed)

@@ -186,21 +186,15 @@ _NEWER = frozenset((
 _OLDER = frozenset(key for key, _, _ in READINGS.values()) - _NEWER
 
 
-def gpu_fields(line: Line, source: str) -> dict[str, Any]:
-    """Every reading of a line by field of a Gpu; readings that the device lacks are UNSUPPORTED."""
-    values = {}
+def gpu_fields(line: Line, held: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Every reading of a line by field of a Gpu; readings that the device lacks are UNSUPPORTED. `held` are
+    what `readings_of` held of it."""
     if _NEWER.isdisjoint(line) and not _OLDER.isdisjoint(line):
-        line = {**{key: {"na": True} for key in _NEWER}, **line}
+        held = {**dict.fromkeys(_NEWER, UNSUPPORTED), **held}
+    values = {}
     for field, (key, kind, convert) in READINGS.items():
-        answer = line.get(key)
-        # The fast path: nearly all are measured.
-        if type(answer) is dict and type(value := answer.get("ok")) is kind:
-            values[field] = convert(value) if convert else value
-        else:
-            values[field] = _field(line, key, kind, convert, source)
+        value = held.get(key)
+        if type(value) is not kind and value is not UNSUPPORTED:
+            value = reading(line, key, kind, source)
+        values[field] = convert(value) if convert and type(value) is kind else value
     return values
-
-
-def _field(line: Line, key: str, kind: type, convert: Callable[[Any], Any] | None, source: str) -> Any:
-    value = reading(line, key, kind, source)
-    return convert(value) if convert and type(value) is kind else value

@@ -30,6 +30,7 @@ from healthcheck.facts.vpd import VpdLabels, labels
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
+_DEVICES = f"{BASE}/"
 _VERBS, _MAD = "/sys/class/infiniband_verbs", "/sys/class/infiniband_mad"
 _LINK = ("current_link_width", "current_link_speed", "max_link_width", "max_link_speed")
 HCA = Probe(
@@ -106,7 +107,7 @@ class AdapterBus(Fact):
 def hcas(captures: Captures) -> Any:
     """Every RDMA device, in natural order of their names."""
     files = captures.files(HCA)
-    names = {path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/")}
+    names = {path[len(_DEVICES):].partition("/")[0] for path in files if path.startswith(_DEVICES)}
     # A folder that could not be listed has an entry of its own.
     users = {folder: [files.read(path, nonempty) for path in files if path.startswith(folder)]
              for folder in (_VERBS, _MAD)}
@@ -182,7 +183,7 @@ def _guid(text: str) -> Any:
 
 def _number(names: list[Any], device: str) -> Any:
     """How many of these devices belong to it; Unmeasured if one of them cannot be read."""
-    return first_unread(names) or sum(name == device for name in names)
+    return first_unread(names) or names.count(device)
 
 
 _VENDOR = "15b3"
@@ -194,6 +195,7 @@ _OTHER_VIRTUAL = ("8086:1889", "8086:145c", "1dd8:1003", *(f"14e4:{device}" for 
     "16e1", "16e5", "16e6", "1806", "1807", "1808", "1809", "1819", "181b", "d800")))
 # PCI code and ID assignment specification, class 02h
 _INFINIBAND, _ETHERNET, _OTHER_NETWORK = "207", "200", "280"
+_OF_HARDWARE = ("/device/uevent", "/board_id")      # a device of software has neither
 
 
 @fact("adapter_bus", PCI, SYSFS)
@@ -205,11 +207,11 @@ def adapter_bus(captures: Captures) -> AdapterBus:
         if captures.outcome(probe) is not Outcome.DONE:
             raise Unread(f"{probe.id} was not wholly read")
     rdma.require(*unlisted(rdma, BASE))
-    devices = {path[len(BASE) + 1:].partition("/")[0] for path in rdma}
+    devices = {path[len(_DEVICES):].partition("/")[0] for path in rdma if path.endswith(_OF_HARDWARE)}
     with_rdma = {}
     for device in sorted(devices):
-        if not any(rdma.has(f"{BASE}/{device}/{file}") for file in ("device/uevent", "board_id")):
-            continue        # a device of software has neither
+        if not any(rdma.has(f"{BASE}/{device}{file}") for file in _OF_HARDWARE):
+            continue
         pci = pci_of(rdma, device)
         if isinstance(pci, Unmeasured):
             raise Unread(pci.reason)

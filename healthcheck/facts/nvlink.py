@@ -147,6 +147,11 @@ def _number(value: Any, *gpus: int) -> Any:
     return UNSUPPORTED if value == -3 else Unmeasured(f"NVML: error {-value}", asked=asked(-value, *gpus))
 
 
+def _numbers(values: Iterable[Any], index: int) -> list[Any]:
+    """Numbers of a row, which NVML read of this GPU."""
+    return [value if type(value) is int and value >= 0 else _number(value, index) for value in values]
+
+
 def _rows(line: Line) -> Any:
     """The rows of a GPU's links, UNSUPPORTED or Unmeasured."""
     rows = handle_error(line) or reading(line, "nvlinks", list)
@@ -178,9 +183,14 @@ class _OfGpu(NamedTuple):
 
 
 def _of_gpus(captures: Captures) -> Any:
-    return _by_gpu(captures, "links of a GPU", ("nvlinks", "mig"), lambda line: _OfGpu(
-        (_gpu_links(line),), tuple(_links(line)), tuple(_errors(line, NvLinkErrors, _COUNTERS, _BEFORE)),
-        tuple(_errors(line, NvLink5Errors, _ALL5, _SHORT))))
+    return _by_gpu(captures, "links of a GPU", ("nvlinks", "mig"), _of_gpu)
+
+
+def _of_gpu(line: Line) -> _OfGpu:
+    index, rows, divided = index_of(line), _rows(line), is_divided(line)
+    return _OfGpu((_gpu_links(index, rows, divided=divided),), tuple(_links(index, rows, divided=divided)),
+                  tuple(_errors(index, rows, NvLinkErrors, _COUNTERS, _BEFORE)),
+                  tuple(_errors(index, rows, NvLink5Errors, _ALL5, _SHORT)))
 
 
 def _chained(found: Any, of: Callable[[Any], Iterable[T]]) -> Any:
@@ -218,32 +228,30 @@ def _for_all_links(index: int, kind: type[OfLink], why: Any) -> OfLink:
     return changed(kind.absent(f"GPU {index} NVLinks", why), gpu=index)
 
 
-def _gpu_links(line: Line) -> GpuLinks:
-    index, rows = index_of(line), _rows(line)
+def _gpu_links(index: int, rows: Any, *, divided: bool) -> GpuLinks:
     if type(rows) is not list:
         return GpuLinks(name=f"GPU {index}", index=index, links=rows, active=rows, down=rows)
-    states = [_number(row[0], index) for row in rows]
+    states = _numbers([row[0] for row in rows], index)
     unread: Any = first_unread(states)
     active: Any = unread or states.count(1)
     down: Any = unread or tuple([
         link for link, state in enumerate(states) if type(state) is int and state != 1])
-    if down and is_divided(line):
+    if down and divided:
         down = LINKS
-    if active == 0 and states and is_divided(line):
+    if active == 0 and states and divided:
         active = LINKS
     return GpuLinks(name=f"GPU {index}", index=index, links=len(rows), active=active, down=down)
 
 
-def _links(line: Line) -> list[NvLink]:
-    index, rows = index_of(line), _rows(line)
+def _links(index: int, rows: Any, *, divided: bool) -> list[NvLink]:
     if not rows or type(rows) is not list:
         return [_for_all_links(index, NvLink, UNSUPPORTED if rows == [] else rows)]
-    down: Any = LINKS if is_divided(line) else False
+    down: Any = LINKS if divided else False
     found = []
     state: Any
     kind: Any
     for link, (*numbers, remote) in enumerate(row[:_BEFORE] for row in rows):
-        state, version, speed, kind = [_number(value, index) for value in numbers]
+        state, version, speed, kind = _numbers(numbers, index)
         found.append(
             NvLink(
                 name=f"GPU {index} NVLink {link}",
@@ -261,9 +269,8 @@ def _links(line: Line) -> list[NvLink]:
     return found
 
 
-def _errors(line: Line, kind: type[OfLink], names: tuple[str, ...], start: int) -> list[OfLink]:
+def _errors(index: int, rows: Any, kind: type[OfLink], names: tuple[str, ...], start: int) -> list[OfLink]:
     """The counters of each link; one subject for the GPU where none of its links has any."""
-    index, rows = index_of(line), _rows(line)
     if type(rows) is not list:
         return [_for_all_links(index, kind, rows)]
     fifth, fields = kind is NvLink5Errors, ("name", "gpu", "link", *names)
@@ -272,7 +279,7 @@ def _errors(line: Line, kind: type[OfLink], names: tuple[str, ...], start: int) 
         return [_for_all_links(index, kind, UNSUPPORTED)]
     found = []
     for link, values in enumerate(counted):
-        numbers = [_number(value, index) for value in values or [-3] * len(names)]
+        numbers = _numbers(values or [-3] * len(names), index)
         read: dict[str, Any] = dict(zip(fields, (f"GPU {index} NVLink {link}", index, link, *numbers),
                                         strict=True))
         for name in _BER if fifth else ():
@@ -317,6 +324,8 @@ def gpu_pairs(captures: Captures) -> Any:
 
 def _of_whole(pairs: tuple[GpuPair, ...], divided: frozenset[int]) -> tuple[GpuPair, ...]:
     """The pairs; one with a divided GPU that does not reach the other is unmeasured."""
+    if not divided:
+        return pairs
     made = []
     for pair in pairs:
         peer = value_of(pair, "peer")

@@ -38,8 +38,8 @@ def reading(document: Line, key: str, kind: type, source: str = "NVML") -> Any:
     value = document.get(key)
     if not isinstance(value, dict):
         return Unmeasured(f"{source}: {key} was not read")
-    if type(value.get("ok")) is kind:
-        return value["ok"]
+    if type(found := value.get("ok")) is kind:
+        return found
     if value.get("na") is True:
         return UNSUPPORTED
     error = error_of(value)

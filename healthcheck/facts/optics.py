@@ -16,6 +16,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -97,22 +98,29 @@ def sensors(captures: Captures) -> Any:
     files = captures.files(HWMON)
     if files.has(BASE):
         files.text(BASE)
-    found = tuple([_sensor(files, device, path.removesuffix("input")) for device, path in _found(files)])
+    found = tuple(chain.from_iterable([_of_device(files, device, paths) for device, paths in _found(files)]))
     return partial_if(found or (AdapterTemperature.absent("sensors of adapters"),), files.unreadable())
 
 
-def _found(files: CapturedFiles) -> list[tuple[str, str]]:
-    """Every temperature's file with its device, without virtual functions, in natural order."""
-    found = [(match[1], path) for path in files if (match := _INPUT.fullmatch(path))]
-    return sorted([at for at in found if not files.has(f"{BASE}/{at[0]}/device/physfn/uevent")],
-                  key=lambda at: (natural(at[0]), at[1]))
+def _found(files: CapturedFiles) -> list[tuple[str, list[str]]]:
+    """Each device with the files of its temperatures, without virtual functions, in natural order."""
+    found: dict[str, list[str]] = {}
+    for path in files:
+        if path.endswith("_input") and (match := _INPUT.fullmatch(path)):
+            found.setdefault(match[1], []).append(path)
+    return sorted([at for at in found.items() if not files.has(f"{BASE}/{at[0]}/device/physfn/uevent")],
+                  key=lambda at: (natural(at[0]), at[0]))
 
 
-def _sensor(files: CapturedFiles, device: str, stem: str) -> AdapterTemperature:
+def _of_device(files: CapturedFiles, device: str, paths: list[str]) -> list[AdapterTemperature]:
+    pci = pci_of(files, device)
+    return [_sensor(files, device, pci, path.removesuffix("input")) for path in sorted(paths)]
+
+
+def _sensor(files: CapturedFiles, device: str, pci: Any, stem: str) -> AdapterTemperature:
     # mlx5 names its sensors; those of bnxt_en and ice have no label, and are the adapter's own.
     label: Any = files.read(stem + "label", str) if files.has(stem + "label") else ""
     words = clean(label, 40) if isinstance(label, str) and label else stem.rpartition("/")[2].rstrip("_")
-    pci = pci_of(files, device)
     return AdapterTemperature(
         name=f"{device} ({pci}) {words}" if isinstance(pci, str) else f"{device} {words}",
         module=label.lower().startswith("module") if isinstance(label, str) else label,

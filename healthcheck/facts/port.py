@@ -111,13 +111,21 @@ def gid(text: str) -> bool:
     return text.strip("0:") != ""
 
 
+def entries(files: CapturedFiles, table: str, most: int) -> list[str]:
+    """The paths of a table's entries up to the last one of the first `most` that is there."""
+    paths = [f"{table}/{entry}" for entry in range(most)]
+    while paths and not files.has(paths[-1]):
+        del paths[-1]
+    return paths
+
+
 def _table(files: CapturedFiles, at: str, parse: Callable[[str], Any]) -> Any:
     """The first entries of a port's table that are in use; UNSUPPORTED where it has no such table, Unmeasured
     if one cannot be read."""
-    there = [entry for entry in range(ENTRIES) if files.has(f"{at}/{entry}")]
-    if not there:
+    paths = entries(files, at, ENTRIES)
+    if not paths:
         return UNSUPPORTED
-    read = [files.read(f"{at}/{entry}", parse) for entry in range(there[-1] + 1)]
+    read = [files.read(path, parse) for path in paths]
     return first_unread(read) or tuple([value for value in read if value])
 
 
@@ -165,7 +173,9 @@ def _gids(files: CapturedFiles, at: str) -> Any:
 
 def numbered(files: CapturedFiles) -> list[tuple[str, int]]:
     """Every port as its device and its number there, in natural order."""
-    found = {(match[1], int(match[2])) for path in files if (match := _PORT.match(path))}
+    folders = {path[:path.rfind("/") + 1] for path in files}
+    named = {match.groups() for folder in folders if (match := _PORT.match(folder))}
+    found = {(device, int(number)) for device, number in named}
     return sorted(found, key=lambda at: (natural(at[0]), at[1]))
 
 

@@ -18,7 +18,7 @@ from healthcheck.facts import port as ports_of
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles, DeviceOutput
 from healthcheck.facts.parsing import nonempty, whole
-from healthcheck.facts.port import BASE, SYSFS, Port, gid
+from healthcheck.facts.port import BASE, SYSFS, Port, entries, gid
 from healthcheck.facts.values import (
     UNSUPPORTED,
     Fact,
@@ -134,7 +134,9 @@ def roce_ports(captures: Captures) -> Any:
     layers = [(port, reading(port, "link_layer")) for port in every]
     unread = first_unread(layer for _, layer in layers)
     ours = [port for port, layer in layers if layer == "Ethernet" and not reading(port, "virtual")]
-    result = tuple(_port(files, port) for port in ours) or (RocePort.absent("RoCE ports"),)
+    # A folder that could not be listed has an entry of its own.
+    sized = [path for path in files if "/device/net" in path]
+    result = tuple(_port(files, port, sized) for port in ours) or (RocePort.absent("RoCE ports"),)
     return partial_if(result, lacking or (unread.reason if unread else None))
 
 
@@ -143,12 +145,13 @@ def unlisted_interfaces(files: CapturedFiles) -> list[str]:
     return [path for path in files if path.endswith("/device/net")]
 
 
-def _port(files: CapturedFiles, port: Port) -> RocePort:
+def _port(files: CapturedFiles, port: Port, sized: list[str]) -> RocePort:
+    """`sized` are the files of all interfaces' sizes."""
     at = f"{BASE}/{port.device}/ports/{port.number}"
     values: dict[str, Any] = {
         name: files.optional(f"{at}/hw_counters/{name}", whole) for name in COUNTERS}
-    # A folder that could not be listed has an entry of its own.
-    sizes = [files.read(path, whole) for path in files if path.startswith(f"{BASE}/{port.device}/device/net")]
+    interfaces = f"{BASE}/{port.device}/device/net"
+    sizes = [files.read(path, whole) for path in sized if path.startswith(interfaces)]
     mtu: Any = first_unread(sizes) or max(sizes, default=UNSUPPORTED)
     state = reading(port, "state")
     active: Any = state if isinstance(state, Unmeasured) else state == "ACTIVE"
@@ -158,12 +161,12 @@ def _port(files: CapturedFiles, port: Port) -> RocePort:
 def _routable(files: CapturedFiles, at: str) -> Any:
     """Whether an entry is routable; Unmeasured where none is and one could not be read. An unused entry gives
     EINVAL."""
-    last = max((entry for entry in range(_GIDS) if files.has(f"{at}/gid_attrs/types/{entry}")), default=None)
-    if last is None:
+    types = entries(files, f"{at}/gid_attrs/types", _GIDS)
+    if not types:
         return UNSUPPORTED
     unread = None
-    for entry in range(last + 1):
-        kind = files.read(f"{at}/gid_attrs/types/{entry}", nonempty)
+    for entry, path in enumerate(types):
+        kind = files.read(path, nonempty)
         if isinstance(kind, Unmeasured):
             unread = unread if kind.reason.endswith("(EINVAL)") else kind
             continue
@@ -234,15 +237,19 @@ def _counts(interface: str, answer: DeviceOutput | Unmeasured) -> _Statistics:
         return Unmeasured(f"ethtool -S {interface}: {error}")
 
 
+_PAUSED = re.compile(r"(rx|tx)_(?:prio[0-9]|global)_pause_duration")
+
+
 def _pfc(name: str, _: str, interface: str, counts: _Statistics) -> Pfc:
     if not isinstance(counts, Mapping):
         return changed(Pfc.absent(name, counts), interface=interface)
     values: list[Any] = [counts.get(f"tx_pause_storm_{kind}_events", UNSUPPORTED)
                          for kind in ("error", "warning")]
-    for way in ("rx", "tx"):
-        durations = [counts[key] for key in counts
-                     if re.fullmatch(rf"{way}_(prio[0-9]|global)_pause_duration", key)]
-        values.append(sum(durations) if durations else UNSUPPORTED)
+    durations: dict[str, list[int]] = {"rx": [], "tx": []}
+    for key, count in counts.items():
+        if match := _PAUSED.fullmatch(key):
+            durations[match[1]].append(count)
+    values += [sum(of_way) if of_way else UNSUPPORTED for of_way in durations.values()]
     return Pfc(name, interface, *values)
 
 
@@ -267,6 +274,9 @@ def _speeds(captures: Captures) -> dict[str, Any]:
     return {device: first_unread(of_ports) or max(of_ports) for device, of_ports in speeds.items()}
 
 
+_COUNT = re.compile(r"-?[0-9]{1,20}")
+
+
 def parse_statistics(text: str) -> Mapping[str, int]:
     """`ethtool -S`: "NIC statistics:", then " name: number" a line; raises ValueError for another format."""
     head, _, rest = text.partition("\n")
@@ -275,7 +285,7 @@ def parse_statistics(text: str) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for line in rest.splitlines():
         name, colon, value = line.rpartition(":")
-        if not colon or not re.fullmatch(r"-?[0-9]{1,20}", value.strip()):
+        if not colon or not _COUNT.fullmatch(value.strip()):
             raise ValueError(f"{line.strip()[:60]!r} is no counter")
         found[name.strip()] = int(value)
     return found

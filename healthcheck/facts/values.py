@@ -270,6 +270,9 @@ def narrowed(fact: F, fields: Collection[str]) -> F:
 def reading(fact: Fact, field: str) -> Any:
     """One field or property of a fact: its value, or Unmeasured or UNSUPPORTED. It records no refusal, so
     checks must not use it."""
+    held = fact.__dict__
+    if field in held:
+        return held[field]
     with refusals(None):
         return attempt(lambda: getattr(fact, field))
 
@@ -281,7 +284,10 @@ def parted(found: Any) -> tuple[Any, str]:
 
 def first_unread(values: Iterable[Any]) -> Unmeasured | None:
     """The first of these that was not measured."""
-    return next((value for value in values if isinstance(value, Unmeasured)), None)
+    for value in values:
+        if isinstance(value, Unmeasured):
+            return value
+    return None
 
 
 def partial_if(value: T, reason: str | None) -> T | Partial:

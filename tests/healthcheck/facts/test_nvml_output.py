@@ -11,6 +11,7 @@ import pytest
 
 from healthcheck.facts import gpu, gpu_process, gpureadings, nvlink, nvml_output
 from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.gpu_answers import readings_of
 from healthcheck.facts.gpureadings import READINGS
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, Unread, reading
 from healthcheck.model.recording import Capture, Outcome
@@ -93,11 +94,12 @@ def test_a_recording_of_an_older_reader_is_judged_as_it_was_and_one_reading_that
     (first, *_) = usual(1).text.splitlines()[1:]
     line = {key: value for key, value in json.loads(first).items() if key not in newer}
     fields = {field: key for field, (key, _, _) in READINGS.items()}
-    old = gpureadings.gpu_fields(line, "NVML")
+    old = gpureadings.gpu_fields(line, readings_of(line).held, "NVML")
     assert {fields[field] for field, value in old.items() if value is UNSUPPORTED} == newer | {
         key for key, value in line.items() if value == {"na": True}}
     assert not [field for field, value in old.items() if isinstance(value, Unmeasured)]
-    mixed = gpureadings.gpu_fields({**line, "fabric_summary": {"ok": "healthy"}}, "NVML")
+    line["fabric_summary"] = {"ok": "healthy"}
+    mixed = gpureadings.gpu_fields(line, readings_of(line).held, "NVML")
     assert {fields[field] for field, value in mixed.items() if isinstance(value, Unmeasured)} == newer - {
         "fabric_summary"}
 
