@@ -127,9 +127,9 @@ def _without_refused(
         for value in facts.taken(check):
             lacking = 0
             for fact in members(value):
-                sources = id(fact), (id(facts), id(fact))      # its own refusals, and those of its growth
-                reasons = [one for source in sources for one in by_source.get(source, {}).values()]
-                if reasons:
+                own, of_growth = id(fact), (id(facts), id(fact))
+                if own in by_source or of_growth in by_source:
+                    reasons = [*by_source.get(own, {}).values(), *by_source.get(of_growth, {}).values()]
                     runs[node].add_refused(reasons, check.name)
                     lacking += 1
             nothing_left |= lacking == len(members(value))
