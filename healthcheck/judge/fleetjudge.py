@@ -63,12 +63,7 @@ def judge_fleet(rule: Rule, cohort: Cohort, sku: Sku | None = None) -> dict[str,
         compared = _without_refused(check, compared, refused, runs)
         if _enough(compared, runs):
             _record(check, compared, found, problem, runs)
-    return {node: _result_of(rule, runs.get(node)) for node in cohort}
-
-
-def _result_of(rule: Rule, run: CheckRun | None) -> Result:
-    """One node's result; without a run it has nothing to report."""
-    return rule.passed if run is None else conclude(rule, run)
+    return {node: conclude(rule, runs[node]) if node in runs else rule.passed for node in cohort}
 
 
 def _comparable(check: Check, facts: NodeFacts, sku: Sku | None, run: CheckRun) -> bool:

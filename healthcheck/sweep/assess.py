@@ -308,11 +308,10 @@ class Assessment:
         nodes = self._in_order()
         together.judge_fleets(nodes, rules, self._samples, learned)
         for judged in self._judged.values():
-            failed = {rule: result for rule, result in judged.results.items() if result.status is Status.FAIL}
-            if failed:
-                failed.update(with_whereabouts(failed, judged.whereabouts))
-                judged.results.update(failed)
-                judged.results.update(blame_switch(failed, judged.facts))
+            found = {rule: result for rule, result in judged.results.items() if result.findings}
+            if found:
+                found.update(with_whereabouts(found, judged.whereabouts))
+                judged.results.update({**found, **blame_switch(found, judged.facts)})
         head = together.clear_of_head_clock(nodes, rules)
         together.count_peers(nodes, rules)
         for name, why in withheld.items():
