@@ -87,7 +87,7 @@ def odd_ones(values: Iterable[tuple[str, str, str]], what: str, things: str,
     one finding."""
     values = list(values)
     counts = Counter(value for _, _, value in values)
-    if not counts:
+    if len(counts) < 2:
         return
     usual, number = counts.most_common(1)[0]
     if 2 * number <= len(values):

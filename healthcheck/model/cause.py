@@ -41,7 +41,7 @@ def with_causes(results: Sequence[Result], answering: Collection[str]) -> tuple[
     answer. A result that none of these findings explains has no parts."""
     found: dict[str, tuple[str, str]] = {}
     for result in results:
-        if result.status is Status.FAIL and result.severity is Severity.CRITICAL and result.rule in answering:
+        if result.rule in answering and result.status is Status.FAIL and result.severity is Severity.CRITICAL:
             for finding in result.findings:
                 subject = finding.subject
                 # A drive's name may be followed by its address: "nvme0 (0000:3b:00.0)".

@@ -1,4 +1,4 @@
-"""What judged nodes have in common is kept once, and that changes no result."""
+"""Equal results of judged nodes are kept once, and that changes no report."""
 
 from __future__ import annotations
 
