@@ -176,7 +176,7 @@ def _capture(name: str, value: Any) -> Capture:
     files = value.get("files", {})
     if not isinstance(files, dict):
         raise RecordingError(f"capture {_short(name)}: files is not an object")
-    capture = object.__new__(Capture)
+    capture = object.__new__(Capture)       # Capture(...) sets each field of a frozen class by a call
     capture.__dict__.update(
         outcome=_outcome(name, value.get("outcome")), exit=exit_status, seconds=_number(value, "seconds"),
         bytes=_typed(value, "bytes", int), text=_typed(value, "text", str, ""),
@@ -197,12 +197,13 @@ def _files(name: str, entries: dict[str, Any]) -> dict[str, FileCapture]:
             # FileCapture(...), without a call in Python for each of a recording's hundreds of files
             files[path] = _new_tuple(FileCapture, (_OUTCOMES[outcome], text))
     except (KeyError, TypeError, ValueError):
-        raise _no_files(name, entries) from None
+        raise _files_error(name, entries) from None
     return files
 
 
-def _no_files(name: str, entries: dict[str, Any]) -> RecordingError:
-    """Why these are no file entries: above all the first that is not one or two texts."""
+def _files_error(name: str, entries: dict[str, Any]) -> RecordingError:
+    """What is wrong with these file entries: the first that is not one or two texts, else the first outcome
+    that does not exist."""
     for path, entry in entries.items():
         if type(entry) is not list or len(entry) not in (1, 2) or {str} != set(map(type, entry)):
             return RecordingError(f"capture {_short(name)}: {_short(path)} is not [outcome, text]")

@@ -19,8 +19,8 @@ class SharedResults:
         self._kept: dict[_Key, Result] = {}
 
     def once(self, results: Iterable[Result]) -> list[Result]:
-        """These results, each the kept one that equals it. One with findings is its node's own, and one
-        without a reason mostly its rule's."""
+        """These results, or in their place equal ones that are kept. Results with findings are a node's own;
+        those without a reason are `Rule.passed`, mostly one object already."""
         kept = self._kept
         return [kept.setdefault((one.rule, one.status, one.reason, one.origin, one.unjudged), one)
                 if one.reason and not one.findings else one for one in results]
