@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from statistics import median
 from typing import NamedTuple, TypeVar
@@ -36,16 +35,14 @@ class Split(Enum):
     NO_ONE = "no one"           # no one is accused
 
 
-@dataclass(frozen=True)
-class Uncompared:
+class Uncompared(NamedTuple):
     """In place of a finding, for a subject without peers to compare with: it is visibly not judged."""
 
     subject: str
     why: str
 
 
-@dataclass(frozen=True)
-class Undecided:
+class Undecided(NamedTuple):
     """In place of a finding, for a node whose peers disagree so that no one is the outlier: it is UNKNOWN."""
 
     subject: str
@@ -90,7 +87,7 @@ def odd_ones(values: Iterable[tuple[str, str, str]], what: str, things: str,
     one finding."""
     values = list(values)
     counts = Counter(value for _, _, value in values)
-    if not counts:
+    if len(counts) < 2:
         return
     usual, number = counts.most_common(1)[0]
     if 2 * number <= len(values):

@@ -79,13 +79,13 @@ def far_off_rates(
 def _rates(
     node: str, things: tuple[F, ...], growth: Callable[[F], Growth[F]], counter: str, what: str,
 ) -> FleetReadings:
-    hourly = list(readable(things, lambda thing: _hourly(growth(thing), counter)))
-    return FleetReadings(node, [thing.name for thing, _ in hourly], [rate for _, rate in hourly], what)
+    def hourly(thing: F) -> float:
+        grown = growth(thing)
+        number, seconds = grown.of(counter), grown.seconds      # a rate of 0 needs the time as well
+        return number * HOUR / max(seconds, SHORTEST_S) if number else 0.0
 
-
-def _hourly(growth: Growth[F], counter: str) -> float:
-    """The rate; also of a counter that did not grow it needs the time between the snapshots."""
-    return growth.of(counter) * HOUR / max(growth.seconds, SHORTEST_S)
+    rates = list(readable(things, hourly))
+    return FleetReadings(node, [thing.name for thing, _ in rates], [rate for _, rate in rates], what)
 
 
 @fleet_check("fleet.ecc_corrected", reads=("ecc_corrected",))

@@ -63,12 +63,7 @@ def judge_fleet(rule: Rule, cohort: Cohort, sku: Sku | None = None) -> dict[str,
         compared = _without_refused(check, compared, refused, runs)
         if _enough(compared, runs):
             _record(check, compared, found, problem, runs)
-    return {node: _result_of(rule, runs.get(node)) for node in cohort}
-
-
-def _result_of(rule: Rule, run: CheckRun | None) -> Result:
-    """One node's result; without a run it has nothing to report."""
-    return rule.passed if run is None else conclude(rule, run)
+    return {node: conclude(rule, runs[node]) if node in runs else rule.passed for node in cohort}
 
 
 def _comparable(check: Check, facts: NodeFacts, sku: Sku | None, run: CheckRun) -> bool:
@@ -127,9 +122,9 @@ def _without_refused(
         for value in facts.taken(check):
             lacking = 0
             for fact in members(value):
-                sources = id(fact), (id(facts), id(fact))      # its own refusals, and those of its growth
-                reasons = [one for source in sources for one in by_source.get(source, {}).values()]
-                if reasons:
+                own, of_growth = id(fact), (id(facts), id(fact))
+                if own in by_source or of_growth in by_source:
+                    reasons = [*by_source.get(own, {}).values(), *by_source.get(of_growth, {}).values()]
                     runs[node].add_refused(reasons, check.name)
                     lacking += 1
             nothing_left |= lacking == len(members(value))

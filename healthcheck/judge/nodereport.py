@@ -16,6 +16,7 @@ from inventory.model import Node
 from inventory.text import clean, fit
 
 _WORST = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
+_WRONG = (Status.FAIL, Status.UNKNOWN)
 _MOST = 1000    # bytes of a reason
 _WORDS = {Status.FAIL: "failed", Status.UNKNOWN: "unknown", Status.PASS: "passed", Status.SKIPPED: "skipped"}
 
@@ -33,7 +34,8 @@ def reason_of(state: NodeState, results: Sequence[Result]) -> str:
     or its reason. Empty for a healthy node."""
     if state is NodeState.HEALTHY:
         return ""
-    items = _items(state, [one for one in results if one.severity is not Severity.INFO], causes(results))
+    wrong = [one for one in worst_first(results) if one.severity is not Severity.INFO]
+    items = _items(state, wrong, causes(results))
     return fit(items, _MOST) if items else "nothing was measured: every rule was skipped"
 
 
@@ -41,7 +43,7 @@ def summary_line(report: NodeReport, most: int, head: str = "", end: str = "") -
     """The node in one line of at most `most` bytes, for a monitoring system or a log: its state, all that
     fails, worst first, and counts of its results, of which `explained` are unknown for a cause that is named
     (`healthcheck.model.cause`). `head` and `end` stand around that."""
-    items = _items(report.state, report.results, causes(report.results))
+    items = _items(report.state, worst_first(report.results), causes(report.results))
     items = items or [report.reason or "nothing is wrong"]
     seen = Counter("explained" if is_explained(one) else _WORDS[one.status] for one in report.results)
     counts = ", ".join(f"{seen[word]} {word}" for word in (*_WORDS.values(), "explained") if seen[word])
@@ -51,14 +53,14 @@ def summary_line(report: NodeReport, most: int, head: str = "", end: str = "") -
 
 def worst_first(results: Iterable[Result]) -> list[Result]:
     """Failures, then what is unknown, each by severity, then in the order given; nothing else."""
-    found = [one for one in results if one.status in (Status.FAIL, Status.UNKNOWN)]
+    found = [one for one in results if one.status in _WRONG]
     return sorted(found, key=lambda one: (one.status is Status.UNKNOWN, _WORST.index(one.severity)))
 
 
-def _items(state: NodeState, results: Iterable[Result], found: Iterable[RootCause]) -> list[str]:
+def _items(state: NodeState, wrong: Iterable[Result], found: Iterable[RootCause]) -> list[str]:
     """UNKNOWN stands here only where it makes the state: elsewhere it is counted."""
     unknown = state is NodeState.UNKNOWN
-    return [f"{one.rule}: {words}" for one in worst_first(results)
+    return [f"{one.rule}: {words}" for one in wrong
             if one.status is Status.FAIL or (unknown and one.severity is not Severity.INFO)
             for words in reasons(one, found)]
 

@@ -41,7 +41,7 @@ def with_causes(results: Sequence[Result], answering: Collection[str]) -> tuple[
     answer. A result that none of these findings explains has no parts."""
     found: dict[str, tuple[str, str]] = {}
     for result in results:
-        if result.status is Status.FAIL and result.severity is Severity.CRITICAL and result.rule in answering:
+        if result.rule in answering and result.status is Status.FAIL and result.severity is Severity.CRITICAL:
             for finding in result.findings:
                 subject = finding.subject
                 # A drive's name may be followed by its address: "nvme0 (0000:3b:00.0)".
@@ -53,10 +53,10 @@ def with_causes(results: Sequence[Result], answering: Collection[str]) -> tuple[
 def _explained(result: Result, found: Mapping[str, tuple[str, str]]) -> Result:
     """`found` holds by a subject's name the subject, and the rule that found it."""
     parts = []
-    for part in result.unjudged:
+    for part in result.unjudged if found else ():
         known = [found[one] for one in part.asked if one in found and found[one][1] != result.rule]
         cause, rule = known[0] if known else ("", "")
-        parts.append(replace(part, cause=cause, rule=rule))
+        parts.append(part._replace(cause=cause, rule=rule))
     return replace(result, unjudged=tuple(parts) if any(part.cause for part in parts) else ())
 
 

@@ -7,12 +7,10 @@ agent's state file.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
-from itertools import chain
 from math import isfinite
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -178,30 +176,42 @@ def _capture(name: str, value: Any) -> Capture:
     files = value.get("files", {})
     if not isinstance(files, dict):
         raise RecordingError(f"capture {_short(name)}: files is not an object")
-    return Capture(outcome=_outcome(name, value.get("outcome")), exit=exit_status,
-                   seconds=_number(value, "seconds"), bytes=_typed(value, "bytes", int),
-                   text=_typed(value, "text", str, ""), stderr=_typed(value, "stderr", str, ""),
-                   files=_files(name, files) if files else {}, note=_typed(value, "note", str, ""))
+    capture = object.__new__(Capture)       # Capture(...) sets each field of a frozen class by a call
+    capture.__dict__.update(
+        outcome=_outcome(name, value.get("outcome")), exit=exit_status, seconds=_number(value, "seconds"),
+        bytes=_typed(value, "bytes", int), text=_typed(value, "text", str, ""),
+        stderr=_typed(value, "stderr", str, ""), files=_files(name, files) if files else {},
+        note=_typed(value, "note", str, ""))
+    return capture
 
 
 def _files(name: str, entries: dict[str, Any]) -> dict[str, FileCapture]:
-    """Reads file entries. A recording holds hundreds, so their form is tested for all at once."""
-    listed = entries.values()
-    if not (_LIST.issuperset(map(type, listed)) and _LENGTHS.issuperset(map(len, listed))
-            and _TEXT.issuperset(map(type, chain.from_iterable(listed)))):
-        path = next(path for path, entry in entries.items() if type(entry) is not list
-                    or len(entry) not in _LENGTHS or not _TEXT.issuperset(map(type, entry)))
-        raise RecordingError(f"capture {_short(name)}: {_short(path)} is not [outcome, text]")
+    files = {}
     try:
-        read = [(_OUTCOMES[entry[0]], entry[1] if len(entry) == 2 else "") for entry in listed]
-    except KeyError as error:
-        raise RecordingError(f"capture {_short(name)}: no such outcome: {_short(error.args[0])}") from None
-    return dict(zip(entries, map(_file_capture, read), strict=True))
+        for path, entry in entries.items():
+            if type(entry) is not list:
+                raise TypeError
+            outcome, text = entry if len(entry) != 1 else (entry[0], "")
+            if type(text) is not str:
+                raise TypeError
+            # FileCapture(...), without a call in Python for each of a recording's hundreds of files
+            files[path] = _new_tuple(FileCapture, (_OUTCOMES[outcome], text))
+    except (KeyError, TypeError, ValueError):
+        raise _files_error(name, entries) from None
+    return files
 
 
-# FileCapture(*pair), without a call in Python for each of a recording's hundreds of files
-_file_capture: Callable[[tuple[Outcome, str]], FileCapture] = partial(tuple.__new__, FileCapture)
-_LIST, _LENGTHS, _TEXT = {list}, {1, 2}, {str}
+def _files_error(name: str, entries: dict[str, Any]) -> RecordingError:
+    """What is wrong with these file entries: the first that is not one or two texts, else the first outcome
+    that does not exist."""
+    for path, entry in entries.items():
+        if type(entry) is not list or len(entry) not in (1, 2) or {str} != set(map(type, entry)):
+            return RecordingError(f"capture {_short(name)}: {_short(path)} is not [outcome, text]")
+    wrong = next(entry[0] for entry in entries.values() if entry[0] not in _OUTCOMES)
+    return RecordingError(f"capture {_short(name)}: no such outcome: {_short(wrong)}")
+
+
+_new_tuple = tuple.__new__
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
 

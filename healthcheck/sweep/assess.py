@@ -71,7 +71,7 @@ from healthcheck.sweep.judgednode import (
     same_boot,
     unknown,
 )
-from healthcheck.sweep.sharing import SharedParts
+from healthcheck.sweep.sharing import SharedResults
 from healthcheck.xid.xidtable import XID_TABLE, XidTable
 from inventory.model import Node
 from inventory.text import clean
@@ -117,7 +117,7 @@ class Assessment:
             and without is not None and "gpus" in skus.must_lack(without) else None
         self._samples = samples
         self._cache = FactCache() if cached else None
-        self._shared = SharedParts()
+        self._shared = SharedResults()
         self._nodes = nodes
         self._by_name = {node.name: node for node in nodes}
         self._ruleset = ruleset
@@ -170,10 +170,8 @@ class Assessment:
         if judged.unreached is not None:
             self._unreached[name] = judged.unreached
         else:
-            judged.results = self._shared.results(judged.results)
-            facts, earlier = judged.facts.facts, judged.facts.previous
-            judged.facts = NodeFacts(self._shared.facts(facts),
-                                     None if earlier is None else self._shared.facts(earlier))
+            shared = self._shared.once(judged.results.values())
+            judged.results = dict(zip(judged.results, shared, strict=True))
             self._judged[name] = judged
 
     def _judge(self, node: Node, recording: Recording, previous: Recording | None) -> JudgedNode:
@@ -308,10 +306,12 @@ class Assessment:
                 if rule.id not in node.results and not rule.checked.fleet:
                     node.results[rule.id] = judge(rule, node.facts, learned)
         nodes = self._in_order()
-        together.judge_fleets(nodes, rules, self._samples, learned, self._shared.result)
+        together.judge_fleets(nodes, rules, self._samples, learned)
         for judged in self._judged.values():
-            judged.results.update(with_whereabouts(judged.results, judged.whereabouts))
-            judged.results.update(blame_switch(judged.results, judged.facts))
+            found = {rule: result for rule, result in judged.results.items() if result.findings}
+            if found:
+                found.update(with_whereabouts(found, judged.whereabouts))
+                judged.results.update({**found, **blame_switch(found, judged.facts)})
         head = together.clear_of_head_clock(nodes, rules)
         together.count_peers(nodes, rules)
         for name, why in withheld.items():
@@ -370,7 +370,7 @@ class Assessment:
         if judged.left_out:
             results = tuple(with_left_out(result, rule, judged.left_out)
                             for rule, result in zip(self._ruleset.rules, results, strict=True))
-        results = self._shared.whole(results)
+        results = tuple(self._shared.once(results))
         return NodeReport(node.name, state, reason_of(state, results), results, node.in_service,
                           probes=judged.probes, sku=judged.sku.name if judged.sku else None, log=judged.log,
                           sku_basis=clean(judged.sku_basis, 1000))

@@ -10,9 +10,8 @@ from healthcheck.judge.gpuless import NOT_TAKEN, TAKEN, GpuHistory, SeenNode, ba
 from healthcheck.judge.headclock import HeadClock, head_clock
 from healthcheck.judge.judge import judge
 from healthcheck.judge.judge import result as result_of
-from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.judge.samplejudge import FleetSample, judge_by_sample
-from healthcheck.model.outcome import Finding, Result, Status
+from healthcheck.model.outcome import Finding, Status
 from healthcheck.ruleset import sku as skus
 from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.sku import Sku
@@ -82,7 +81,7 @@ def _seen(node: Node, judged: JudgedNode | None, named: Sku | None) -> SeenNode:
 
 def judge_fleets(
     nodes: Sequence[JudgedNode], rules: Sequence[Rule], samples: Mapping[str, FleetSample],
-    learned: Sku | None, shared: Callable[[Result], Result],
+    learned: Sku | None,
 ) -> None:
     """Judges the fleet rules for each cohort. `learned` stands for the SKU of nodes that name none."""
     cohorts: dict[tuple[str, ...], dict[str, JudgedNode]] = {}
@@ -106,10 +105,7 @@ def judge_fleets(
             found = (judge_fleet(rule, cohort, sku) if sample is None
                      else judge_by_sample(rule, cohort, sample, sku))
             for name, result in found.items():
-                members[name].results[rule.id] = shared(result)
-            if rule.checked.trend:      # what was derived from both snapshots takes more than these do
-                for judged in members.values():
-                    judged.facts = NodeFacts(judged.facts.facts, judged.facts.previous)
+                members[name].results[rule.id] = result
 
 
 def clear_of_head_clock(nodes: Sequence[JudgedNode], rules: Sequence[Rule]) -> HeadClock | None:

@@ -19,6 +19,7 @@ from healthcheck.model.recording import (
     Outcome,
     Recording,
     RecordingError,
+    from_json,
     read,
     to_json,
 )
@@ -105,6 +106,22 @@ def test_what_a_probe_may_bring_is_measured_in_what_it_brought_not_in_its_json()
             "p": Capture(Outcome.DONE, files={"/a": FileCapture(Outcome.DONE, "\x01" * size)})})))
         (capture,) = within(snapshot, ProbeSet.of([probe], 1.0)).captures.values()
         assert (capture.outcome is Outcome.DONE, bool(capture.files)) == (kept, kept)
+
+
+@pytest.mark.parametrize("entry", ["done", ["done", "1", "2"], [], ["done", 1], [None], {"done": 1, "x": 2}])
+def test_a_file_entry_of_another_form_is_named_before_an_outcome_that_does_not_exist(entry: object) -> None:
+    document = to_json(machine.recording("n1"))
+    document["captures"]["port.sysfs"]["files"] = {"/a": ["late", "1"], "/b": entry, "/c": None}
+    with pytest.raises(RecordingError, match=r"^capture 'port.sysfs': '/b' is not \[outcome, text\]$"):
+        from_json(document)
+
+
+@pytest.mark.parametrize("entry", [["late"], ["late", "1"]])
+def test_the_first_outcome_that_does_not_exist_is_named(entry: list[str]) -> None:
+    document = to_json(machine.recording("n1"))
+    document["captures"]["port.sysfs"]["files"] = {"/a": ["done", "1"], "/b": entry, "/c": ["never"]}
+    with pytest.raises(RecordingError, match=r"^capture 'port.sysfs': no such outcome: 'late'$"):
+        from_json(document)
 
 
 def test_what_is_no_recording_says_so_in_the_words_of_from_json() -> None:
