@@ -112,9 +112,9 @@ class BoundRule:
         return self.rule.passed if run is None else conclude(self.rule, run)
 
 
-def _with_values(function: Callable[..., Any], values: Mapping[str, Any]) -> Callable[..., Any]:
-    """The check's function with a rule's values."""
-    if not isinstance(function, FunctionType) or hasattr(function, "__wrapped__"):
+def _with_values(function: Any, values: Mapping[str, Any]) -> Callable[..., Any]:
+    """The check's function with a rule's values; its author may have wrapped it in another."""
+    if hasattr(function, "__wrapped__"):
         return partial(function, **values)
     # As defaults of its own parameters they cost a call nothing; there are a thousand calls a node.
     made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__,

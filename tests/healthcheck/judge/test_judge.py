@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -42,6 +43,26 @@ def test_an_unmeasured_reading_is_unknown_for_its_subject_and_names_it() -> None
     result = judged(rule(hot), (COLD, DARK))
     assert (result.status, result.origin, result.reason) == (Status.UNKNOWN, Origin.NODE,
                                                              "thing 2: the sensor hung")
+
+
+def over(thing: Thing, *, limit: int, by: int = 10) -> Iterator[Finding]:
+    if thing.heat > limit + by:
+        yield Finding(thing.heat, f"at most {limit} + {by}")
+
+
+@wraps(over)
+def wrapped(*given: Any, **values: Any) -> Iterator[Finding]:
+    yield from over(*given, **values)
+
+
+@pytest.mark.parametrize("function", [over, wrapped])
+@pytest.mark.parametrize(("values", "expected"), [
+    ({"limit": 50}, "at most 50 + 10"), ({"limit": 5, "by": 2}, "at most 5 + 2"), ({"limit": 90}, None)])
+def test_a_check_is_called_with_its_rules_values_and_its_own_defaults(
+        function: Callable[..., Any], values: dict[str, int], expected: str | None) -> None:
+    found = judged(rule(function, parameters=dict(values)), (HOT,)).findings
+    assert [one.expected for one in found] == ([expected] if expected else [])
+    assert judged(rule(function, parameters={"limit": 0, "by": 0}), (HOT,)).findings   # of each rule its own
 
 
 def test_a_reading_that_is_missing_by_our_own_fault_is_ours() -> None:
