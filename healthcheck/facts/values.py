@@ -142,6 +142,26 @@ class refusals:
         _RECORDED.reset(self._token)
 
 
+class _Field:
+    """A field on its class: a fact's own value comes before it, so that it is asked for an absent one alone."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, fact: Fact | None, kind: type[Fact]) -> Any:
+        if fact is None:
+            raise AttributeError(f"{kind.__name__}.{self._name} is a field: only a fact has a value of it")
+        absent = fact.__dict__.get(_ABSENT_FIELDS)
+        if absent is None or self._name not in absent:
+            raise AttributeError(f"{kind.__name__}.{self._name} was not kept")
+        value = absent[self._name]
+        if type(value) is Unmeasured:
+            raise NotMeasured(fact, value.reason, value.origin, value.asked)
+        raise NotSupported(fact, self._name)
+
+
 @dataclass_transform(frozen_default=True, eq_default=False)
 class Fact:
     """Base of all facts: frozen, and made with a value for each field (`FIELDS`, in order, with their types),
@@ -167,6 +187,7 @@ class Fact:
         for field in own:
             if field in vars(cls):
                 raise TypeError(f"{cls.__name__}.{field} has a default; a field of a fact is given each time")
+            setattr(cls, field, _Field(field))
         cls.FIELDS = {**cls.FIELDS, **own}
         if not TYPE_CHECKING and "IDENTITY" in vars(cls):
             read = attrgetter(*cls.IDENTITY)
@@ -204,17 +225,6 @@ class Fact:
 
         def __delattr__(self, field: str) -> None:
             raise FrozenInstanceError(f"{type(self).__name__}.{field} cannot be taken away")
-
-    if not TYPE_CHECKING:
-        def __getattr__(self, field: str) -> Any:
-            absent = self.__dict__.get(_ABSENT_FIELDS)
-            if absent is None or field not in absent:
-                raise AttributeError(f"{type(self).__name__}.{field} was not kept" if field in self.FIELDS
-                                     else f"{type(self).__name__} has no {field}")
-            value = absent[field]
-            if type(value) is Unmeasured:
-                raise NotMeasured(self, value.reason, value.origin, value.asked)
-            raise NotSupported(self, field)
 
     @classmethod
     def absent(cls: type[F], name: str, why: Unmeasured | Unsupported = UNSUPPORTED) -> F:

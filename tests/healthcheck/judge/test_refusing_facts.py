@@ -140,7 +140,7 @@ def test_a_plug_ins_fact_that_is_a_dataclass_besides_refuses_what_it_lacks_too()
 
 
 def test_a_misspelt_field_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="Thing has no haet"):
+    with pytest.raises(AttributeError, match="'Thing' object has no attribute 'haet'"):
         _ = COLD.haet  # type: ignore[attr-defined]
 
 
