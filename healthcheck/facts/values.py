@@ -143,7 +143,7 @@ class refusals:
 
 
 class _Field:
-    """A field on its class: a fact's own value comes before it, so that it is asked for an absent one alone."""
+    """A field on its class: asked for what is absent alone, as a fact's own value comes before it."""
 
     __slots__ = ("_name",)
 
