@@ -213,7 +213,7 @@ def _run(function: Callable[..., Iterable[Any]], check: Check, node: NodeFacts, 
             refused.append(given.failed)
     elif given.failed is not None:
         run = _check_failed(run or CheckRun(), check, given.failed)
-    unended = swallowed = 0     # calls that did not end, and those that ended without all they asked for
+    ended = judged = 0      # the latter with all that the check asked for
     declined: list[str] = []
     for arguments in given.calls:
         recorded = len(refused)
@@ -228,17 +228,14 @@ def _run(function: Callable[..., Iterable[Any]], check: Check, node: NodeFacts, 
                 left -= 1
                 if not left:
                     break
-            if len(refused) != recorded:
-                swallowed += 1
+            ended += 1
+            judged += len(refused) == recorded
         except Refusal as error:
-            unended += 1
-            if (len(refused) == recorded or error is not refused[-1]) and error not in refused:
-                refused.append(error)       # made elsewhere
+            if error not in refused:        # made elsewhere
+                refused.append(error)
         except NotJudged as error:
-            unended += 1
             _add_once(declined, clean(str(error)))
         except Exception as error:  # noqa: BLE001  (a defect of a check costs its rule only)
-            unended += 1
             if len(refused) == recorded:
                 run = _check_failed(run or CheckRun(), check, error)
     if declined:
@@ -254,10 +251,11 @@ def _run(function: Callable[..., Iterable[Any]], check: Check, node: NodeFacts, 
         for one in refused:
             # Its frames hold this list: a cycle that would keep all of the node's facts
             one.__traceback__ = None
-        if check.each and (given.calls or given.lacking):
-            run.judged = len(given.calls) > unended + swallowed
+        subjects = len(given.calls) + given.lacking
+        if check.each and subjects:
+            run.judged = judged > 0
         else:
-            run.judged = not unended and not given.lacking and not _unreadable(check, node, refused)
+            run.judged = ended == subjects and not _unreadable(check, node, refused)
         if check.counts:
             run.findings = []
     return run

@@ -169,10 +169,10 @@ class NodeFacts:
             chosen = self.chosen(check.over, check.subject)
             value, refused = chosen.members, [*chosen.refused]
             if chosen.failed is not None:
-                return Given((), 0, _without_frames(refused), chosen.failed)
+                return Given((), refused=_without_frames(refused), failed=chosen.failed)
         subjects = _subjects(check, value)
         if len(check.arguments) == 1:
-            return Given(tuple([(subject,) for subject in subjects]), 0, _without_frames(refused))
+            return Given(tuple([(subject,) for subject in subjects]), refused=_without_frames(refused))
         calls: list[tuple[Any, ...]] = []
         failed = None
         with refusals(refused):
