@@ -60,11 +60,6 @@ class GpuReadings(NamedTuple):
         return frozenset([key for key, value in self.held.items() if value is not UNSUPPORTED])
 
     @property
-    def lacking(self) -> frozenset[str]:
-        """Those that the GPU does not have."""
-        return frozenset([key for key, value in self.held.items() if value is UNSUPPORTED])
-
-    @property
     def own(self) -> bool:
         """Whether an error of ours is in place of the handle."""
         return self.handle is not None and self.handle[0] in OUR_OWN
@@ -136,7 +131,7 @@ def _answer(line: Line, of: GpuReadings, given: frozenset[str], source: str) -> 
     no_handle = bool(of.errors) and not of.failed
     if given and (no_handle or _most_fail(good & given, of.failed.keys() & given)):
         return GpuAnswer(False, f"GPU does not answer: {of.words}")
-    if given and not good and not of.failed and len(of.lacking & given) >= _FEWEST:
+    if given and not good and not of.failed and len(of.held.keys() & given) >= _FEWEST:
         return GpuAnswer(False, "GPU does not answer: it has none of the readings that other GPUs have")
     if good and given:
         return _ANSWERS

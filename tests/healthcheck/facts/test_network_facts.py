@@ -171,3 +171,8 @@ def test_a_module_cut_anywhere_is_no_answer_or_holds_no_other_number() -> None:
                 assert value == truth[name][:len(value)]
             else:
                 assert value in (truth[name], UNSUPPORTED)
+
+
+def test_a_key_of_a_bond_that_is_cut_before_its_value_is_none() -> None:
+    with pytest.raises(KeyError, match="Bonding Mode"):
+        parse_bond("bond0", "Bonding Mode\nMII Status: up\n")
