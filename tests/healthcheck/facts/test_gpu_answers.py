@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.gpu_answers import answers, none_answers
+from healthcheck.facts.gpu_answers import answers, none_answers, readings_of
 from healthcheck.facts.nvml_output import OUR_OWN
 from healthcheck.facts.smi import parse, unreachable
 from healthcheck.facts.values import Unmeasured, reading
@@ -192,3 +192,9 @@ def test_any_message_of_nvidia_smi_is_bounded_and_harmless(text: str) -> None:
     for one in unreachable("Unable to determine the device handle for GPU" + text):
         assert "\x1b" not in one.words and len(one.words) <= 400
     assert len(parse(LOG + "Unable to determine the device handle for GPU" + text).gpus) <= 2
+
+
+@pytest.mark.parametrize("answer", [{"error": [15, "GPU is lost"]}, {"ok": []}, {"na": True}])
+def test_an_answer_for_all_pairs_of_a_gpu_is_no_reading_of_it(answer: dict[str, Any]) -> None:
+    of = readings_of({"index": 0, "p2p": answer, "temperature_c": {"ok": 40}})
+    assert (of.held, of.failed, of.handle) == ({"temperature_c": 40}, {}, None)
