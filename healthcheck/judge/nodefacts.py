@@ -81,7 +81,7 @@ def members(value: Any) -> tuple[Any, ...]:
 def _caveats(facts: tuple[Any, ...]) -> tuple[str, ...]:
     """The caveats of these facts, each once; facts of most classes have none."""
     if not any(issubclass(kind, Fact) and ("caveat" in kind.FIELDS or kind.caveat)
-                for kind in set(map(type, facts))):
+               for kind in set(map(type, facts))):
         return ()
     return tuple(dict.fromkeys([fact.caveat for fact in facts if isinstance(fact, Fact) and fact.caveat]))
 

@@ -176,13 +176,10 @@ def _capture(name: str, value: Any) -> Capture:
     files = value.get("files", {})
     if not isinstance(files, dict):
         raise RecordingError(f"capture {_short(name)}: files is not an object")
-    capture = object.__new__(Capture)       # Capture(...) sets each field of a frozen class by a call
-    capture.__dict__.update(
-        outcome=_outcome(name, value.get("outcome")), exit=exit_status, seconds=_number(value, "seconds"),
-        bytes=_typed(value, "bytes", int), text=_typed(value, "text", str, ""),
-        stderr=_typed(value, "stderr", str, ""), files=_files(name, files) if files else {},
-        note=_typed(value, "note", str, ""))
-    return capture
+    return Capture(outcome=_outcome(name, value.get("outcome")), exit=exit_status,
+                   seconds=_number(value, "seconds"), bytes=_typed(value, "bytes", int),
+                   text=_typed(value, "text", str, ""), stderr=_typed(value, "stderr", str, ""),
+                   files=_files(name, files) if files else {}, note=_typed(value, "note", str, ""))
 
 
 def _files(name: str, entries: dict[str, Any]) -> dict[str, FileCapture]:
