@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange, timegm
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
@@ -37,7 +38,8 @@ _ROW = re.compile(r"[0-9a-fA-F]{1,4}")
 _STATUS = re.compile(r"ok|ns|us|na|[lu]?(?:nc|cr|nr)|disabled", re.IGNORECASE)
 
 
-class BmcEvent(NamedTuple):
+@dataclass(frozen=True)
+class BmcEvent:
     """An event that was asserted and not deasserted since. `time` is epoch seconds by the controller's clock,
     None before the clock was set; `when` is the same for people."""
 
@@ -68,7 +70,8 @@ class BmcLogUse(Fact):
     used_percent: int
 
 
-class BmcSensor(NamedTuple):
+@dataclass(frozen=True)
+class BmcSensor:
     """One sensor: its state in ipmitool's word, and what it reads."""
 
     name: str

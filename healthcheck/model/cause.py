@@ -56,7 +56,7 @@ def _explained(result: Result, found: Mapping[str, tuple[str, str]]) -> Result:
     for part in result.unjudged if found else ():
         known = [found[one] for one in part.asked if one in found and found[one][1] != result.rule]
         cause, rule = known[0] if known else ("", "")
-        parts.append(part._replace(cause=cause, rule=rule))
+        parts.append(replace(part, cause=cause, rule=rule))
     return replace(result, unjudged=tuple(parts) if any(part.cause for part in parts) else ())
 
 

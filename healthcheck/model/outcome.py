@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
-from typing import NamedTuple
 
 from healthcheck.model.agentmetric import AgentEvidence
 from healthcheck.model.coverage import Coverage
@@ -155,7 +154,8 @@ class Note:
     text: str
 
 
-class Unjudged(NamedTuple):
+@dataclass(frozen=True)
+class Unjudged:
     """One part of what a rule could not judge, in words. `asked` are the subjects that did not answer, where
     that is why. A `note` is no reason for UNKNOWN, and stands beside what was judged.
 

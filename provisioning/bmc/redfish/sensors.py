@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from healthcheck.facts.bmc import BmcSensor, BmcSensors
@@ -44,7 +45,7 @@ def bmc_sensors(service: RedfishService) -> BmcSensors:
             for one in _of(service, case.document):
                 # Boards of one kind have sensors of one name.
                 found.append(one if one.name not in names
-                             else one._replace(name=clean(f"{last(case.path)} {one.name}", 80)))
+                             else replace(one, name=clean(f"{last(case.path)} {one.name}", 80)))
                 names.add(one.name)
         except BmcError as problem:
             if problem.wrong in ENDS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import zlib
 from dataclasses import replace
@@ -10,12 +11,25 @@ from pathlib import Path
 import pytest
 
 from healthcheck.config import rulesfolder
-from healthcheck.model.outcome import NodeReport
+from healthcheck.model.outcome import (
+    Finding,
+    LogEvidence,
+    NodeReport,
+    NodeState,
+    Origin,
+    Owner,
+    Repair,
+    Result,
+    Severity,
+    Status,
+    Unjudged,
+)
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store import waiting
 from healthcheck.store.clock import head_clock, newest_sweep
 from healthcheck.store.file import NAME, Store, opened
 from healthcheck.store.ledger import lines
+from healthcheck.store.plain import plain, typed
 from healthcheck.store.readings import NodeReadings, readings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.versions import Version
@@ -150,3 +164,16 @@ def test_as_it_is_typed_a_sweep_without_a_store_reports_as_ever_and_is_in_the_hi
     assert (beside.returncode, beside.stderr) == (plain.returncode, plain.stderr)
     (state / NAME).write_bytes(whole)
     assert '"sweeps": 2' in muster("store", "show", "--format", "json", home=tmp_path).stdout
+
+
+def test_a_report_with_all_that_a_result_may_have_comes_back_as_it_was() -> None:
+    finding = Finding(1, "0", "GPU 3", "Reset it.", Owner.OPERATOR, Repair.RESET_GPU, ("NVRM: Xid",),
+                      LogEvidence("kernel", "reset", 2, 1.5, 2.5, (7, 8)))
+    parts = (Unjudged("GPU 4: no answer", ("GPU 4",), cause="GPU 4", rule="gpu-answers"),
+             Unjudged("a note", note=True))
+    report = NodeReport("n1", NodeState.UNHEALTHY, "why", (
+        Result("a", "gpu.a", Status.FAIL, Severity.CRITICAL, (finding,), "why", None, "Reset it.",
+               Owner.VENDOR),
+        Result("b", "gpu.b", Status.UNKNOWN, Severity.WARNING, (), "why", Origin.NODE, unjudged=parts)),
+        True)
+    assert typed(NodeReport, json.loads(json.dumps(plain(report)))) == report

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from healthcheck.config.rulesfolder import folders
+from healthcheck.facts.bmc import BmcEvent, BmcLog, BmcSensor, BmcSensors
 from healthcheck.facts.values import UNSUPPORTED, reading
 from healthcheck.model.outcome import Status
 from healthcheck.ruleset.ruleset import load_ruleset
@@ -242,3 +243,11 @@ def test_a_service_without_a_log_that_is_known_is_not_one_without_events() -> No
     with pytest.raises(BmcError) as caught:
         service(logged(name="AuditLog"))[0].log()
     assert caught.value.wrong is BmcErrorReason.UNSUPPORTED
+
+
+def test_events_and_sensors_are_objects_in_the_document() -> None:
+    log_ = BmcLog("BMC", (BmcEvent("PSU 1", "lost input", 60.0, "then"),), NOW)
+    assert page.value(log_)["events"] == [
+        {"sensor": "PSU 1", "text": "lost input", "time": 60.0, "when": "then"}]
+    assert page.value(BmcSensors("BMC", (BmcSensor("FAN1", "ok", "8000 RPM"),)))["sensors"] == [
+        {"name": "FAN1", "state": "ok", "reading": "8000 RPM"}]

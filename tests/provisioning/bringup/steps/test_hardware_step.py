@@ -94,7 +94,7 @@ def test_a_log_that_names_a_fatal_error_is_the_vendors_and_an_old_one_says_nothi
     found = looked(Scripted(events=(fatal,)))
     assert (found.stand is StepState.TROUBLE and found.troubles[0].owner is Owner.VENDOR
             and "Bus Fatal Error" in found.troubles[0].what)
-    assert looked(Scripted(events=(fatal._replace(time=NOW - 30 * 86400),))).stand is StepState.SO
+    assert looked(Scripted(events=(replace(fatal, time=NOW - 30 * 86400),))).stand is StepState.SO
 
 
 def test_a_log_that_was_read_in_part_is_read_again_and_does_not_end_the_step() -> None:
