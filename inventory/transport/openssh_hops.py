@@ -89,6 +89,8 @@ class HopProbes:
             failure = self._log_in(config, hops[:number], hop, seconds)
             if failure is None:
                 continue
+            if failure.stage is Stage.HEAD:
+                return failure
             if number and FORBIDDEN in failure.reason:
                 return Failure(Stage.JUMP, f"{hops[number - 1].host}: {FORBIDDEN}")
             return Failure(Stage.JUMP, f"{hop.host}: {failure.reason}",
@@ -104,16 +106,17 @@ class HopProbes:
         if before:
             words += ["-o", f"ProxyJump={','.join(map(written, before))}"]
         words += [*(("-l", hop.user) if hop.user else ()), *(("-p", str(hop.port)) if hop.port else ())]
-        with tempfile.NamedTemporaryFile(prefix="muster-hop-") as file:
-            try:
+        try:
+            with tempfile.NamedTemporaryFile(prefix="muster-hop-") as file:
                 process = subprocess.Popen([*words, "-E", file.name, "--", hop.host],
                                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                            stderr=subprocess.PIPE, start_new_session=True,
                                            env=self._environment)
-            except OSError as error:
-                return Failure(Stage.CONNECT, f"cannot run ssh: {error.strerror}; try a smaller --fanout?")
-            said, late = self._until_end(process, seconds)
-            log.feed(Path(file.name).read_bytes()[:_MOST_LOG])
+                said, late = self._until_end(process, seconds)
+                log.feed(Path(file.name).read_bytes()[:_MOST_LOG])
+        except OSError as error:
+            return Failure(Stage.HEAD, f"cannot run ssh to look at {log.who}: {error.strerror}; a smaller "
+                                       "--fanout may help", Stage.CONNECT)
         if log.reached in (Reached.MASTER, Reached.LOGIN, Reached.RUNNING):
             return None
         if late:
@@ -121,8 +124,7 @@ class HopProbes:
                                           "down, a firewall that drops, or a hung sshd)", Stage.CONNECT)
         log.stderr(said)
         verdict = log.verdict(hop.host)
-        return Failure(verdict.stage, verdict.reason)
-
+        return Failure(verdict.stage, verdict.reason, verdict.stage if verdict.late else None)
 
     def _until_end(self, process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bool]:
         """Its standard error, and whether it had to be ended."""

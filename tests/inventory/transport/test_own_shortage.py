@@ -14,8 +14,10 @@ import pytest
 
 from inventory.model import Node
 from inventory.sshconfig import SshConfig
+from inventory.sshjump import Hop
 from inventory.transport.base import NOT_ITS_FAULT, Failure, Limits, Program, Reply, Stage
 from inventory.transport.openssh import OpensshTransport
+from inventory.transport.openssh_hops import HopProbes
 from inventory.transport.ssh import SshTransport
 from inventory.transport.watch import NodeJob, Watchdog, fan_out
 from tests.testbed.ports import free_port
@@ -53,6 +55,19 @@ def test_no_free_descriptor(via: str, more: int) -> None:
         found = why(way)
     assert found.stage is Stage.HEAD and "Too many open files" in found.reason, found
     assert found.stuck is not None, "it may be tried once more when others have ended"
+
+
+@pytest.mark.parametrize("lacks", ["subprocess.Popen", "tempfile.NamedTemporaryFile"])
+def test_nothing_to_look_at_a_jump_host_with(lacks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **options: object) -> object:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    probes = HopProbes("ssh", {})
+    monkeypatch.setattr(lacks, refuse)
+    found = probes.culprit("/dev/null", (Hop("bastion"),), 1)
+    assert found is not None
+    assert (found.stage, found.stuck) == (Stage.HEAD, Stage.CONNECT)
+    assert "Too many open files" in found.reason
 
 
 @pytest.mark.parametrize("number",

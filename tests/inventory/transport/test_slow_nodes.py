@@ -244,7 +244,7 @@ def test_a_jump_host_that_hung_once_is_tried_again_with_the_nodes_behind_it(
         at(jump, port)
         config = jump.entry(port=port)
         replies = way.sweep([plain_sshd.node(f"n{number}", proxy_jump="bastion") for number in range(2)],
-                            config=config, connect_s=2, auth_s=1)
+                            config=config, connect_s=2, auth_s=10)
     # Silent is a connection for each node by ssh, and one for both by paramiko.
     assert [reply.failure for reply in replies.values() if reply.body != b"well"] == []
     assert {reply.first and reply.first.stage for reply in replies.values()} == {Stage.JUMP}
