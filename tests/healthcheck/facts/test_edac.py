@@ -83,6 +83,12 @@ def test_the_old_layout_names_dimms_by_the_labels_of_their_channels_and_the_row_
                            "memory controller mc0": (0, 0)}
 
 
+def test_a_channel_without_a_label_costs_its_row_that_name_alone() -> None:
+    without = {path: text for path, text in OLD.items() if path != "mc0/csrow0/ch1_dimm_label"}
+    assert counts(without) == {"DIMM P1-DIMMA1 (mc0/csrow0/ch0)": (5, 0), "DIMM mc0/csrow0/ch1": (2, 0),
+                               "DIMM P1-DIMMA1 (mc0/csrow0)": (0, 1), "memory controller mc0": (0, 0)}
+
+
 def test_the_collector_finds_both_layouts_and_no_more_of_a_row_than_is_counted(tmp_path: Path) -> None:
     rest = {"mc0/csrow0/dev_type": "x8", "mc0/csrow0/uevent": "", "mc0/csrow0/edac_mode": "SECDED",
             "mc0/seconds_since_reset": "9"}

@@ -210,8 +210,9 @@ def test_a_rule_that_is_disabled_names_a_packaged_file_by_its_name_alone() -> No
     assert idle.left_out == "disabled in the packaged gpu-process.yaml"
 
 
-@pytest.mark.parametrize("name", ["kernel/a.yaml", "baseline/a.yaml", "site.yaml", *(
-    pytest.param(f"{each}/a.yaml", marks=pytest.mark.slow) for each in ("sku", "profile", "emitter"))])
+@pytest.mark.parametrize("name", [
+    "kernel/a.yaml", "baseline/a.yaml", "site.yaml", "sku/a.yaml", "profile/a.yaml",
+    pytest.param("emitter/a.yaml", marks=pytest.mark.slow)])
 def test_the_digest_changes_with_every_file_that_is_read(tmp_path: Path, name: str) -> None:
     # What they hold is read later, or wrong; the digest is of their bytes, before anything else is looked at.
     text = {"sku/a.yaml": "sku: a\n", "profile/a.yaml": "profile: a\nonly: [gpu-*]\n",
