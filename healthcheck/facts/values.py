@@ -187,9 +187,12 @@ class Fact:
         for field in own:
             if field in vars(cls):
                 raise TypeError(f"{cls.__name__}.{field} has a default; a field of a fact is given each time")
-            setattr(cls, field, _Field(field))
+            if not hasattr(cls, field):     # `caveat` is "" where it is absent: the engine reads it
+                setattr(cls, field, _Field(field))
         cls.FIELDS = {**cls.FIELDS, **own}
-        if not TYPE_CHECKING and "IDENTITY" in vars(cls):
+        inherited = next(base for base in cls.__mro__[1:] if issubclass(base, Fact))
+        # IDENTITY may be of a class that is no fact; an `identity` of the author's own stays.
+        if not TYPE_CHECKING and cls.IDENTITY != inherited.IDENTITY and cls.identity is inherited.identity:
             read = attrgetter(*cls.IDENTITY)
             cls.identity = property(read if len(cls.IDENTITY) > 1 else lambda fact: (read(fact),))
 
