@@ -187,7 +187,7 @@ class Fact:
         for field in own:
             if field in vars(cls):
                 raise TypeError(f"{cls.__name__}.{field} has a default; a field of a fact is given each time")
-            if not hasattr(cls, field):     # `caveat` is "" where it is absent: the engine reads it
+            if field != "caveat":       # which is "" where it is absent: the engine reads it
                 setattr(cls, field, _Field(field))
         cls.FIELDS = {**cls.FIELDS, **own}
         inherited = next(base for base in cls.__mro__[1:] if issubclass(base, Fact))
