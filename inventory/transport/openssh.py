@@ -160,7 +160,12 @@ class OpenSshSweep:
             examined = config, way.hops, way.limits.connect_s + way.limits.auth_s
             job.task.step(job.task.end - time.monotonic(), lambda s: Failure(
                 Stage.JUMP, f"{self._probes.under_way(*examined)}: not connected within {s:.3g} s"))
-            culprit = self._probes.culprit(*examined)
+            try:
+                culprit = self._probes.culprit(*examined)
+            except ConnectionDropped as full:
+                if way.sent and not self._program.repeatable:
+                    return Failure(full.stage, full.reason)
+                raise
             job.task.check()
             if culprit is not None:
                 return culprit

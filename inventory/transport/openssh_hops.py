@@ -15,7 +15,7 @@ from inventory.sshjump import Hop
 from inventory.transport.base import Failure, Stage
 from inventory.transport.openssh_log import OpenSshLog, Reached
 from inventory.transport.pipes import kill_group
-from inventory.transport.wire import FORBIDDEN, place
+from inventory.transport.wire import FORBIDDEN, ConnectionDropped, place
 
 _MOST_LOG = 1024 * 1024
 # What a session through a jump host asks for is not opened: the login is what counts.
@@ -28,11 +28,18 @@ _Key: TypeAlias = "tuple[str, tuple[Hop, ...], float]"
 
 @dataclass
 class _Probe:
-    """One examination of a route; nodes that fail while it is under way share it."""
+    """One examination of a route; nodes that fail while it is under way share it. `dropped`: a hop closed
+    the connection before the login, and another may be let in."""
 
     done: threading.Event = field(default_factory=threading.Event)
     at: str = ""
     culprit: Failure | None = None
+    dropped: bool = False
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it holds for whoever asks later."""
+        return not self.done.is_set() or (self.culprit is not None and not self.dropped)
 
 
 class HopProbes:
@@ -56,11 +63,12 @@ class HopProbes:
 
     def culprit(self, config: str, hops: tuple[Hop, ...], seconds: float) -> Failure | None:
         """Why no way leads through these hops, the failed one first; None where one does. It stays so until
-        `forget_failures`. `config` is for `ssh -F`; `seconds` bound the login to one hop."""
+        `forget_failures`. `config` is for `ssh -F`; `seconds` bound the login to one hop. Raises
+        ConnectionDropped (JUMP) where a hop has no room for another login now (sshd's MaxStartups)."""
         key = config, hops, seconds
         with self._lock:
             probe = self._probes.get(key)
-            mine = probe is None or (probe.done.is_set() and probe.culprit is None)
+            mine = probe is None or not probe.lasts
             if probe is None or mine:
                 probe = self._probes[key] = _Probe()
         if mine:
@@ -69,6 +77,8 @@ class HopProbes:
             finally:
                 probe.done.set()
         probe.done.wait()
+        if probe.culprit is not None and probe.dropped:
+            raise ConnectionDropped(probe.culprit.reason, probe.culprit.stage)
         return probe.culprit
 
     def forget_failures(self) -> None:
@@ -86,7 +96,7 @@ class HopProbes:
         config, hops, seconds = key
         for number, hop in enumerate(hops):
             probe.at = hop.host
-            failure = self._log_in(config, hops[:number], hop, seconds)
+            failure = self._log_in(config, hops[:number], hop, seconds, probe)
             if failure is None:
                 continue
             if failure.stage is Stage.HEAD:
@@ -98,7 +108,7 @@ class HopProbes:
         return None
 
     def _log_in(
-        self, config: str, before: tuple[Hop, ...], hop: Hop, seconds: float,
+        self, config: str, before: tuple[Hop, ...], hop: Hop, seconds: float, probe: _Probe,
     ) -> Failure | None:
         """Why this hop lets us not in; None where it does, whatever it forwards."""
         log = OpenSshLog(place(hop.host, hop.port or 22))
@@ -124,6 +134,7 @@ class HopProbes:
                                           "down, a firewall that drops, or a hung sshd)", Stage.CONNECT)
         log.stderr(said)
         verdict = log.verdict(hop.host)
+        probe.dropped = verdict.again
         return Failure(verdict.stage, verdict.reason, verdict.stage if verdict.late else None)
 
     def _until_end(self, process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bool]:

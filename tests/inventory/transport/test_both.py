@@ -511,6 +511,26 @@ def test_a_jump_host_without_address_is_called_one(way: Way, plain_sshd: Sshd) -
     assert reason.startswith("no-such-bastion.invalid: ")
 
 
+def test_nodes_behind_a_jump_host_that_drops_connections_by_max_startups_are_tried_again(
+    way: Way, plain_sshd: Sshd, tmp_path: Path,
+) -> None:
+    with sshd(tmp_path / "d", config="MaxStartups 2:100:4") as jump:
+        replies = way.sweep([plain_sshd.node(f"n{number}", proxy_jump="bastion") for number in range(8)],
+                            config=jump.entry(), fanout=8, logins=8)
+    assert [reply.failure for reply in replies.values() if reply.body != b"well"] == []
+
+
+def test_a_jump_host_that_drops_every_connection_is_named_and_may_have_a_second_try(
+    way: Way, plain_sshd: Sshd,
+) -> None:
+    with listener(hangs_up) as port:
+        config = f"Host bastion\n HostName 127.0.0.1\n Port {port}\n"
+        reply = way.one(plain_sshd.node(proxy_jump="bastion"), config=config, connect_s=1, auth_s=1,
+                        node_s=3, twice=False)
+    assert str(port) in refusal(reply, Stage.JUMP)
+    assert reply.failure is not None and reply.failure.stuck is Stage.JUMP
+
+
 def test_a_jump_host_that_takes_no_key_is_named(
     way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path,
 ) -> None:
