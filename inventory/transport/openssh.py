@@ -424,7 +424,7 @@ class _LogFollower(OutputHandler):
             reason = self._configs.named(verdict.reason)
             if verdict.again:
                 raise ConnectionDropped(reason)
-            raise TaskFailed(verdict.stage, reason, stuck=verdict.stage if verdict.late else None)
+            raise TaskFailed(verdict.stage, reason, stuck=verdict.stuck)
         if cut:
             dialogue.lost(log.who)
         else:

@@ -135,7 +135,7 @@ class HopProbes:
         log.stderr(said)
         verdict = log.verdict(hop.host)
         probe.dropped = verdict.again
-        return Failure(verdict.stage, verdict.reason, verdict.stage if verdict.late else None)
+        return Failure(verdict.stage, verdict.reason, verdict.stuck)
 
     def _until_end(self, process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bool]:
         """Its standard error, and whether it had to be ended."""

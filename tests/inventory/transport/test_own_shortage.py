@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -79,6 +80,34 @@ def test_a_connection_that_this_machine_could_not_begin(number: int, monkeypatch
     monkeypatch.setattr(socket.socket, "connect", refuse)
     found = why(SshTransport(SshConfig.parse("")))
     assert (found.stage, os.strerror(number) in found.reason) == (Stage.HEAD, True)
+
+
+@pytest.mark.parametrize("number", [errno.ENETUNREACH, errno.EAFNOSUPPORT])
+@pytest.mark.parametrize("first", [True, False])
+def test_an_address_that_this_machine_cannot_ask_excuses_no_node_whose_other_address_refuses(
+    number: int, first: bool, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    port = free_port()
+    found = [(family, socket.SOCK_STREAM, 6, "", (address, port))
+             for family, address in ((socket.AF_INET6, "2001:db8::1"), (socket.AF_INET, "127.0.0.1"))]
+    real = socket.socket.connect
+
+    def open_(family: int, *more: Any) -> socket.socket:
+        if family == socket.AF_INET6 and number == errno.EAFNOSUPPORT:
+            raise OSError(number, os.strerror(number))
+        return made(socket.AF_INET if family == socket.AF_INET6 else family, *more)
+
+    def connect(sock: socket.socket, address: Any) -> None:
+        if address[0] == "2001:db8::1":
+            raise OSError(number, os.strerror(number))
+        real(sock, address)
+
+    made = socket.socket
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **more: found if first else found[::-1])
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    monkeypatch.setattr(socket, "socket", open_)
+    failure = why(SshTransport(SshConfig.parse("")), Node("n1", port=port))
+    assert failure.stage is Stage.CONNECT and "refused" in failure.reason, failure
 
 
 @pytest.mark.parametrize("error", [
