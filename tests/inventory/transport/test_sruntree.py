@@ -366,6 +366,20 @@ def test_who_is_neither_root_nor_slurmuser_is_told_what_to_type(monkeypatch: pyt
         require_srun(config("alice"))
 
 
+def test_an_ssh_configuration_that_cannot_be_read_is_this_machines_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "config").write_text("Host *\n User root\n")
+    (tmp_path / ".ssh" / "config").chmod(0o666)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    transport = SlurmTransport(run=lambda argv: CommandOutput(0, b"gpu002|idle\n", b""))
+    (reply,) = transport.run([node("gpu001")], NAME, LIMITS)
+    assert f"{tmp_path}/.ssh/config: bad permissions" in refusal(reply, Stage.HEAD)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_hundred_and_twenty_eight_nodes_of_which_two_are_dead(
