@@ -20,6 +20,7 @@ import pytest
 from inventory.discover import CommandOutput
 from inventory.errors import UsageError
 from inventory.model import Node, StageLimits
+from inventory.sshconfig import SshConfig
 from inventory.transport import srunstep, sruntree
 from inventory.transport.base import Halt, Limits, Program, Reply, Stage
 from inventory.transport.lifelines import Lifelines
@@ -375,6 +376,7 @@ def test_an_ssh_configuration_that_cannot_be_read_is_this_machines_fault(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr("inventory.transport.ssh.default_config", SshConfig.load)     # read anew
     transport = SlurmTransport(run=lambda argv: CommandOutput(0, b"gpu002|idle\n", b""))
     (reply,) = transport.run([node("gpu001")], NAME, LIMITS)
     assert f"{tmp_path}/.ssh/config: bad permissions" in refusal(reply, Stage.HEAD)
