@@ -87,6 +87,7 @@ _DISCONNECT = re.compile(r"Received disconnect from .*?:\d+: (?P<why>.*)")
 _WAITED = re.compile(
     r"[Cc]onnection timed out|Timeout before|timed out during banner exchange|[Oo]peration timed out")
 _FORWARD = re.compile(r"channel \d+: open failed: (?P<why>.*)")
+_OF_THE_HOP = re.compile(r"administratively prohibited|resource shortage: ?(?P<why>.*)")
 _NO_SESSION = re.compile(r"channel \d+: open failed: (?P<why>.*)|Session open refused by peer(?P<peer>)")
 _NO_COMMAND = re.compile(
     r"(?:exec|shell) request failed on channel|command execution failed|exec request failed")
@@ -172,7 +173,7 @@ class OpenSshLog:
     def refused(self) -> bool:
         """Whether a jump host is alive and could not connect to what comes next."""
         match = _FORWARD.search(bytes(self._stderr).decode("utf-8", "replace"))
-        return match is not None and "administratively prohibited" not in match["why"]
+        return match is not None and not _OF_THE_HOP.match(match["why"])
 
     @property
     def flooded(self) -> bool:
@@ -257,9 +258,11 @@ class OpenSshLog:
         proxy = self.proxy or ""
         if match := _FORWARD.search(text):
             why = match["why"].removeprefix("connect failed: ")
-            if "administratively prohibited" in why:
+            if (own := _OF_THE_HOP.match(why)) is not None:
                 # Of a chain this is any hop but the last: which one, an examination finds out.
-                return SshFailure(Stage.JUMP, f"{_hop_name(proxy)}: {FORBIDDEN}")
+                return SshFailure(Stage.JUMP, f"{_hop_name(proxy)}: {FORBIDDEN}" if own["why"] is None else
+                                  f"{_hop_name(proxy)}: it has no room for another connection "
+                                  f"({own['why'] or 'no reason given'})", late=own["why"] is not None)
             return SshFailure(Stage.CONNECT, f"{proxy} cannot connect to {self.who}: {why}",
                               late="timed out" in why)
         hop = _hop_name(proxy) if self.jumps else proxy
