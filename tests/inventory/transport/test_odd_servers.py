@@ -1,4 +1,4 @@
-"""Servers that are not OpenSSH's, or fail where its own seldom does: what is said is the same by both ways."""
+"""Servers that are not OpenSSH's, or fail where it seldom does: both ways say the same of them."""
 
 from __future__ import annotations
 
