@@ -169,6 +169,7 @@ class OpenSshSweep:
             job.task.check()
             if culprit is not None:
                 return culprit
+            way.logins_s = self._probes.seconds_of(*examined)
         on_the_way = outcome.stage is Stage.JUMP or (way.doubtful and bool(way.hops) and not way.refused)
         if on_the_way and not way.again and (self._program.repeatable or not way.sent):
             way.again = dropped = True
@@ -183,7 +184,7 @@ class OpenSshSweep:
         if hops:
             config = self._configs.path(node.identity_file, (own, *node.known_hosts_file),
                                         tuple(dict.fromkeys(hop.host for hop in hops)), self._hop_files(hops),
-                                        connect_s=limits.connect_s, given=given)
+                                        connect_s=limits.connect_s, hop_s=limits.hop_s, given=given)
         else:
             config = self._configs.path(known_hosts=() if node.known_hosts_file else (own,),
                                         connect_s=limits.connect_s, given=given)
@@ -325,7 +326,8 @@ class OpenSshSweep:
 class _Way:
     """The jump hosts before one node, and what its attempts showed: whether the last one failed as it does
     where a hop failed (`doubtful`), whether a living hop could not connect further (`refused`), whether the
-    node was tried again, and whether anything was sent to a program there."""
+    node was tried again, whether anything was sent to a program there, and how long the hops took to let us
+    in, once that was looked at."""
 
     hops: tuple[Hop, ...]
     limits: Limits      # the node's
@@ -333,6 +335,7 @@ class _Way:
     refused: bool = False
     again: bool = False
     sent: bool = False
+    logins_s: float | None = None
 
 
 class _SharedOutput(OutputHandler):
@@ -361,6 +364,7 @@ class _LogFollower(OutputHandler):
         self._configs = configs
         self._shared = shared
         self._first = not way.again
+        self._logins_s = way.logins_s
         self._cut = False       # the connection ended, not the program
         self._hops = max(1, len(way.hops))      # a ProxyCommand is one
         self._log = OpenSshLog(place(job.node.address or job.node.name, job.node.port or 22))
@@ -450,6 +454,8 @@ class _LogFollower(OutputHandler):
             if self._log.jumps and self._first:
                 # Look for the hop that hangs while there is time to name it.
                 self.deadline = time.monotonic() + self._limits.connect_s
+            elif self._logins_s is not None:
+                seconds = min(seconds, 2 * self._logins_s + self._limits.connect_s)
         elif reached is Reached.EXCHANGE:
             seconds = self._limits.connect_s
         elif reached is Reached.AUTH:

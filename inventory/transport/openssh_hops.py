@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ class _Probe:
 
     done: threading.Event = field(default_factory=threading.Event)
     at: str = ""
+    seconds: float = 0.0        # what the last login took, with those before it on the way
     culprit: Failure | None = None
     dropped: bool = False
 
@@ -49,6 +51,7 @@ class HopProbes:
         self._ssh = ssh
         self._environment = dict(environment)
         self._probes: dict[_Key, _Probe] = {}
+        self._let_in: dict[_Key, float] = {}
         self._running: set[subprocess.Popen[bytes]] = set()
         self._over = False
         self._lock = threading.Lock()
@@ -63,8 +66,9 @@ class HopProbes:
 
     def culprit(self, config: str, hops: tuple[Hop, ...], seconds: float) -> Failure | None:
         """Why no way leads through these hops, the failed one first; None where one does. It stays so until
-        `forget_failures`. `config` is for `ssh -F`; `seconds` bound the login to one hop. Raises
-        ConnectionDropped (JUMP) where a hop has no room for another login now (sshd's MaxStartups)."""
+        `forget_failures`. `config` is for `ssh -F`; `seconds` bound the login to one hop, beside those on
+        the way to it. Raises ConnectionDropped (JUMP) where a hop has no room for another login now (sshd's
+        MaxStartups)."""
         key = config, hops, seconds
         with self._lock:
             probe = self._probes.get(key)
@@ -81,6 +85,11 @@ class HopProbes:
             raise ConnectionDropped(probe.culprit.reason, probe.culprit.stage)
         return probe.culprit
 
+    def seconds_of(self, config: str, hops: tuple[Hop, ...], seconds: float) -> float | None:
+        """How long it took to be let in by all hops, when they were examined last."""
+        with self._lock:
+            return self._let_in.get((config, hops, seconds))
+
     def forget_failures(self) -> None:
         """Hops that failed are examined again from now on."""
         with self._lock:
@@ -96,7 +105,9 @@ class HopProbes:
         config, hops, seconds = key
         for number, hop in enumerate(hops):
             probe.at = hop.host
-            failure = self._log_in(config, hops[:number], hop, seconds, probe)
+            began = time.monotonic()
+            failure = self._log_in(config, hops[:number], hop, seconds + 2 * probe.seconds, probe)
+            probe.seconds = time.monotonic() - began
             if failure is None:
                 continue
             if failure.stage is Stage.HEAD:
@@ -105,6 +116,8 @@ class HopProbes:
                 return Failure(Stage.JUMP, f"{hops[number - 1].host}: {FORBIDDEN}")
             return Failure(Stage.JUMP, f"{hop.host}: {failure.reason}",
                            Stage.JUMP if failure.stuck is not None else None)
+        with self._lock:
+            self._let_in[key] = probe.seconds
         return None
 
     def _log_in(
