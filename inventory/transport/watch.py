@@ -35,6 +35,7 @@ _LONGEST_REASON = 1500
 # it half a second.
 LOGINS_PER_CORE = 8
 PATIENT_S = 2.0
+NO_THREAD = "this machine cannot start another thread (ulimit -u?); try a smaller --fanout"
 
 Overdue: TypeAlias = "Callable[[float], Failure]"
 
@@ -317,9 +318,7 @@ class _Workers:
                 threading.Thread(target=self._run, args=(job,), name=f"muster-{job.node.name}",
                                  daemon=True).start()
             except RuntimeError:
-                self._complete(job, None, Failure(
-                    Stage.HEAD, "this machine cannot start another thread (ulimit -u?); try a smaller "
-                                   "--fanout", Stage.CONNECT))
+                self._complete(job, None, Failure(Stage.HEAD, NO_THREAD, Stage.CONNECT))
 
     def _take(self) -> NodeJob | None:
         with self._lock:

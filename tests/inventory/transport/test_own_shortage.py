@@ -21,7 +21,9 @@ from inventory.transport.openssh import OpensshTransport
 from inventory.transport.openssh_hops import HopProbes
 from inventory.transport.ssh import SshTransport
 from inventory.transport.watch import NodeJob, Watchdog, fan_out
+from tests.inventory.transport.speaker import speaker
 from tests.testbed.ports import free_port
+from tests.testbed.sshd import Sshd
 
 PROGRAM = Program("0123456789abcdef", "pass", b"")
 NODE = Node("n1", address="127.0.0.1", port=1)
@@ -136,6 +138,27 @@ def test_no_free_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     (reply,) = fan_out([NODE], Limits(sweep_s=5), lambda job: b"", watch)
     assert reply.failure is not None and reply.failure.stage is Stage.HEAD
     assert reply.attempts == 2, "the second try may find one"
+
+
+# A jump host has two tries at once, each in a thread that another waits for.
+@pytest.mark.parametrize(("name", "times"), [("muster-gate-", 1), ("muster-jump-", 2)])
+def test_no_free_thread_to_connect_to_a_jump_host_with(
+    name: str, times: int, plain_sshd: Sshd, bastion: Sshd, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = threading.Thread.start
+    refused: list[str] = []
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name.startswith(name) and len(refused) < times:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    (reply,) = SshTransport(SshConfig.parse(bastion.entry())).run(
+        [plain_sshd.node(proxy_jump="bastion")], speaker(), Limits(sweep_s=20))
+    assert reply.first is not None and reply.first.stage is Stage.HEAD
+    assert reply.body == b"well", reply.failure
 
 
 def test_a_defect_of_ours() -> None:
