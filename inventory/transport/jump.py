@@ -16,7 +16,7 @@ from inventory.sshroute import TooManyHops, hops_to
 from inventory.sshtarget import SshTarget
 from inventory.transport.base import Failure, Limits, Stage
 from inventory.transport.link import SshConnection
-from inventory.transport.watch import NO_THREAD, Expired, TaskFailed, Watchdog, WatchedTask
+from inventory.transport.watch import NO_THREAD, Expired, TaskFailed, Watchdog, WatchedTask, shortage
 from inventory.transport.wire import TcpStream, place
 
 Route: TypeAlias = "tuple[SshTarget, ...]"
@@ -195,8 +195,9 @@ class Jumps:
             except Expired:
                 pass        # the watchdog has given the answer
             except Exception as error:  # noqa: BLE001  (a defect of ours must not leave the nodes behind it waiting)
-                answers.put(Failure(Stage.JUMP, f"{route[-1].name}: unexpected {type(error).__name__}: "
-                                                f"{ascii(str(error))[:150]}"))
+                answers.put(shortage(error) or Failure(
+                    Stage.JUMP, f"{route[-1].name}: unexpected {type(error).__name__}: "
+                                f"{ascii(str(error))[:150]}"))
             else:
                 if task.failure is None:
                     answers.put(link)

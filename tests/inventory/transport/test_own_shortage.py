@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import paramiko
 import pytest
 
 from inventory.model import Node
@@ -159,6 +160,38 @@ def test_no_free_thread_to_connect_to_a_jump_host_with(
         [plain_sshd.node(proxy_jump="bastion")], speaker(), Limits(sweep_s=20))
     assert reply.first is not None and reply.first.stage is Stage.HEAD
     assert reply.body == b"well", reply.failure
+
+
+@pytest.mark.parametrize("jump", [None, "bastion"])
+def test_a_key_file_that_could_not_be_opened_for_want_of_a_descriptor_is_read_by_the_second_try(
+    jump: str | None, plain_sshd: Sshd, bastion: Sshd, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = paramiko.PKey.from_path
+    refused = [0]
+
+    def from_path(path: str) -> paramiko.PKey:
+        refused[0] += 1
+        if refused[0] < 3:      # a jump host has two tries at once
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return real(path)
+
+    monkeypatch.setattr(paramiko.PKey, "from_path", from_path)
+    nodes = [plain_sshd.node(f"n{number}", proxy_jump=jump) for number in range(2)]
+    replies = list(SshTransport(SshConfig.parse(bastion.entry())).run(nodes, speaker(), Limits(sweep_s=20)))
+    assert [reply.body for reply in replies] == [b"well"] * 2, replies
+    assert {reply.first and reply.first.stage for reply in replies} == {Stage.HEAD}
+
+
+def test_no_free_descriptor_for_the_work_itself_may_have_a_second_try_unless_the_program_began() -> None:
+    def work(job: NodeJob) -> bytes:
+        if job.node.name == "begun":
+            job.python = "3.11"
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    replies = {reply.node: reply for reply in fan_out([NODE, Node("begun")], Limits(sweep_s=5), work,
+                                                      Watchdog())}
+    assert {name: (reply.failure and reply.failure.stage, reply.attempts)
+            for name, reply in replies.items()} == {"n1": (Stage.HEAD, 2), "begun": (Stage.HEAD, 1)}
 
 
 def test_a_defect_of_ours() -> None:
