@@ -66,6 +66,9 @@ _CONFIG = re.compile(
     r"Missing (?:yes|argument)|unknown key %|vdollar_percent_expand|Can't open user "
     r"config|Unsupported option|"
     r"[Jj]umphost loop|Invalid -J|Bad stdio")
+# What an ssh here says that cannot start its proxy.
+_NO_PROCESS = re.compile(r"^(?:fork failed|Could not create \S+ to communicate with the proxy): .*",
+                         re.MULTILINE)
 _NO_NAME = re.compile(r"Could not resolve hostname (?P<host>\S+): (?P<why>.*)")
 _NO_TCP = re.compile(
     r"connect to (?:host (?P<host>\S+)|address (?P<address>\S+)) port (?P<port>\d+): (?P<why>.*)")
@@ -196,6 +199,10 @@ class OpenSshLog:
         self.feed(b"\n")
         said = [line for raw in bytes(self._stderr).splitlines()
                 if not _NOTHING.match(line := one_line(raw, 400))]
+        if (self.proxy is not None and self.reached <= Reached.BANNER
+            and (match := _NO_PROCESS.search("\n".join([*said, *self._lines]))) is not None):
+            return SshFailure(Stage.HEAD, f"this machine cannot start what leads to {self.who}: {match[0]} "
+                                          "(ulimit -u?); try a smaller --fanout", late=True)
         if self.proxy is not None and self.reached <= Reached.BANNER:
             found = self._proxy_failure(said)
             if found is not None:

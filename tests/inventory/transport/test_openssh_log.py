@@ -165,6 +165,17 @@ def test_a_connection_that_this_machine_could_not_begin_is_not_the_nodes_fault(n
     assert os.strerror(number) in found.reason
 
 
+@pytest.mark.parametrize("in_the_chain", [False, True])
+def test_a_process_that_this_machine_cannot_start_is_not_the_nodes_fault(in_the_chain: bool) -> None:
+    said = b"fork failed: Resource temporarily unavailable\n"
+    found = log(b"debug1: Executing proxy command: exec ssh -W '[n1]:22' j\n", b"" if in_the_chain else said)
+    if in_the_chain:
+        found.stderr(said + b"Connection closed by UNKNOWN port 65535\n")
+    verdict = found.verdict("n1")
+    assert (verdict.stage, verdict.stuck) == (Stage.HEAD, Stage.CONNECT)
+    assert "fork failed: Resource temporarily unavailable" in verdict.reason
+
+
 @pytest.mark.parametrize("why", [b"Connection refused", b"No route to host"])
 def test_an_address_that_this_machine_cannot_ask_excuses_no_node_with_another(why: bytes) -> None:
     for whys in ((why, b"Network is unreachable"), (b"Network is unreachable", why)):
