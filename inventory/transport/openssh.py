@@ -276,9 +276,9 @@ class OpenSshSweep:
         try:
             job.task.step(limits.login_s, dialogue.timed_out)
             who = place(job.node.address or job.node.name, job.node.port or 22)
-            converse(job, dialogue, session, limits, _SharedOutput(dialogue, who))
+            converse(job, dialogue, session, limits, _SharedOutput(dialogue, who, session))
         finally:
-            way.sent, way.doubtful = way.sent or dialogue.sent > 0, session.returncode == 255
+            way.sent, way.doubtful = way.sent or dialogue.sent > 0, session.lost
             session.close()
             if dialogue.body is None and self._masters is not None:
                 self._masters.drop(master)
@@ -339,14 +339,15 @@ class _Way:
 
 
 class _SharedOutput(OutputHandler):
-    """For a session on a kept connection: ssh's status tells a lost connection from the program's end."""
+    """For a session on a kept connection: its loss is not the program's end."""
 
-    def __init__(self, dialogue: Dialogue, who: str) -> None:
+    def __init__(self, dialogue: Dialogue, who: str, session: MuxSession) -> None:
         super().__init__(dialogue)
         self._who = who
+        self._session = session
 
     def ended(self, exit_status: int | None) -> None:
-        if exit_status == 255:
+        if self._session.lost:
             self.dialogue.lost(self._who)
         else:
             self.dialogue.ended(exit_status)

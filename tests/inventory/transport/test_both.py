@@ -641,6 +641,31 @@ def test_sweeps_log_in_once_and_again_after_a_loss_and_the_end_leaves_nothing(
         wait_until(lambda: not server.serving and not our_ssh(), what="the end of what was kept")
 
 
+def test_a_program_that_ends_with_255_is_told_from_a_kept_connection_that_is_lost(
+    kept: Way, tmp_path: Path,
+) -> None:
+    with sshd(tmp_path / "d") as server, kept.opened() as transport:
+        assert sweep_of(transport, server.node())["n1"].body == b"well"
+        reply = sweep_of(transport, server.node(), program=speaker("sys.exit(255)"))["n1"]
+        assert "the program ended without an answer (exit 255)" in refusal(reply, Stage.REPLY)
+
+
+def test_a_kept_connection_that_is_cut_while_a_program_works_is_said_to_be_lost(
+    kept: Way, tmp_path: Path,
+) -> None:
+    note = tmp_path / "pid"
+    with sshd(tmp_path / "d") as server, kept.opened() as transport:
+        assert sweep_of(transport, server.node())["n1"].body == b"well"
+        replies: list[Reply] = []
+        thread = threading.Thread(target=lambda: replies.append(
+            sweep_of(transport, server.node(), program=speaker(waits(note)))["n1"]))
+        thread.start()
+        noted(note)
+        cut(server)
+        thread.join(20)
+    assert "the connection to" in refusal(replies[0], Stage.REPLY)
+
+
 def test_a_kept_connection_that_fell_silent_is_made_anew_within_its_limits(kept: Way, tmp_path: Path) -> None:
     with sshd(tmp_path / "d") as server, relay(server.port) as between, kept.opened() as transport:
         server.known_hosts.write_text(f"[127.0.0.1]:{between.port} {public(server.host_keys['ed25519'])}\n")
