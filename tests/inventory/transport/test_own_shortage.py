@@ -9,12 +9,13 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import paramiko
 import pytest
 
-from inventory.model import Node
+from inventory.model import Node, Via
 from inventory.sshconfig import SshConfig
 from inventory.sshjump import Hop
 from inventory.transport.base import NOT_ITS_FAULT, Failure, Limits, Program, Reply, Stage
@@ -180,6 +181,27 @@ def test_a_key_file_that_could_not_be_opened_for_want_of_a_descriptor_is_read_by
     replies = list(SshTransport(SshConfig.parse(bastion.entry())).run(nodes, speaker(), Limits(sweep_s=20)))
     assert [reply.body for reply in replies] == [b"well"] * 2, replies
     assert {reply.first and reply.first.stage for reply in replies} == {Stage.HEAD}
+
+
+@pytest.mark.parametrize("jump", [None, "bastion"])
+def test_a_known_hosts_file_that_could_not_be_opened_for_want_of_a_descriptor_makes_no_host_unknown(
+    jump: str | None, plain_sshd: Sshd, bastion: Sshd, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = Path.open
+    file = plain_sshd.known_hosts if jump is None else bastion.known_hosts
+    refused = [0]
+
+    def open_(path: Path, *args: Any, **options: Any) -> Any:
+        if path == file and refused[0] < 4:     # the nodes together, one by itself, a jump host twice
+            refused[0] += 1
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(Path, "open", open_)
+    (reply,) = SshTransport(SshConfig.parse(bastion.entry())).run(
+        [plain_sshd.node(proxy_jump=jump, transport=Via.PARAMIKO)], speaker(), Limits(sweep_s=20))
+    failures = [each for each in (reply.first, reply.failure) if each is not None]
+    assert failures and {each.stage for each in failures} == {Stage.HEAD}, reply
 
 
 def test_no_free_descriptor_for_the_work_itself_may_have_a_second_try_unless_the_program_began() -> None:
