@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import errno
 import fnmatch
 import hashlib
 import re
@@ -203,7 +204,8 @@ class _KnownFile:
 
     @classmethod
     def read(cls, name: str) -> _KnownFile:
-        """What the file holds; nothing if it is missing or cannot be read, which is said in `ignored`."""
+        """What the file holds; nothing if it is missing or cannot be read, which is said in `ignored`. Raises
+        OSError for want of a descriptor or memory, which would make every host look unknown."""
         why = ""
         try:
             if Path(name).is_fifo():
@@ -217,6 +219,8 @@ class _KnownFile:
         except (FileNotFoundError, NotADirectoryError):
             return cls(name)
         except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                raise
             why = error.strerror or "cannot be read"
         found = cls(name)
         found.ignored.append((name, why))

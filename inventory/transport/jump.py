@@ -3,6 +3,7 @@ sign of life while in use; one that cannot be opened is tried once more, and the
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -15,7 +16,7 @@ from inventory.sshroute import TooManyHops, hops_to
 from inventory.sshtarget import SshTarget
 from inventory.transport.base import Failure, Limits, Stage
 from inventory.transport.link import SshConnection
-from inventory.transport.watch import Expired, TaskFailed, Watchdog, WatchedTask
+from inventory.transport.watch import NO_THREAD, Expired, TaskFailed, Watchdog, WatchedTask, shortage
 from inventory.transport.wire import TcpStream, place
 
 Route: TypeAlias = "tuple[SshTarget, ...]"
@@ -156,8 +157,11 @@ class Jumps:
             if gate is None:
                 gate = _Gate(limits)
                 gates.append(gate)
-                threading.Thread(target=self._open, args=(gate, route), name=f"muster-gate-{route[-1].name}",
-                                 daemon=True).start()
+                try:
+                    threading.Thread(target=self._open, args=(gate, route),
+                                     name=f"muster-gate-{route[-1].name}", daemon=True).start()
+                except RuntimeError:
+                    gate.fail(_no_thread())
             gate.nodes += 1
             gate.asked = True
             return gate
@@ -175,8 +179,7 @@ class Jumps:
             return
         gate.link = found
         gate.done.set()
-        threading.Thread(target=_keep_asking, args=(found,), name=f"muster-alive-{route[-1].name}",
-                         daemon=True).start()
+        _keep_asking(found)
 
     def _attempt(self, route: Route, limits: Limits) -> SshConnection | Failure:
         """A connection, or why there is none, in time even when a thread hangs in the resolver."""
@@ -192,8 +195,9 @@ class Jumps:
             except Expired:
                 pass        # the watchdog has given the answer
             except Exception as error:  # noqa: BLE001  (a defect of ours must not leave the nodes behind it waiting)
-                answers.put(Failure(Stage.JUMP, f"{route[-1].name}: unexpected {type(error).__name__}: "
-                                                f"{ascii(str(error))[:150]}"))
+                answers.put(shortage(error) or Failure(
+                    Stage.JUMP, f"{route[-1].name}: unexpected {type(error).__name__}: "
+                                f"{ascii(str(error))[:150]}"))
             else:
                 if task.failure is None:
                     answers.put(link)
@@ -201,7 +205,11 @@ class Jumps:
                     link.shut()
             finally:
                 task.finish()
-        threading.Thread(target=connect, name=f"muster-jump-{route[-1].name}", daemon=True).start()
+        try:
+            threading.Thread(target=connect, name=f"muster-jump-{route[-1].name}", daemon=True).start()
+        except RuntimeError:
+            task.finish()
+            return _no_thread()
         return answers.get()
 
 
@@ -212,4 +220,9 @@ def _keep_asking(link: SshConnection) -> None:
             link.shut()
             return
         # Sending waits where the other end reads nothing, and this thread must not.
-        threading.Thread(target=link.keepalive, name="muster-keepalive", daemon=True).start()
+        with contextlib.suppress(RuntimeError):     # no free thread: it is asked the next time
+            threading.Thread(target=link.keepalive, name="muster-keepalive", daemon=True).start()
+
+
+def _no_thread() -> Failure:
+    return Failure(Stage.HEAD, NO_THREAD, Stage.CONNECT)

@@ -12,6 +12,7 @@ from typing import Any
 from inventory.hostkeys import key_type
 from inventory.sshkeyfile import is_public, public_key
 from inventory.transport.quiet import paramiko
+from inventory.transport.watch import LACKING
 
 _AGENT_SECONDS = 15.0
 _MOST_AGENT_BYTES = 1024 * 1024
@@ -200,6 +201,8 @@ def _load(path: str) -> _File:
     except FileNotFoundError:
         return _File(public=public)
     except OSError as error:
+        if error.errno in LACKING:
+            raise       # the next to ask may read it
         return _File(public=public, note=f"{path}: {error.strerror}")
     except (TypeError, paramiko.PasswordRequiredException):
         return _File(public=public, note=f"{path} is encrypted and not in the agent (ssh-add {path})")

@@ -415,7 +415,8 @@ class SshConnection:
                 raise TaskFailed(Stage.JUMP, f"{name}: {FORBIDDEN}") from None
             if refusal.code == _NO_RESOURCES:
                 raise TaskFailed(Stage.JUMP, f"{name}: it has no room for another connection "
-                                             f"({refusal.text or 'no reason given'})") from None
+                                             f"({refusal.text or 'no reason given'})",
+                                 stuck=Stage.JUMP) from None
             why = refusal.text or "no reason given"
             raise TaskFailed(Stage.CONNECT, f"the jump host {self.who} cannot connect to "
                                             f"{place(host, port)}: {why}",
@@ -475,20 +476,25 @@ class SshConnection:
             if refusal is not None:
                 raise TaskFailed(Stage.LOGIN, f"{self.who} opens no session: "
                                               f"{refusal.text or 'no reason given'}") from None
-            raise TaskFailed(Stage.LOGIN, f"{self.who} hung up after the login "
-                                          f"({self._client.said or 'no message'})",
-                             stuck=Stage.LOGIN) from None
+            raise self._hung_up() from None
         try:
             channel.exec_command(command)
         except _GONE as error:
             task.check()
             # A refusal is paramiko's own exception; the others say that the connection ended,
             # even while it still counts as active.
-            if again and (not self.alive or not isinstance(error, paramiko.SSHException)):
+            if self.alive and isinstance(error, paramiko.SSHException):
+                raise TaskFailed(Stage.LOGIN,
+                                 f"{self.who} refuses to run a command for this user") from None
+            if again:
                 raise ConnectionDropped(
                     f"the connection to {self.who} was lost since the sweep before") from None
-            raise TaskFailed(Stage.LOGIN, f"{self.who} refuses to run a command for this user") from None
+            raise self._hung_up() from None
         return channel
+
+    def _hung_up(self) -> TaskFailed:
+        return TaskFailed(Stage.LOGIN, f"{self.who} hung up after the login "
+                                       f"({self._client.said or 'no message'})", stuck=Stage.LOGIN)
 
     def _talk(self, channel: paramiko.Channel, dialogue: Dialogue, job: NodeJob, limits: Limits) -> None:
         bell = _Bell()
@@ -530,7 +536,8 @@ class SshConnection:
             self._end(channel, dialogue)
 
     def _end(self, channel: paramiko.Channel, dialogue: Dialogue) -> None:
-        if channel.exit_status == -1 and self._client.get_exception() is not None:
+        # The end of a connection that the other side announces is no exception.
+        if channel.exit_status == -1 and (self._client.said or self._client.get_exception() is not None):
             dialogue.lost(self.who)
         else:
             dialogue.ended(channel.exit_status if channel.exit_status != -1 else None)

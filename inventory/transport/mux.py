@@ -26,13 +26,14 @@ class MuxError(Exception):
 
 class MuxSession:
     """One remote command, like subprocess.Popen. `pid` is 0, for there is no process here; `returncode` is
-    None until `wait` has learned it, and 255 when the connection was lost."""
+    None until `wait` has learned it, and 255 when the connection was `lost`."""
 
     pid = 0
 
     def __init__(self, path: str, command: str, seconds: float) -> None:
         """Opens it; each step of the conversation with ssh may take so many seconds. Raises MuxError."""
         self.returncode: int | None = None
+        self.lost = False
         self._buffer = b""
         self._control = socket.socket(socket.AF_UNIX)
         self._control.settimeout(seconds)
@@ -77,7 +78,7 @@ class MuxSession:
             except (TimeoutError, BlockingIOError):
                 raise subprocess.TimeoutExpired("ssh", timeout or 0) from None
             except (OSError, MuxError):
-                self.returncode = 255
+                self.returncode, self.lost = 255, True
             else:
                 if kind == _EXITED and len(rest) >= 8:
                     self.returncode = struct.unpack(">I", rest[4:8])[0] & 0xFF

@@ -160,10 +160,16 @@ class OpenSshSweep:
             examined = config, way.hops, way.limits.connect_s + way.limits.auth_s
             job.task.step(job.task.end - time.monotonic(), lambda s: Failure(
                 Stage.JUMP, f"{self._probes.under_way(*examined)}: not connected within {s:.3g} s"))
-            culprit = self._probes.culprit(*examined)
+            try:
+                culprit = self._probes.culprit(*examined)
+            except ConnectionDropped as full:
+                if way.sent and not self._program.repeatable:
+                    return Failure(full.stage, full.reason)
+                raise
             job.task.check()
             if culprit is not None:
                 return culprit
+            way.logins_s = self._probes.seconds_of(*examined)
         on_the_way = outcome.stage is Stage.JUMP or (way.doubtful and bool(way.hops) and not way.refused)
         if on_the_way and not way.again and (self._program.repeatable or not way.sent):
             way.again = dropped = True
@@ -178,7 +184,7 @@ class OpenSshSweep:
         if hops:
             config = self._configs.path(node.identity_file, (own, *node.known_hosts_file),
                                         tuple(dict.fromkeys(hop.host for hop in hops)), self._hop_files(hops),
-                                        connect_s=limits.connect_s, given=given)
+                                        connect_s=limits.connect_s, hop_s=limits.hop_s, given=given)
         else:
             config = self._configs.path(known_hosts=() if node.known_hosts_file else (own,),
                                         connect_s=limits.connect_s, given=given)
@@ -270,9 +276,9 @@ class OpenSshSweep:
         try:
             job.task.step(limits.login_s, dialogue.timed_out)
             who = place(job.node.address or job.node.name, job.node.port or 22)
-            converse(job, dialogue, session, limits, _SharedOutput(dialogue, who))
+            converse(job, dialogue, session, limits, _SharedOutput(dialogue, who, session))
         finally:
-            way.sent, way.doubtful = way.sent or dialogue.sent > 0, session.returncode == 255
+            way.sent, way.doubtful = way.sent or dialogue.sent > 0, session.lost
             session.close()
             if dialogue.body is None and self._masters is not None:
                 self._masters.drop(master)
@@ -320,7 +326,8 @@ class OpenSshSweep:
 class _Way:
     """The jump hosts before one node, and what its attempts showed: whether the last one failed as it does
     where a hop failed (`doubtful`), whether a living hop could not connect further (`refused`), whether the
-    node was tried again, and whether anything was sent to a program there."""
+    node was tried again, whether anything was sent to a program there, and how long the hops took to let us
+    in, once that was looked at."""
 
     hops: tuple[Hop, ...]
     limits: Limits      # the node's
@@ -328,17 +335,19 @@ class _Way:
     refused: bool = False
     again: bool = False
     sent: bool = False
+    logins_s: float | None = None
 
 
 class _SharedOutput(OutputHandler):
-    """For a session on a kept connection: ssh's status tells a lost connection from the program's end."""
+    """For a session on a kept connection: its loss is not the program's end."""
 
-    def __init__(self, dialogue: Dialogue, who: str) -> None:
+    def __init__(self, dialogue: Dialogue, who: str, session: MuxSession) -> None:
         super().__init__(dialogue)
         self._who = who
+        self._session = session
 
     def ended(self, exit_status: int | None) -> None:
-        if exit_status == 255:
+        if self._session.lost:
             self.dialogue.lost(self._who)
         else:
             self.dialogue.ended(exit_status)
@@ -356,6 +365,7 @@ class _LogFollower(OutputHandler):
         self._configs = configs
         self._shared = shared
         self._first = not way.again
+        self._logins_s = way.logins_s
         self._cut = False       # the connection ended, not the program
         self._hops = max(1, len(way.hops))      # a ProxyCommand is one
         self._log = OpenSshLog(place(job.node.address or job.node.name, job.node.port or 22))
@@ -419,7 +429,7 @@ class _LogFollower(OutputHandler):
             reason = self._configs.named(verdict.reason)
             if verdict.again:
                 raise ConnectionDropped(reason)
-            raise TaskFailed(verdict.stage, reason, stuck=verdict.stage if verdict.late else None)
+            raise TaskFailed(verdict.stage, reason, stuck=verdict.stuck)
         if cut:
             dialogue.lost(log.who)
         else:
@@ -445,6 +455,8 @@ class _LogFollower(OutputHandler):
             if self._log.jumps and self._first:
                 # Look for the hop that hangs while there is time to name it.
                 self.deadline = time.monotonic() + self._limits.connect_s
+            elif self._logins_s is not None:
+                seconds = min(seconds, 2 * self._logins_s + self._limits.connect_s)
         elif reached is Reached.EXCHANGE:
             seconds = self._limits.connect_s
         elif reached is Reached.AUTH:

@@ -105,13 +105,14 @@ class Configs:
     def path(
         self, keys: tuple[str, ...] = (), known_hosts: tuple[str, ...] = (), hops: tuple[str, ...] = (),
         hop_files: Mapping[str, tuple[str, ...]] = MappingProxyType({}), connect_s: float | None = None,
-        given: bool = False,
+        hop_s: float = 0.0, given: bool = False,
     ) -> str:
         """What to give to `ssh -F`. `keys` and `known_hosts` count besides the files', `hops` are the
-        machines on the way, `hop_files` their GlobalKnownHostsFile where named. A node's `connect_s`, where
-        `given`, is over the files' ConnectTimeout."""
+        machines on the way, nearest first, each of which may take `hop_s`, `hop_files` their
+        GlobalKnownHostsFile where named. A node's `connect_s`, where `given`, is over the files'
+        ConnectTimeout."""
         text = self._text(keys, known_hosts, hops, hop_files,
-                          self._limits.connect_s if connect_s is None else connect_s, given)
+                          self._limits.connect_s if connect_s is None else connect_s, hop_s, given)
         with self._lock:
             if text not in self._made:
                 self._made[text] = self._keep(text, "the options that muster gives to ssh")
@@ -128,10 +129,11 @@ class Configs:
 
     def _text(
         self, keys: tuple[str, ...], known_hosts: tuple[str, ...], hops: tuple[str, ...],
-        hop_files: Mapping[str, tuple[str, ...]], connect_s: float, given: bool,
+        hop_files: Mapping[str, tuple[str, ...]], connect_s: float, hop_s: float, given: bool,
     ) -> str:
-        # Ours ends first, and says more.
-        timeout = f"ConnectTimeout {ceil(connect_s) + 1}\n"
+        # Ours ends first, and says more. Where others are on the way, ssh counts their logins, too.
+        timeout = "".join(f"Host {host}\nConnectTimeout {ceil(connect_s + number * hop_s) + 1}\n"
+                          for number, host in enumerate((*hops, "*")))
         lines = [_ALWAYS, *(text for since, text in _SINCE if self._version >= since)]
         if given:
             lines.append(timeout)
@@ -141,9 +143,9 @@ class Configs:
         if hops:
             # A jump host that has gone without a word is noticed while there is time to name it.
             lines.append(f"Host {' '.join(hops)}\nServerAliveInterval 4\nServerAliveCountMax 2\n")
-        lines.append("Host *\n")
+        lines.append(timeout)
         lines.append(f"KexAlgorithms {','.join(names for since, names in _KEX if self._version >= since)}\n")
-        lines.append(f"{timeout}ServerAliveInterval 15\nServerAliveCountMax 3\n")
+        lines.append("ServerAliveInterval 15\nServerAliveCountMax 3\n")
         if keys:
             folder = Path("~/.ssh").expanduser()
             usual = [str(folder / name) for name in DEFAULT_KEYS if (folder / name).exists()]

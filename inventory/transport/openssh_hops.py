@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from inventory.sshjump import Hop
 from inventory.transport.base import Failure, Stage
 from inventory.transport.openssh_log import OpenSshLog, Reached
 from inventory.transport.pipes import kill_group
-from inventory.transport.wire import FORBIDDEN, place
+from inventory.transport.wire import FORBIDDEN, ConnectionDropped, place
 
 _MOST_LOG = 1024 * 1024
 # What a session through a jump host asks for is not opened: the login is what counts.
@@ -28,11 +29,19 @@ _Key: TypeAlias = "tuple[str, tuple[Hop, ...], float]"
 
 @dataclass
 class _Probe:
-    """One examination of a route; nodes that fail while it is under way share it."""
+    """One examination of a route; nodes that fail while it is under way share it. `dropped`: a hop closed
+    the connection before the login, and another may be let in."""
 
     done: threading.Event = field(default_factory=threading.Event)
     at: str = ""
+    seconds: float = 0.0        # what the last login took, with those before it on the way
     culprit: Failure | None = None
+    dropped: bool = False
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it holds for whoever asks later."""
+        return not self.done.is_set() or (self.culprit is not None and not self.dropped)
 
 
 class HopProbes:
@@ -42,6 +51,7 @@ class HopProbes:
         self._ssh = ssh
         self._environment = dict(environment)
         self._probes: dict[_Key, _Probe] = {}
+        self._let_in: dict[_Key, float] = {}
         self._running: set[subprocess.Popen[bytes]] = set()
         self._over = False
         self._lock = threading.Lock()
@@ -56,11 +66,13 @@ class HopProbes:
 
     def culprit(self, config: str, hops: tuple[Hop, ...], seconds: float) -> Failure | None:
         """Why no way leads through these hops, the failed one first; None where one does. It stays so until
-        `forget_failures`. `config` is for `ssh -F`; `seconds` bound the login to one hop."""
+        `forget_failures`. `config` is for `ssh -F`; `seconds` bound the login to one hop, beside those on
+        the way to it. Raises ConnectionDropped (JUMP) where a hop has no room for another login now (sshd's
+        MaxStartups)."""
         key = config, hops, seconds
         with self._lock:
             probe = self._probes.get(key)
-            mine = probe is None or (probe.done.is_set() and probe.culprit is None)
+            mine = probe is None or not probe.lasts
             if probe is None or mine:
                 probe = self._probes[key] = _Probe()
         if mine:
@@ -69,7 +81,14 @@ class HopProbes:
             finally:
                 probe.done.set()
         probe.done.wait()
+        if probe.culprit is not None and probe.dropped:
+            raise ConnectionDropped(probe.culprit.reason, probe.culprit.stage)
         return probe.culprit
+
+    def seconds_of(self, config: str, hops: tuple[Hop, ...], seconds: float) -> float | None:
+        """How long it took to be let in by all hops, when they were examined last."""
+        with self._lock:
+            return self._let_in.get((config, hops, seconds))
 
     def forget_failures(self) -> None:
         """Hops that failed are examined again from now on."""
@@ -86,7 +105,9 @@ class HopProbes:
         config, hops, seconds = key
         for number, hop in enumerate(hops):
             probe.at = hop.host
-            failure = self._log_in(config, hops[:number], hop, seconds)
+            began = time.monotonic()
+            failure = self._log_in(config, hops[:number], hop, seconds + 2 * probe.seconds, probe)
+            probe.seconds = time.monotonic() - began
             if failure is None:
                 continue
             if failure.stage is Stage.HEAD:
@@ -95,10 +116,12 @@ class HopProbes:
                 return Failure(Stage.JUMP, f"{hops[number - 1].host}: {FORBIDDEN}")
             return Failure(Stage.JUMP, f"{hop.host}: {failure.reason}",
                            Stage.JUMP if failure.stuck is not None else None)
+        with self._lock:
+            self._let_in[key] = probe.seconds
         return None
 
     def _log_in(
-        self, config: str, before: tuple[Hop, ...], hop: Hop, seconds: float,
+        self, config: str, before: tuple[Hop, ...], hop: Hop, seconds: float, probe: _Probe,
     ) -> Failure | None:
         """Why this hop lets us not in; None where it does, whatever it forwards."""
         log = OpenSshLog(place(hop.host, hop.port or 22))
@@ -124,7 +147,8 @@ class HopProbes:
                                           "down, a firewall that drops, or a hung sshd)", Stage.CONNECT)
         log.stderr(said)
         verdict = log.verdict(hop.host)
-        return Failure(verdict.stage, verdict.reason, verdict.stage if verdict.late else None)
+        probe.dropped = verdict.again
+        return Failure(verdict.stage, verdict.reason, verdict.stuck)
 
     def _until_end(self, process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bool]:
         """Its standard error, and whether it had to be ended."""

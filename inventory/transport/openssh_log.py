@@ -5,15 +5,17 @@ cleaned where it is shown."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from inventory.transport.base import Stage
 from inventory.transport.session import last_line, one_line
-from inventory.transport.wire import FORBIDDEN, place
+from inventory.transport.wire import FORBIDDEN, OURS, place
 
 MOST_BYTES = 1024 * 1024        # of log and other words before the session; a login takes some 6 KB
 _LONGEST_LINE = 4096
@@ -64,9 +66,14 @@ _CONFIG = re.compile(
     r"Missing (?:yes|argument)|unknown key %|vdollar_percent_expand|Can't open user "
     r"config|Unsupported option|"
     r"[Jj]umphost loop|Invalid -J|Bad stdio")
+# What an ssh here says that cannot start its proxy.
+_NO_PROCESS = re.compile(r"^(?:fork failed|Could not create \S+ to communicate with the proxy): .*",
+                         re.MULTILINE)
 _NO_NAME = re.compile(r"Could not resolve hostname (?P<host>\S+): (?P<why>.*)")
 _NO_TCP = re.compile(
     r"connect to (?:host (?P<host>\S+)|address (?P<address>\S+)) port (?P<port>\d+): (?P<why>.*)")
+_NO_TCP_YET = re.compile(r"debug1: connect to address \S+ port \d+: (?P<why>.*)")      # another may answer
+_OURS = tuple(map(os.strerror, OURS))
 _UNKNOWN = re.compile(
     r"No (?P<type>\S+) host (?:key|certificate) is known for (?P<name>\S+) and you have requested strict")
 _CHANGED = re.compile(r"Host key for (?P<name>\S+) has changed and you have requested strict")
@@ -83,6 +90,7 @@ _DISCONNECT = re.compile(r"Received disconnect from .*?:\d+: (?P<why>.*)")
 _WAITED = re.compile(
     r"[Cc]onnection timed out|Timeout before|timed out during banner exchange|[Oo]peration timed out")
 _FORWARD = re.compile(r"channel \d+: open failed: (?P<why>.*)")
+_OF_THE_HOP = re.compile(r"administratively prohibited|resource shortage: ?(?P<why>.*)")
 _NO_SESSION = re.compile(r"channel \d+: open failed: (?P<why>.*)|Session open refused by peer(?P<peer>)")
 _NO_COMMAND = re.compile(
     r"(?:exec|shell) request failed on channel|command execution failed|exec request failed")
@@ -109,6 +117,11 @@ class SshFailure:
     again: bool = False
     late: bool = False
 
+    @property
+    def stuck(self) -> Stage | None:
+        """As in `Failure`."""
+        return None if not self.late else Stage.CONNECT if self.stage is Stage.HEAD else self.stage
+
 
 class OpenSshLog:
     """Feed it ssh's log, and as `stderr` what comes before the session: a proxy's messages, banners. `place`
@@ -128,6 +141,7 @@ class OpenSshLog:
         self._banner: list[str] = []
         self._tried: list[str] = []
         self._notes: list[str] = []
+        self._no_tcp: list[str] = []    # why, for each address
         self._allowed = ""
         self._offered = ""
         self._wanted = ""           # the key that the server would take
@@ -162,7 +176,7 @@ class OpenSshLog:
     def refused(self) -> bool:
         """Whether a jump host is alive and could not connect to what comes next."""
         match = _FORWARD.search(bytes(self._stderr).decode("utf-8", "replace"))
-        return match is not None and "administratively prohibited" not in match["why"]
+        return match is not None and not _OF_THE_HOP.match(match["why"])
 
     @property
     def flooded(self) -> bool:
@@ -185,6 +199,10 @@ class OpenSshLog:
         self.feed(b"\n")
         said = [line for raw in bytes(self._stderr).splitlines()
                 if not _NOTHING.match(line := one_line(raw, 400))]
+        if (self.proxy is not None and self.reached <= Reached.BANNER
+            and (match := _NO_PROCESS.search("\n".join([*said, *self._lines]))) is not None):
+            return SshFailure(Stage.HEAD, f"this machine cannot start what leads to {self.who}: {match[0]} "
+                                          "(ulimit -u?); try a smaller --fanout", late=True)
         if self.proxy is not None and self.reached <= Reached.BANNER:
             found = self._proxy_failure(said)
             if found is not None:
@@ -207,6 +225,9 @@ class OpenSshLog:
                 return
         if match := _OFFERED.match(line):
             self._offered = f"{match['type']} {match['print']}"
+        elif match := _NO_TCP_YET.match(line):
+            self._no_tcp.append(match["why"])
+            del self._no_tcp[20:]
         elif match := _ALLOWED.match(line):
             self._allowed = ", ".join(match[1].split(",")[:8])
         elif match := _TRIED.match(line):
@@ -244,9 +265,11 @@ class OpenSshLog:
         proxy = self.proxy or ""
         if match := _FORWARD.search(text):
             why = match["why"].removeprefix("connect failed: ")
-            if "administratively prohibited" in why:
+            if (own := _OF_THE_HOP.match(why)) is not None:
                 # Of a chain this is any hop but the last: which one, an examination finds out.
-                return SshFailure(Stage.JUMP, f"{_hop_name(proxy)}: {FORBIDDEN}")
+                return SshFailure(Stage.JUMP, f"{_hop_name(proxy)}: {FORBIDDEN}" if own["why"] is None else
+                                  f"{_hop_name(proxy)}: it has no room for another connection "
+                                  f"({own['why'] or 'no reason given'})", late=own["why"] is not None)
             return SshFailure(Stage.CONNECT, f"{proxy} cannot connect to {self.who}: {why}",
                               late="timed out" in why)
         hop = _hop_name(proxy) if self.jumps else proxy
@@ -274,7 +297,7 @@ class OpenSshLog:
 
     def _judge(self, lines: list[str], name: str) -> SshFailure:
         text = "\n".join(lines)
-        judged = _recognised(lines, self.who)
+        judged = _recognised(lines, self.who, self._no_tcp)
         offers = f"it offers {self._offered}" if self._offered else "it showed no key"
         if _REVOKED.search(text) or _CHANGED.search(text):
             return self._bad_key(text, offers, shlex.quote(name))
@@ -378,14 +401,18 @@ class OpenSshLog:
         return SshFailure(Stage.CONNECT, f"{self.who} does not speak SSH: {last}")
 
 
-def _recognised(lines: list[str], who: str) -> SshFailure | None:
-    """What is said in the same words about a node and about a machine on the way to it."""
+def _recognised(lines: list[str], who: str, no_tcp: Sequence[str] = ()) -> SshFailure | None:
+    """What is said in the same words about a node and about a machine on the way to it. `no_tcp` is why, for
+    each address; the lines say it for the last."""
     text = "\n".join(lines)
     if match := _NO_NAME.search(text):
         return _no_name(match, "", "give one with `address` in the inventory or HostName in ssh_config")
     if match := _NO_TCP.search(text):
-        return SshFailure(Stage.CONNECT, _no_tcp(place(match["host"] or match["address"], int(match["port"])),
-                                                 match["why"]), late="timed out" in match["why"])
+        theirs = [why for why in (no_tcp or [match["why"]]) if why not in _OURS]
+        why = theirs[-1] if theirs else match["why"]
+        return SshFailure(Stage.CONNECT if theirs else Stage.HEAD,
+                          _no_tcp(place(match["host"] or match["address"], int(match["port"])), why),
+                          late="timed out" in why or not theirs)
     if match := _NEGOTIATE.search(text):
         return SshFailure(Stage.CONNECT, f"no key exchange with {who}: {match['why']}")
     if _CHANGED.search(text) or _REVOKED.search(text) or "Host key verification failed" in text:

@@ -176,7 +176,7 @@ class _TreeSweep:
                     reply = replace(reply, failure=replace(reply.failure, reason=reason))
                 self._queue.put(reply)
         except Exception as error:  # noqa: BLE001  (these nodes must get an answer, whatever is wrong with ssh here)
-            now, failure = time.time(), Failure(Stage.CONNECT, one_line(str(error)))
+            now, failure = time.time(), Failure(Stage.HEAD, one_line(str(error)))
             for node in nodes:
                 self._queue.put(Reply(node.name, None, failure, now, now))
 

@@ -106,12 +106,13 @@ class SshSweep:
         """Looks up the nodes in hashed known_hosts files, all at once."""
         hosts: dict[tuple[str, ...], list[tuple[str, int, str | None]]] = {}
         for node in nodes:
-            with contextlib.suppress(TaskFailed):       # its own turn says so
+            with contextlib.suppress(TaskFailed, OSError):       # its own turn says so
                 target = self.route(node).target
                 hosts.setdefault(target.known_hosts_files, []).append(
                     (target.hostname, target.port, target.host_key_alias))
         for files, those in hosts.items():
-            self._known_hosts.of(files).prepare(those, all_lines=False, remember=True)
+            with contextlib.suppress(OSError):          # so does each turn
+                self._known_hosts.of(files).prepare(those, all_lines=False, remember=True)
 
     def query(self, job: NodeJob) -> bytes | Failure:
         """The answer of one node; raises TaskFailed or Expired."""

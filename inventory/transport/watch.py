@@ -16,6 +16,7 @@ never ran our program, so no node runs it twice.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import queue
 import threading
@@ -35,6 +36,8 @@ _LONGEST_REASON = 1500
 # it half a second.
 LOGINS_PER_CORE = 8
 PATIENT_S = 2.0
+NO_THREAD = "this machine cannot start another thread (ulimit -u?); try a smaller --fanout"
+LACKING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 
 Overdue: TypeAlias = "Callable[[float], Failure]"
 
@@ -47,6 +50,17 @@ class TaskFailed(Exception):
     ) -> None:
         super().__init__(reason)
         self.failure = Failure(stage, reason, stuck, algorithms)
+
+
+def shortage(error: Exception) -> Failure | None:
+    """The failure where this machine lacked something that it may have again: descriptors, memory, threads.
+    None for another error."""
+    if isinstance(error, OSError) and error.errno in LACKING:
+        return Failure(Stage.HEAD, f"this machine lacks what it takes ({error.strerror}); try a smaller "
+                                   "--fanout", Stage.CONNECT)
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return Failure(Stage.HEAD, NO_THREAD, Stage.CONNECT)
+    return None
 
 
 class Expired(Exception):
@@ -317,9 +331,7 @@ class _Workers:
                 threading.Thread(target=self._run, args=(job,), name=f"muster-{job.node.name}",
                                  daemon=True).start()
             except RuntimeError:
-                self._complete(job, None, Failure(
-                    Stage.HEAD, "this machine cannot start another thread (ulimit -u?); try a smaller "
-                                   "--fanout", Stage.CONNECT))
+                self._complete(job, None, Failure(Stage.HEAD, NO_THREAD, Stage.CONNECT))
 
     def _take(self) -> NodeJob | None:
         with self._lock:
@@ -371,6 +383,8 @@ class _Workers:
         except TaskFailed as refused:
             return refused.failure
         except Exception as error:  # noqa: BLE001  (a defect of ours costs one node its answer, not the sweep its end)
+            if (lacking := shortage(error)) is not None:
+                return lacking if job.python is None else replace(lacking, stuck=None)
             now_at = job.task.overdue().stage.value
             return Failure(Stage.HEAD,
                            f"unexpected {type(error).__name__} at {now_at}: {ascii(str(error))[:150]}")

@@ -28,8 +28,8 @@ _LEAST = 4 * 1024
 _SIGNS_OF_LIFE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 # What connect(2) reports when this machine, not the other, lacks something: ports, memory, its network
 # or a route to the other's.
-_OURS = (errno.EADDRNOTAVAIL, errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.ENETDOWN, errno.ENETUNREACH,
-         errno.EPERM)
+OURS = (errno.EADDRNOTAVAIL, errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.ENETDOWN, errno.ENETUNREACH,
+        errno.EPERM)
 _FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 
@@ -228,10 +228,15 @@ def dial(task: WatchedTask, host: str, port: int, seconds: float, family: str = 
     task.step(task.left(),
               lambda s: Failure(Stage.CONNECT, f"{who} did not answer within {s:.3g} s (host down, or a "
                                                "firewall that drops)"))
+    ours: OSError | None = None
+    theirs: OSError | None = None
     for index, (kind, address) in enumerate(addresses):
         try:
             sock = socket.socket(kind, socket.SOCK_STREAM)
         except OSError as error:
+            if error.errno == errno.EAFNOSUPPORT:       # a kernel without IPv6, say
+                ours = error
+                continue
             raise TaskFailed(Stage.HEAD, f"this machine has no free socket ({_error_text(error)}); try a "
                                          "smaller --fanout", stuck=Stage.CONNECT) from None
         try:
@@ -242,15 +247,20 @@ def dial(task: WatchedTask, host: str, port: int, seconds: float, family: str = 
         except OSError as error:
             sock.close()
             task.check()
-            if index + 1 == len(addresses):
-                ours = error.errno in _OURS
-                raise TaskFailed(Stage.HEAD if ours else Stage.CONNECT, _why(who, error),
-                                 stuck=Stage.CONNECT if ours or isinstance(error, TimeoutError) else None
-                                 ) from None
+            if error.errno in OURS:
+                ours = error
+            else:
+                theirs = error
         else:
             sock.settimeout(None)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return socket_wire(sock)
+    # What one address of the other machine said counts, whichever others we cannot ask from here.
+    if theirs is not None:
+        raise TaskFailed(Stage.CONNECT, _why(who, theirs),
+                         stuck=Stage.CONNECT if isinstance(theirs, TimeoutError) else None)
+    if ours is not None:
+        raise TaskFailed(Stage.HEAD, _why(who, ours), stuck=Stage.CONNECT)
     raise TaskFailed(Stage.RESOLVE, f"{host} has no address")
 
 

@@ -511,6 +511,26 @@ def test_a_jump_host_without_address_is_called_one(way: Way, plain_sshd: Sshd) -
     assert reason.startswith("no-such-bastion.invalid: ")
 
 
+def test_nodes_behind_a_jump_host_that_drops_connections_by_max_startups_are_tried_again(
+    way: Way, plain_sshd: Sshd, tmp_path: Path,
+) -> None:
+    with sshd(tmp_path / "d", config="MaxStartups 2:100:4") as jump:
+        replies = way.sweep([plain_sshd.node(f"n{number}", proxy_jump="bastion") for number in range(8)],
+                            config=jump.entry(), fanout=8, logins=8)
+    assert [reply.failure for reply in replies.values() if reply.body != b"well"] == []
+
+
+def test_a_jump_host_that_drops_every_connection_is_named_and_may_have_a_second_try(
+    way: Way, plain_sshd: Sshd,
+) -> None:
+    with listener(hangs_up) as port:
+        config = f"Host bastion\n HostName 127.0.0.1\n Port {port}\n"
+        reply = way.one(plain_sshd.node(proxy_jump="bastion"), config=config, connect_s=1, auth_s=1,
+                        node_s=3, twice=False)
+    assert str(port) in refusal(reply, Stage.JUMP)
+    assert reply.failure is not None and reply.failure.stuck is Stage.JUMP
+
+
 def test_a_jump_host_that_takes_no_key_is_named(
     way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path,
 ) -> None:
@@ -619,6 +639,31 @@ def test_sweeps_log_in_once_and_again_after_a_loss_and_the_end_leaves_nothing(
             assert server.logins == expected
         transport.close()  # type: ignore[attr-defined]
         wait_until(lambda: not server.serving and not our_ssh(), what="the end of what was kept")
+
+
+def test_a_program_that_ends_with_255_is_told_from_a_kept_connection_that_is_lost(
+    kept: Way, tmp_path: Path,
+) -> None:
+    with sshd(tmp_path / "d") as server, kept.opened() as transport:
+        assert sweep_of(transport, server.node())["n1"].body == b"well"
+        reply = sweep_of(transport, server.node(), program=speaker("sys.exit(255)"))["n1"]
+        assert "the program ended without an answer (exit 255)" in refusal(reply, Stage.REPLY)
+
+
+def test_a_kept_connection_that_is_cut_while_a_program_works_is_said_to_be_lost(
+    kept: Way, tmp_path: Path,
+) -> None:
+    note = tmp_path / "pid"
+    with sshd(tmp_path / "d") as server, kept.opened() as transport:
+        assert sweep_of(transport, server.node())["n1"].body == b"well"
+        replies: list[Reply] = []
+        thread = threading.Thread(target=lambda: replies.append(
+            sweep_of(transport, server.node(), program=speaker(waits(note)))["n1"]))
+        thread.start()
+        noted(note)
+        cut(server)
+        thread.join(20)
+    assert "the connection to" in refusal(replies[0], Stage.REPLY)
 
 
 def test_a_kept_connection_that_fell_silent_is_made_anew_within_its_limits(kept: Way, tmp_path: Path) -> None:

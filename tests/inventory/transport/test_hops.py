@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -192,6 +194,27 @@ def test_a_program_that_changes_a_node_is_not_run_there_twice(
         replies = alongside(transport.run([plain_sshd.node("n1", proxy_jump="one")],
                                           waiting(tmp_path, repeatable=False), LIMITS), when_it_runs)
     assert replies["n1"].failure is not None
+    assert runs(tmp_path) == 1
+
+
+def test_a_program_that_changes_a_node_is_not_run_twice_where_the_hop_it_lost_is_full(
+    way: Way, plain_sshd: Sshd, tmp_path: Path,
+) -> None:
+    with sshd(tmp_path / "full", config="MaxStartups 2:100:2") as full:
+        def when_it_runs() -> None:
+            wait_until(lambda: runs(tmp_path) == 1, what="the program")
+            serving = children(full.process.pid)
+            idle = [socket.create_connection(("127.0.0.1", full.port)) for _ in range(4)]
+            wait_until(lambda: "MaxStartups" in full.log, what="an sshd that is full")
+            for pid in serving:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(1)       # for the look at the hop
+            for connection in idle:
+                connection.close()
+        with way.opened(full.entry()) as transport:
+            replies = alongside(transport.run([plain_sshd.node("n1", proxy_jump="bastion")],
+                                              waiting(tmp_path, repeatable=False), LIMITS), when_it_runs)
+    refusal(replies["n1"], Stage.JUMP)
     assert runs(tmp_path) == 1
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory.transport.base import Stage
-from inventory.transport.openssh_log import MOST_BYTES, OpenSshLog, Reached
+from inventory.transport.openssh_log import MOST_BYTES, OpenSshLog, Reached, SshFailure
 
 # As OpenSSH 7.4 (RHEL 7) writes it.
 OLD = b"""OpenSSH_7.4p1, OpenSSL 1.0.2k-fips  26 Jan 2017\r
@@ -146,3 +149,36 @@ def test_whatever_is_in_the_log_there_is_one_verdict(pieces: list[bytes], stderr
     assert verdict.reason
     assert isinstance(verdict.stage, Stage)
     assert len(verdict.reason) < 6000
+
+
+def unreachable(*whys: bytes) -> SshFailure:
+    """What is said of a name whose addresses could not be connected to, each for a reason."""
+    return log(b"debug1: Connecting to n1 [10.0.0.1] port 22.\n",
+               *(b"debug1: connect to address 10.0.0.1 port 22: %s\n" % why for why in whys),
+               b"ssh: connect to host n1 port 22: %s\n" % whys[-1]).verdict("n1")
+
+
+@pytest.mark.parametrize("number", [errno.EADDRNOTAVAIL, errno.ENETDOWN, errno.ENETUNREACH, errno.EPERM])
+def test_a_connection_that_this_machine_could_not_begin_is_not_the_nodes_fault(number: int) -> None:
+    found = unreachable(os.strerror(number).encode())
+    assert (found.stage, found.stuck) == (Stage.HEAD, Stage.CONNECT)
+    assert os.strerror(number) in found.reason
+
+
+@pytest.mark.parametrize("in_the_chain", [False, True])
+def test_a_process_that_this_machine_cannot_start_is_not_the_nodes_fault(in_the_chain: bool) -> None:
+    said = b"fork failed: Resource temporarily unavailable\n"
+    found = log(b"debug1: Executing proxy command: exec ssh -W '[n1]:22' j\n", b"" if in_the_chain else said)
+    if in_the_chain:
+        found.stderr(said + b"Connection closed by UNKNOWN port 65535\n")
+    verdict = found.verdict("n1")
+    assert (verdict.stage, verdict.stuck) == (Stage.HEAD, Stage.CONNECT)
+    assert "fork failed: Resource temporarily unavailable" in verdict.reason
+
+
+@pytest.mark.parametrize("why", [b"Connection refused", b"No route to host"])
+def test_an_address_that_this_machine_cannot_ask_excuses_no_node_with_another(why: bytes) -> None:
+    for whys in ((why, b"Network is unreachable"), (b"Network is unreachable", why)):
+        found = unreachable(*whys)
+        assert (found.stage, found.stuck) == (Stage.CONNECT, None)
+        assert why.split()[-1].decode() in found.reason

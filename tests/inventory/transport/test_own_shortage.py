@@ -9,10 +9,13 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
+import paramiko
 import pytest
 
-from inventory.model import Node
+from inventory.model import Node, Via
 from inventory.sshconfig import SshConfig
 from inventory.sshjump import Hop
 from inventory.transport.base import NOT_ITS_FAULT, Failure, Limits, Program, Reply, Stage
@@ -20,7 +23,9 @@ from inventory.transport.openssh import OpensshTransport
 from inventory.transport.openssh_hops import HopProbes
 from inventory.transport.ssh import SshTransport
 from inventory.transport.watch import NodeJob, Watchdog, fan_out
+from tests.inventory.transport.speaker import speaker
 from tests.testbed.ports import free_port
+from tests.testbed.sshd import Sshd
 
 PROGRAM = Program("0123456789abcdef", "pass", b"")
 NODE = Node("n1", address="127.0.0.1", port=1)
@@ -81,6 +86,34 @@ def test_a_connection_that_this_machine_could_not_begin(number: int, monkeypatch
     assert (found.stage, os.strerror(number) in found.reason) == (Stage.HEAD, True)
 
 
+@pytest.mark.parametrize("number", [errno.ENETUNREACH, errno.EAFNOSUPPORT])
+@pytest.mark.parametrize("first", [True, False])
+def test_an_address_that_this_machine_cannot_ask_excuses_no_node_whose_other_address_refuses(
+    number: int, first: bool, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    port = free_port()
+    found = [(family, socket.SOCK_STREAM, 6, "", (address, port))
+             for family, address in ((socket.AF_INET6, "2001:db8::1"), (socket.AF_INET, "127.0.0.1"))]
+    real = socket.socket.connect
+
+    def open_(family: int, *more: Any) -> socket.socket:
+        if family == socket.AF_INET6 and number == errno.EAFNOSUPPORT:
+            raise OSError(number, os.strerror(number))
+        return made(socket.AF_INET if family == socket.AF_INET6 else family, *more)
+
+    def connect(sock: socket.socket, address: Any) -> None:
+        if address[0] == "2001:db8::1":
+            raise OSError(number, os.strerror(number))
+        real(sock, address)
+
+    made = socket.socket
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **more: found if first else found[::-1])
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    monkeypatch.setattr(socket, "socket", open_)
+    failure = why(SshTransport(SshConfig.parse("")), Node("n1", port=port))
+    assert failure.stage is Stage.CONNECT and "refused" in failure.reason, failure
+
+
 @pytest.mark.parametrize("error", [
     socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"),
     socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
@@ -107,6 +140,80 @@ def test_no_free_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     (reply,) = fan_out([NODE], Limits(sweep_s=5), lambda job: b"", watch)
     assert reply.failure is not None and reply.failure.stage is Stage.HEAD
     assert reply.attempts == 2, "the second try may find one"
+
+
+# A jump host has two tries at once, each in a thread that another waits for.
+@pytest.mark.parametrize(("name", "times"), [("muster-gate-", 1), ("muster-jump-", 2)])
+def test_no_free_thread_to_connect_to_a_jump_host_with(
+    name: str, times: int, plain_sshd: Sshd, bastion: Sshd, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = threading.Thread.start
+    refused: list[str] = []
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name.startswith(name) and len(refused) < times:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    (reply,) = SshTransport(SshConfig.parse(bastion.entry())).run(
+        [plain_sshd.node(proxy_jump="bastion")], speaker(), Limits(sweep_s=20))
+    assert reply.first is not None and reply.first.stage is Stage.HEAD
+    assert reply.body == b"well", reply.failure
+
+
+@pytest.mark.parametrize("jump", [None, "bastion"])
+def test_a_key_file_that_could_not_be_opened_for_want_of_a_descriptor_is_read_by_the_second_try(
+    jump: str | None, plain_sshd: Sshd, bastion: Sshd, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = paramiko.PKey.from_path
+    refused = [0]
+
+    def from_path(path: str) -> paramiko.PKey:
+        refused[0] += 1
+        if refused[0] < 3:      # a jump host has two tries at once
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return real(path)
+
+    monkeypatch.setattr(paramiko.PKey, "from_path", from_path)
+    nodes = [plain_sshd.node(f"n{number}", proxy_jump=jump) for number in range(2)]
+    replies = list(SshTransport(SshConfig.parse(bastion.entry())).run(nodes, speaker(), Limits(sweep_s=20)))
+    assert [reply.body for reply in replies] == [b"well"] * 2, replies
+    assert {reply.first and reply.first.stage for reply in replies} == {Stage.HEAD}
+
+
+@pytest.mark.parametrize("jump", [None, "bastion"])
+def test_a_known_hosts_file_that_could_not_be_opened_for_want_of_a_descriptor_makes_no_host_unknown(
+    jump: str | None, plain_sshd: Sshd, bastion: Sshd, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = Path.open
+    file = plain_sshd.known_hosts if jump is None else bastion.known_hosts
+    refused = [0]
+
+    def open_(path: Path, *args: Any, **options: Any) -> Any:
+        if path == file and refused[0] < 4:     # the nodes together, one by itself, a jump host twice
+            refused[0] += 1
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(Path, "open", open_)
+    (reply,) = SshTransport(SshConfig.parse(bastion.entry())).run(
+        [plain_sshd.node(proxy_jump=jump, transport=Via.PARAMIKO)], speaker(), Limits(sweep_s=20))
+    failures = [each for each in (reply.first, reply.failure) if each is not None]
+    assert failures and {each.stage for each in failures} == {Stage.HEAD}, reply
+
+
+def test_no_free_descriptor_for_the_work_itself_may_have_a_second_try_unless_the_program_began() -> None:
+    def work(job: NodeJob) -> bytes:
+        if job.node.name == "begun":
+            job.python = "3.11"
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    replies = {reply.node: reply for reply in fan_out([NODE, Node("begun")], Limits(sweep_s=5), work,
+                                                      Watchdog())}
+    assert {name: (reply.failure and reply.failure.stage, reply.attempts)
+            for name, reply in replies.items()} == {"n1": (Stage.HEAD, 2), "begun": (Stage.HEAD, 1)}
 
 
 def test_a_defect_of_ours() -> None:

@@ -160,6 +160,38 @@ def test_jump_hosts_have_the_limits_of_the_node_behind_them(
 
 @pytest.mark.root
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root: sshd takes keys of a command from root's alone")
+def test_a_jump_host_may_take_as_long_to_let_us_in_as_auth_says(
+    way: Way, plain_sshd: Sshd, tmp_path: Path,
+) -> None:
+    keys = tmp_path / "keys"
+    config = (f"AuthorizedKeysFile none\nAuthorizedKeysCommandUser root\n"
+              f"AuthorizedKeysCommand /bin/sh -c \"sleep 3; cat {keys}\"")
+    with sshd(tmp_path / "jump", config=config) as jump:
+        keys.write_text(jump.authorized.read_text())
+        reply = way.one(plain_sshd.node(proxy_jump="bastion"), config=jump.entry(), connect_s=2, auth_s=20,
+                        twice=False)
+    assert reply.body == b"well", reply.failure
+
+
+def test_each_jump_host_of_a_chain_may_take_as_long_as_one(
+    way: Way, plain_sshd: Sshd, tmp_path: Path,
+) -> None:
+    def slowly(_: int) -> bool:
+        time.sleep(2.5)
+        return True
+
+    with (sshd(tmp_path / "one") as one, sshd(tmp_path / "two") as two,
+          late(one.port, slowly) as before_one, late(two.port, slowly) as before_two):
+        at(one, before_one)
+        at(two, before_two)
+        config = one.entry("one", port=before_one) + two.entry("two", port=before_two)
+        reply = way.one(plain_sshd.node(proxy_jump="one,two"), config=config, connect_s=4, auth_s=0.9,
+                        twice=False)
+    assert reply.body == b"well", reply.failure
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: sshd takes keys of a command from root's alone")
 def test_a_jump_host_that_hangs_at_the_login_is_no_login_that_hangs_on_the_node(
     way: Way, plain_sshd: Sshd, tmp_path: Path,
 ) -> None:

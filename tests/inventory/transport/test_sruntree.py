@@ -20,6 +20,7 @@ import pytest
 from inventory.discover import CommandOutput
 from inventory.errors import UsageError
 from inventory.model import Node, StageLimits
+from inventory.sshconfig import SshConfig
 from inventory.transport import srunstep, sruntree
 from inventory.transport.base import Halt, Limits, Program, Reply, Stage
 from inventory.transport.lifelines import Lifelines
@@ -364,6 +365,21 @@ def test_who_is_neither_root_nor_slurmuser_is_told_what_to_type(monkeypatch: pyt
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(UsageError, match="srun was not found; run this where Slurm's commands are"):
         require_srun(config("alice"))
+
+
+def test_an_ssh_configuration_that_cannot_be_read_is_this_machines_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "config").write_text("Host *\n User root\n")
+    (tmp_path / ".ssh" / "config").chmod(0o666)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr("inventory.transport.ssh.default_config", SshConfig.load)     # read anew
+    transport = SlurmTransport(run=lambda argv: CommandOutput(0, b"gpu002|idle\n", b""))
+    (reply,) = transport.run([node("gpu001")], NAME, LIMITS)
+    assert f"{tmp_path}/.ssh/config: bad permissions" in refusal(reply, Stage.HEAD)
 
 
 @pytest.mark.slow
