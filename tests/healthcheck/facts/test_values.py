@@ -71,6 +71,39 @@ def test_a_subject_is_identified_by_one_field_or_by_several() -> None:
         assert Fan("fan 1", WHY, 1).identity   # type: ignore[arg-type]
 
 
+def test_the_identity_of_a_plug_ins_fact_may_be_inherited_from_no_fact_or_be_its_own_property() -> None:
+    class AtPci:
+        IDENTITY = ("pci", "number")
+
+    class Slot(AtPci, Fact):
+        name: str
+        pci: str
+        number: int
+
+    class Lane(Fact):
+        IDENTITY = ("pci",)
+        name: str
+        pci: str
+
+        @property
+        def identity(self) -> tuple[str, ...]:
+            return (self.pci.lower(),)
+
+    assert (Slot("slot 1", "0000:1A:00.0", 2).identity, Lane("lane", "0000:1A:00.0").identity) == (
+        ("0000:1A:00.0", 2), ("0000:1a:00.0",))
+    with pytest.raises(NotMeasured, match="no address"):
+        _ = Slot("slot 1", Unmeasured("no address"), 2).identity  # type: ignore[arg-type]
+
+
+def test_a_caveat_that_a_fact_lacks_is_none() -> None:
+    class Plug(Fact):
+        name: str
+        caveat: str
+
+    assert (Plug("plug", WHY).caveat, Plug("plug", "of one side").caveat) == (  # type: ignore[arg-type]
+        "", "of one side")
+
+
 def test_facts_are_equal_if_their_class_and_all_their_values_are() -> None:
     assert fan == Fan("fan 1", 900, WHY) and hash(fan) == hash(Fan("fan 1", 900,
                                                                    WHY))  # type: ignore[arg-type]

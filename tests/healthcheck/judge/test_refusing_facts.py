@@ -139,15 +139,12 @@ def test_a_plug_ins_fact_that_is_a_dataclass_besides_refuses_what_it_lacks_too()
         _ = Kettle("kettle", Unmeasured("no probe")).heat  # type: ignore[arg-type]
 
 
-class Plug(Fact):
-    """A plug-in's fact, with a caveat of its own."""
-
-    name: str
-    heat: int
-    caveat: str
-
-
 def test_a_caveat_that_a_fact_lacks_hides_no_fault_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Plug(Fact):
+        name: str
+        heat: int
+        caveat: str
+
     monkeypatch.setitem(MEMBERS, "plug", "plugs")
 
     def hot(plug: Plug) -> Iterator[Finding]:
@@ -159,35 +156,6 @@ def test_a_caveat_that_a_fact_lacks_hides_no_fault_of_another(monkeypatch: pytes
     assert (found.status, found.findings[0].subject, found.reason) == (Status.FAIL, "plug 2",
                                                                        "plug 1: no probe")
     assert reading(plugs[0], "caveat") == ""
-
-
-class AtPci:
-    """What some plug-in's facts have in common, and no fact."""
-
-    IDENTITY = ("pci", "number")
-
-
-class Slot(AtPci, Fact):
-    name: str
-    pci: str
-    number: int
-
-
-class Lane(Fact):
-    IDENTITY = ("pci",)
-    name: str
-    pci: str
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        return (self.pci.lower(),)
-
-
-def test_the_identity_of_a_plug_ins_fact_may_be_inherited_from_no_fact_or_be_its_own_property() -> None:
-    assert (Slot("slot 1", "0000:1A:00.0", 2).identity, Lane("lane", "0000:1A:00.0").identity) == (
-        ("0000:1A:00.0", 2), ("0000:1a:00.0",))
-    with pytest.raises(NotMeasured, match="no address"):
-        _ = Slot("slot 1", Unmeasured("no address"), 2).identity  # type: ignore[arg-type]
 
 
 def test_a_misspelt_field_is_an_attribute_error() -> None:
