@@ -15,7 +15,11 @@ an outcome).
 
 from __future__ import annotations
 
+import errno
 from typing import NamedTuple
+
+# What the machine that muster runs on lacks for a moment, and may have again: descriptors, memory, buffers.
+LACKING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 
 
 class Mark(NamedTuple):

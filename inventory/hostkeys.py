@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import errno
 import fnmatch
 import hashlib
 import re
@@ -15,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
+from inventory.errors import LACKING
 from inventory.hashednames import HashedNames, encoded, hasher
 from inventory.hashprogress import on_terminal
 from inventory.hostcache import HASH_BYTES, NameHash
@@ -219,7 +219,7 @@ class _KnownFile:
         except (FileNotFoundError, NotADirectoryError):
             return cls(name)
         except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            if error.errno in LACKING:
                 raise
             why = error.strerror or "cannot be read"
         found = cls(name)

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from inventory.errors import LACKING
 from inventory.hostkeys import key_type
 from inventory.sshkeyfile import is_public, public_key
 from inventory.transport.quiet import paramiko
-from inventory.transport.watch import LACKING
 
 _AGENT_SECONDS = 15.0
 _MOST_AGENT_BYTES = 1024 * 1024

@@ -456,6 +456,7 @@ class _LogFollower(OutputHandler):
                 # Look for the hop that hangs while there is time to name it.
                 self.deadline = time.monotonic() + self._limits.connect_s
             elif self._logins_s is not None:
+                # The hops were well a moment ago; they may take twice as long as then.
                 seconds = min(seconds, 2 * self._logins_s + self._limits.connect_s)
         elif reached is Reached.EXCHANGE:
             seconds = self._limits.connect_s

@@ -106,6 +106,7 @@ class HopProbes:
         for number, hop in enumerate(hops):
             probe.at = hop.host
             began = time.monotonic()
+            # The hops before it let us in anew, and may take twice as long as they just did.
             failure = self._log_in(config, hops[:number], hop, seconds + 2 * probe.seconds, probe)
             probe.seconds = time.monotonic() - began
             if failure is None:

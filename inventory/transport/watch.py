@@ -16,7 +16,6 @@ never ran our program, so no node runs it twice.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import queue
 import threading
@@ -26,6 +25,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
+from inventory.errors import LACKING
 from inventory.model import Node
 from inventory.transport.base import BUSY, Failure, Limits, Reply, Stage
 from inventory.transport.session import one_line
@@ -37,7 +37,6 @@ _LONGEST_REASON = 1500
 LOGINS_PER_CORE = 8
 PATIENT_S = 2.0
 NO_THREAD = "this machine cannot start another thread (ulimit -u?); try a smaller --fanout"
-LACKING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 
 Overdue: TypeAlias = "Callable[[float], Failure]"
 
