@@ -56,9 +56,11 @@ class _Gate:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits    # of the node that asked first
+        self.began = time.monotonic()
         self.done = threading.Event()
         self.link: SshConnection | None = None
         self.failure: Failure | None = None
+        self.tried: Failure | None = None       # the first of its two tries
         self.nodes = 0
         self.asked = True       # for a way to a node, since `begin`
 
@@ -109,10 +111,19 @@ class Jumps:
     def wire(self, task: WatchedTask, route: Route, host: str, port: int, limits: Limits) -> TcpStream:
         """A stream to `host` through the non-empty route, whose machines have the node's limits each. Raises
         TaskFailed, of stage JUMP where a hop is to blame, ConnectionDropped or Expired."""
-        task.step(task.end - time.monotonic(),
-                  lambda s: Failure(Stage.JUMP, f"{self._stuck(route)}: not connected within {s:.3g} s"))
         gate = self._gate(route, limits)
+
+        def overdue(_: float) -> Failure:
+            seconds = time.monotonic() - gate.began
+            if gate.tried is not None:
+                return gate.tried
+            # Less than a connection may take says nothing about the jump host.
+            if task.before is not None and seconds < limits.connect_s:
+                return task.before
+            return Failure(Stage.JUMP, f"{self._stuck(route)}: not connected within {seconds:.3g} s")
+
         try:
+            task.step(task.end - time.monotonic(), overdue)
             # This wait ends: opening has its own deadline, and an aborted task already has its answer.
             gate.done.wait()
             task.check()
@@ -169,13 +180,11 @@ class Jumps:
     def _open(self, gate: _Gate, route: Route) -> None:
         found = self._attempt(route, gate.limits)
         if isinstance(found, Failure) and found.stage in _AGAIN and not found.algorithms:
+            gate.tried = _on_the_way(found, route)
             time.sleep(RETRY_PAUSE)
             found = self._attempt(route, gate.limits)
         if isinstance(found, Failure):
-            # Wherever it got stuck, for the nodes behind it that was on the way.
-            gate.fail(found if found.stage in (Stage.JUMP, Stage.HEAD)
-                      else Failure(Stage.JUMP, f"{route[-1].name}: {found.reason}",
-                                   Stage.JUMP if found.stuck is not None else None, found.algorithms))
+            gate.fail(_on_the_way(found, route))
             return
         gate.link = found
         gate.done.set()
@@ -211,6 +220,14 @@ class Jumps:
             task.finish()
             return _no_thread()
         return answers.get()
+
+
+def _on_the_way(found: Failure, route: Route) -> Failure:
+    """Wherever the last machine of a route got stuck, for the nodes behind it that was on the way."""
+    if found.stage in (Stage.JUMP, Stage.HEAD):
+        return found
+    return Failure(Stage.JUMP, f"{route[-1].name}: {found.reason}",
+                   Stage.JUMP if found.stuck is not None else None, found.algorithms)
 
 
 def _keep_asking(link: SshConnection) -> None:

@@ -158,8 +158,15 @@ class OpenSshSweep:
         node_s = way.refused and len(way.hops) == 1
         if way.hops and not node_s and (way.doubtful or outcome.stage is Stage.JUMP):
             examined = config, way.hops, way.limits.connect_s + way.limits.auth_s
-            job.task.step(job.task.end - time.monotonic(), lambda s: Failure(
-                Stage.JUMP, f"{self._probes.under_way(*examined)}: not connected within {s:.3g} s"))
+            seen = outcome
+
+            def overdue(_: float) -> Failure:
+                hop, seconds = self._probes.under_way(*examined)
+                # Less than a connection may take says nothing about the hop: the failure looked into stays.
+                return seen if seconds < way.limits.connect_s else Failure(
+                    Stage.JUMP, f"{hop}: not connected within {seconds:.3g} s")
+
+            job.task.step(job.task.end - time.monotonic(), overdue)
             try:
                 culprit = self._probes.culprit(*examined)
             except ConnectionDropped as full:

@@ -34,6 +34,7 @@ class _Probe:
 
     done: threading.Event = field(default_factory=threading.Event)
     at: str = ""
+    since: float = 0.0          # when the login to it began (time.monotonic)
     seconds: float = 0.0        # what the last login took, with those before it on the way
     culprit: Failure | None = None
     dropped: bool = False
@@ -95,20 +96,21 @@ class HopProbes:
         with self._lock:
             self._probes = {key: probe for key, probe in self._probes.items() if probe.culprit is None}
 
-    def under_way(self, config: str, hops: tuple[Hop, ...], seconds: float) -> str:
-        """The hop that is being examined now."""
+    def under_way(self, config: str, hops: tuple[Hop, ...], seconds: float) -> tuple[str, float]:
+        """The hop that is being examined now, and for how many seconds it has been."""
         with self._lock:
             probe = self._probes.get((config, hops, seconds))
-        return probe.at if probe is not None and probe.at else hops[-1].host
+        if probe is None or not probe.at:
+            return hops[-1].host, 0.0
+        return probe.at, time.monotonic() - probe.since
 
     def _first_failed(self, key: _Key, probe: _Probe) -> Failure | None:
         config, hops, seconds = key
         for number, hop in enumerate(hops):
-            probe.at = hop.host
-            began = time.monotonic()
+            probe.since, probe.at = time.monotonic(), hop.host
             # The hops before it let us in anew, and may take twice as long as they just did.
             failure = self._log_in(config, hops[:number], hop, seconds + 2 * probe.seconds, probe)
-            probe.seconds = time.monotonic() - began
+            probe.seconds = time.monotonic() - probe.since
             if failure is None:
                 continue
             if failure.stage is Stage.HEAD:

@@ -79,7 +79,7 @@ class WatchedTask:
         self._since = time.monotonic()
         self._overdue: Overdue = lambda seconds: Failure(Stage.DEADLINE,
                                                          f"not finished after {seconds:.3g} s")
-        self._before: Failure | None = None
+        self.before: Failure | None = None      # of the try before this one
         self._closers: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
@@ -116,7 +116,7 @@ class WatchedTask:
     def again(self, failure: Failure) -> None:
         """Restarts the work after `failure`, which stays the answer when the task's end cuts the new attempt
         short: the rest of the time says nothing about a resolver or a connection. Raises Expired."""
-        self._before = failure
+        self.before = failure
         self.step(self.end - time.monotonic(), lambda _: failure)
 
     def overdue(self) -> Failure:
@@ -125,7 +125,7 @@ class WatchedTask:
         if failure.stage in BUSY:
             failure = replace(failure, stuck=failure.stage)
         cut = self.until >= self.end and failure.stage in (Stage.RESOLVE, Stage.CONNECT)
-        return self._before if self._before is not None and cut else failure
+        return self.before if self.before is not None and cut else failure
 
     def abort(self, failure: Failure) -> None:
         """Ends the task from outside; the first failure stays."""

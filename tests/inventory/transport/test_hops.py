@@ -69,6 +69,22 @@ def runs(folder: Path) -> int:
     return len(list(folder.glob("run.*")))
 
 
+def test_a_look_at_a_jump_host_cut_short_by_the_end_keeps_the_reason_found_before(
+    way: Way, plain_sshd: Sshd, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Each try takes 0.7 s to be dropped, and so does the look at the hop after it: the node's 6 s end in the
+    # middle of a look, or beside it on a slow machine, where the same is said.
+    def drops_late(connection: socket.socket) -> None:
+        threading.Timer(0.7, connection.close).start()
+
+    monkeypatch.setattr("inventory.transport.retry.random.uniform", lambda *_: 1.0)
+    with listener(drops_late) as port:
+        config = f"Host bastion\n HostName 127.0.0.1\n Port {port}\n"
+        reply = way.one(plain_sshd.node(proxy_jump="bastion"), config=config, connect_s=1, auth_s=1,
+                        node_s=3, twice=False)
+    assert str(port) in refusal(reply, Stage.JUMP)
+
+
 def test_what_a_jump_host_does_is_not_the_nodes_fault() -> None:
     assert Stage.JUMP in NOT_ITS_FAULT
 
