@@ -22,6 +22,7 @@ from healthcheck.exporter.serving import LISTEN, served, where, with_tls
 from healthcheck.model.places import PERIOD_S, STATE
 from inventory.errors import MusterError, UsageError
 from inventory.model import Node
+from inventory.release import VERSION
 from inventory.text import clean
 
 OK, USAGE = 0, 2
@@ -65,7 +66,7 @@ def board_of(
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"{installed / 'node.json'}: cannot be read ({clean(str(error), 120)}); install the "
                          "agent again") from None
-    ours = str(said.get("version", ""))
+    ours = str(said.get("version") or VERSION)
     return Board(AgentSource(state, node), Page(PERIODS * PERIOD_S, most),
                  lambda: processed(refused[0], ours=ours), formats=formats)
 

@@ -109,17 +109,16 @@ def _here(
     name: str | None = None,
 ) -> Installed:
     """What `muster agent install` would install here; `name` is this machine's in the inventory."""
-    from importlib.metadata import version
-
     from healthcheck.agent.compiled import compile_node, compile_rules
     from healthcheck.agent.main import Installed
     from healthcheck.collector import program
     from healthcheck.ruleset.ruleset import ruleset_of
+    from inventory.release import VERSION
 
     ruleset = ruleset_of(rules)
     check_sku(sku, ruleset)
     (node,) = (choose(None, inventory, True, False, ruleset) if name is None
                else choose(name, inventory, False, False, ruleset, sku))
-    compiled = compile_node(node, sku, period, profile, version("cluster-muster"))
+    compiled = compile_node(node, sku, period, profile, VERSION)
     return Installed(compile_rules(ruleset), compiled, program.collector_source(),
                      program.nvml_extra().get("nvml", b""))

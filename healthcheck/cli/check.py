@@ -404,18 +404,17 @@ def stored(
 ) -> SweepResult:
     """Stores the outcome and returns it as the store knows it, or with a line on why it was not stored: then
     it waits in a file until the store can be opened."""
-    from importlib.metadata import version
-
     from healthcheck.store.file import opened
     from healthcheck.store.sweeps import SweepRecord, record
     from healthcheck.store.waiting import keep_sweep
     from healthcheck.triage.judgedby import judged_by
+    from inventory.release import VERSION
 
     started, finished = (dt.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
                          for text in (outcome.started, outcome.finished))
     sweep = SweepRecord(started, finished, outcome.partial, plan.source, plan.ruleset.digest,
                         tuple(plan.profiles), bool(plan.only or plan.skip),
-                        judged_by(plan.ruleset, version("cluster-muster")), who())
+                        judged_by(plan.ruleset, VERSION), who())
     try:
         with opened(folder, make=True) as held:
             known = record(held, sweep, outcome.assessed.reports, found)

@@ -59,12 +59,11 @@ def evidence(
 
     Exit: 0 complete, 2 usage, 3 the node was not reached, or the report is missing or incomplete.
     """
-    from importlib.metadata import version
-
     from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.sweep import evidence as kit
     from healthcheck.sweep import saved
     from healthcheck.sweep.snapshots import KeptSnapshots
+    from inventory.release import VERSION
 
     if not local and node is None:
         raise UsageError("no node named: muster evidence gpu017, or --local")
@@ -92,7 +91,7 @@ def evidence(
         ruleset.digest, probes.to_json(),
     )
     previous = KeptSnapshots(states).read(target.name)
-    files = {"recording.json": saved.encode_one(recording, previous, looked, muster=version("cluster-muster"),
+    files = {"recording.json": saved.encode_one(recording, previous, looked, muster=VERSION,
                                          scrubbed=False)}
     _write(folder, files)
     probe = kit.bug_report_probe(safe=safe_mode)
@@ -101,7 +100,7 @@ def evidence(
         files[report.name] = report.data
         _write(folder, {report.name: report.data})
     _write(folder, {"manifest.json": kit.manifest(
-        recording, probes, report, probe, files, muster=version("cluster-muster"),
+        recording, probes, report, probe, files, muster=VERSION,
         started=millisecond(started), finished=millisecond(time.time()),
     )})
     return _report(folder, recording, report)

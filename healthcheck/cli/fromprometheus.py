@@ -43,13 +43,12 @@ class FromPrometheus:
 
     def choose(self, plan: SweepPlan, state: Path) -> SweepChoice:
         """Which nodes of the plan to visit, by the store in this state folder; raises StoreError."""
-        from importlib.metadata import version
-
         from healthcheck.store.clock import newest_sweep
         from healthcheck.store.file import opened
         from healthcheck.store.leftout import known_to_head
         from healthcheck.sweep import agentseries, fromagents
         from healthcheck.sweep.prometheus import PrometheusError, ask
+        from inventory.release import VERSION
 
         nodes = wanted(plan)
         with opened(state, make=True) as store:
@@ -60,7 +59,7 @@ class FromPrometheus:
         except PrometheusError as error:
             return fromagents.visit_all(nodes, f"{self._url}: {error}")
         (profile,) = plan.profiles
-        head = fromagents.HeadBasis(version("cluster-muster"), plan.ruleset.digest, profile, time.time(),
+        head = fromagents.HeadBasis(VERSION, plan.ruleset.digest, profile, time.time(),
                                     swept, self._most_age)
         return fromagents.choose(nodes, claims, known, head, random.SystemRandom())
 

@@ -16,6 +16,7 @@ import click
 
 from inventory.cli.nearest import NearestGroup
 from inventory.errors import MusterError
+from inventory.release import VERSION
 from inventory.text import clean
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 @click.group(cls=NearestGroup, places=COMMANDS, sections=SECTIONS,
              context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.version_option(package_name="cluster-muster", prog_name="muster")
+@click.version_option(VERSION, prog_name="muster")
 @click.pass_context
 def root(ctx: click.Context) -> None:
     """Bring up GPU training clusters and keep them healthy.

@@ -76,11 +76,10 @@ def record(
 
     Exit: 0 written, 2 usage, 3 written, but the node was not reached.
     """
-    from importlib.metadata import version
-
     from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.scrub import listed, replaced, scrub, stayed
     from healthcheck.sweep.saved import encode_one
+    from inventory.release import VERSION
 
     target = _target("--output", output)
     kept_in = _target("--kept", kept) if kept is not None else None
@@ -107,7 +106,7 @@ def record(
                        "please report it", err=True)
         recording, previous = made.recording, made.previous
         manifest = replace(manifest, nodes=(replace(made.node, sku=None),), default_sku=made.node.sku)
-    write_named(target, encode_one(recording, previous, manifest, muster=version("cluster-muster"),
+    write_named(target, encode_one(recording, previous, manifest, muster=VERSION,
                                    scrubbed=not raw), f"--output {output}")
     if made is not None and kept_in is not None:
         write_named(kept_in, listed(made.kept).encode("utf-8", "replace"), f"--kept {kept}")

@@ -11,11 +11,11 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable
-from importlib.metadata import version
 from typing import Any, TypeVar
 
 from healthcheck.config.files import write_whole
 from inventory.cachefolder import cache_folder
+from inventory.release import VERSION
 
 _MOST_BYTES = 16 << 20
 _MOST_KEPT = 4      # of a kind: two releases or rules folders in alternate use do not evict each other
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 def digest(made_of: Iterable[bytes]) -> str:
     """The name of what this release of muster makes of these bytes; each part counts with its length."""
-    made = hashlib.sha256(version("cluster-muster").encode())
+    made = hashlib.sha256(VERSION.encode())
     for part in made_of:
         made.update(len(part).to_bytes(8, "big") + part)
     return made.hexdigest()[:32]

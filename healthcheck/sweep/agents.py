@@ -10,9 +10,8 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.metadata import version
 from typing import Any
 
 from healthcheck.collector.reply import decode, within
@@ -29,6 +28,7 @@ from healthcheck.model.recording import (
     RecordingError,
     from_json,
 )
+from inventory.release import VERSION
 from inventory.text import clean
 from inventory.transport.base import Failure, Reply, Stage
 
@@ -61,7 +61,7 @@ class Agents:
     `head` is our own version, with which `model.agentversion` compares theirs."""
 
     max_age: float | None = None
-    head: str = field(default_factory=lambda: version("cluster-muster"))
+    head: str = VERSION
 
     @cached_property
     def probes(self) -> ProbeSet:

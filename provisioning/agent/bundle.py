@@ -11,7 +11,6 @@ import json
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from healthcheck.collector import program
 from healthcheck.collector.joined import parsed
 from healthcheck.ruleset.ruleset import Ruleset
 from inventory.model import Node
+from inventory.release import VERSION
 from provisioning.agent.layout import CODE, DIGITS, NODE, PERIOD_S, RULES, digest
 
 # What is loaded by need: the first and those of the gate by every Python, the others by one that judges.
@@ -83,7 +83,7 @@ class Bundle:
 
 def build(ruleset: Ruleset) -> Bundle:
     """The bundle for these rules."""
-    return Bundle(code(), _json(compile_rules(ruleset)), version("cluster-muster"))
+    return Bundle(code(), _json(compile_rules(ruleset)), VERSION)
 
 
 @functools.cache

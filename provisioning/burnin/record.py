@@ -7,7 +7,6 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,6 +15,7 @@ from healthcheck.burnin.document import Burnin, Option
 from healthcheck.burnin.runstates import RunEnding
 from healthcheck.burnin.statemachine import BurninRun
 from inventory.errors import UsageError
+from inventory.release import VERSION
 
 EVERY_S = 10.0
 # writing takes at most one part in so many of the head's time, which watches ranks meanwhile
@@ -73,7 +73,7 @@ class BurnInRecord:
         environment = {
             name: value for result in machine.results for name, value in result.task.environment.items()}
         finished = machine.ending is RunEnding.FINISHED
-        return Burnin(self.run, self.length, self.began, self.clock(), version(), burnt, judgement,
+        return Burnin(self.run, self.length, self.began, self.clock(), VERSION, burnt, judgement,
                       machine.floors.digest, MappingProxyType({**self.options, "finished": finished}),
                       MappingProxyType(environment))
 
@@ -83,13 +83,5 @@ def rules_folder() -> Path:
     if os.geteuid() == 0:
         return Path("/etc/muster/rules")
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "muster" / "rules"
-
-
-def version() -> str:
-    """Of muster, as installed."""
-    try:
-        return metadata.version("cluster-muster")
-    except metadata.PackageNotFoundError:
-        return "0"
 
 

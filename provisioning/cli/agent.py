@@ -208,11 +208,11 @@ def _act(
 ) -> int:
     """Runs the request and prints each node's result as it is known, or one document at the end."""
     from dataclasses import replace
-    from importlib import metadata
 
     from healthcheck.cli.check import choose
     from healthcheck.ruleset.ruleset import ruleset_of
     from inventory.model import Privilege
+    from inventory.release import VERSION
     from inventory.transport.remote import RemoteTransport
     from provisioning.agent import bundle, install
     from provisioning.agent.reinstall import act_keeping
@@ -260,7 +260,7 @@ def _act(
         from provisioning.agent import status as report
 
         return report.show(
-            [report.status(one) for one in done], metadata.version("cluster-muster"), as_json=as_json)
+            [report.status(one) for one in done], VERSION, as_json=as_json)
     if not as_json:
         echo_folded((one.node, f"NOT done: {one.message}") for one in done if not one.ok)
     if as_json:

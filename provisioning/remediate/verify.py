@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 
@@ -22,6 +21,7 @@ from healthcheck.sweep.snapshots import KeptSnapshots
 from healthcheck.triage.judgedby import judged_by
 from inventory.cli.chosen import who
 from inventory.model import Node
+from inventory.release import VERSION
 from inventory.transport.base import Transport
 
 _BETWEEN_S = 3.0
@@ -73,7 +73,7 @@ def look(site: VerifyContext, nodes: Sequence[Node]) -> dict[str, NodeHealth]:
     with opened(site.folder, make=True) as store:
         known = record(store,
                        SweepRecord(began, time.time(), False, plan.source, site.ruleset.digest,
-                                   versions=judged_by(plan.ruleset, version("cluster-muster")), who=who()),
+                                   versions=judged_by(plan.ruleset, VERSION), who=who()),
                        outcome.assessed.reports, found)
     return {report.node: _seen(report, boots.get(report.node, "")) for report in known}
 

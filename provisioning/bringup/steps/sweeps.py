@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.metadata import version
 
 from healthcheck.judge.nodereport import worst_first
 from healthcheck.model.lease import Lease
@@ -20,6 +19,7 @@ from healthcheck.sweep import sweep
 from healthcheck.sweep.snapshots import KeptSnapshots
 from healthcheck.triage.judgedby import judged_by
 from inventory.cli.chosen import who
+from inventory.release import VERSION
 from inventory.text import clean, many
 from inventory.transport.base import Limits, Transport
 from provisioning.actions.choose import Options, backend
@@ -83,7 +83,7 @@ def _stored(
             store,
             SweepRecord(began, time.time(), outcome.partial, plan.source, context.ruleset.digest,
                         plan.profiles, bool(plan.only or plan.skip),
-                        judged_by(plan.ruleset, version("cluster-muster")), who()),
+                        judged_by(plan.ruleset, VERSION), who()),
             outcome.assessed.reports, found)
     return known, found
 

@@ -8,7 +8,6 @@ import gzip
 import json
 import zlib
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -23,6 +22,7 @@ from healthcheck.model.probes import Probe, ProbeKind, ProbeSet
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording, to_json
 from healthcheck.sweep.agents import PATH, PROBE, Agents
 from inventory.load import load_inventory
+from inventory.release import VERSION
 from inventory.transport.base import Failure, Stage
 from provisioning.demo.fleet import DemoFleet
 from tests.command import muster
@@ -32,7 +32,7 @@ from tests.packagedrules import RULES
 from tests.testbed.memory import base_in_memory
 from tests.testbed.require import require_fleet
 
-OWN = version("cluster-muster")
+OWN = VERSION
 NOW = 1_795_000_000.0
 HOST = Host("gpu001", "boot-1", NOW, 0, "3.11.2", "x86_64", 0.1)
 WANTED = ProbeSet.of([Probe("host.swap", ProbeKind.FILES, paths=("/proc/swaps",)),

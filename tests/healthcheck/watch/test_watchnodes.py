@@ -8,7 +8,6 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from importlib.metadata import version
 
 import pytest
 
@@ -19,6 +18,7 @@ from healthcheck.watch.nodesignals import probes
 from healthcheck.watch.signals import SignalKind
 from inventory.errors import UsageError
 from inventory.model import Node
+from inventory.release import VERSION
 from inventory.transport.base import Limits, Program, Reply
 from inventory.transport.local import LocalTransport
 from tests.healthcheck.watch.nodefiles import sample
@@ -41,7 +41,7 @@ def test_what_an_agent_recorded_twice_is_evidence_at_once_and_once() -> None:
     sampler = NodeSampler([Node("gpu001")], LocalTransport(), Limits(), 60.0, Agents())
     before, now = (sample("gpu001", time, "memory pressure", 1000.0) for time in (1300.0, 1600.0))
     told = {"schema": "muster.agent/1", "node": "gpu001", "time": 1600.0,
-            "version": version("cluster-muster"), "period": 300,
+            "version": VERSION, "period": 300,
             "recording": to_json(now), "previous": to_json(before)}
     file = FileCapture(Outcome.DONE,
                        gzip.compress(json.dumps(told).encode()).decode("utf-8", "surrogateescape"))
