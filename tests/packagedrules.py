@@ -6,8 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from healthcheck.config import entrypoints
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.ruleset import plugins, rulesetcache
+from healthcheck.ruleset import rulesetcache
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from inventory import located
 from inventory.errors import ConfigError, RulesError
@@ -34,7 +35,7 @@ def read_anew() -> None:
 def read_all() -> None:
     """Reads all that is kept, with what is otherwise read where it is first used, and looks for plug-ins once
     for this process and its forks, which see the same packages."""
-    plugins.load = lambda: None
+    entrypoints.entries = lambda: ()
     assert RULES.kernel is not None and RULES.xids is not None
     catalogue = RULES.kernel.catalogue
     for entry in catalogue.entries:
@@ -45,8 +46,8 @@ def read_all() -> None:
 
 
 def _known_or_loaded(folders: tuple[Path, ...]) -> Ruleset:
-    plugins.load()      # a command's own
-    return RULES if folders == (_FOLDER,) else _load(folders)
+    # A command's plug-ins are its own.
+    return RULES if folders == (_FOLDER,) and not entrypoints.entries() else _load(folders)
 
 
 def _known_or_parsed(text: str, filename: str, *, error: located.ErrorType = ConfigError) -> Any:

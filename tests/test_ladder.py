@@ -122,6 +122,21 @@ def test_a_public_class_name_stands_for_one_thing() -> None:
     assert {name: sorted(at) for name, at in places.items() if len(at) > 1} == {}
 
 
+def test_who_looks_up_a_fact_or_a_check_by_its_name_has_all_of_them_registered() -> None:
+    registries = {"healthcheck.facts.base": {"FACTS"}, "healthcheck.checks.base": {"CHECKS", "SELECTIONS"}}
+    registering = {"healthcheck.checks.catalogue", "healthcheck.ruleset.plugins"}
+    # Below the checks; it imports the one fact that it looks up.
+    allowed = {"healthcheck.baseline.gather"}
+    without = {
+        module for package in ("healthcheck", "provisioning") for module, tree in trees(package).items()
+        if home(module, "healthcheck") not in ("facts", "checks")
+        and registering.isdisjoint(imported(tree, trees("healthcheck")))
+        and any(registries.get(node.module or "", set()) & {alias.name for alias in node.names}
+                for node in statements(tree) if isinstance(node, ast.ImportFrom))
+    }
+    assert without == allowed
+
+
 def test_no_check_catches_what_a_fact_refuses() -> None:
     found = {module for module, tree in within("healthcheck.checks")
              if any(isinstance(node, ast.Try) for node in ast.walk(tree))}

@@ -13,6 +13,7 @@ from typing import Any
 
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.kernelrules import KernelRules
+from healthcheck.checks import catalogue  # noqa: F401  (registers the checks)
 from healthcheck.checks.base import CHECKS, Check
 from healthcheck.config.codec import from_plain, to_plain
 from healthcheck.config.nodeentry import plain_entry
@@ -77,8 +78,7 @@ def _occasions(ruleset: Ruleset) -> Iterator[Occasion]:
 
 
 def read_rules(document: Any) -> Ruleset:
-    """The ruleset of a document; raises UsageError for a bad one.
-    `healthcheck.checks.catalogue` must have been imported."""
+    """The ruleset of a document; raises UsageError for a bad one."""
     try:
         if document["schema"] != SCHEMA:
             raise ValueError(f"its schema is {ascii(document['schema'])[:60]}, expected {SCHEMA}")
@@ -112,10 +112,10 @@ def on_a_node(ruleset: Ruleset) -> Ruleset:
 
 
 def _rule(plain: Mapping[str, Any]) -> Rule:
-    if plain["checked"] in CHECKS:
+    if plain["check"] in CHECKS:
         return rule_from_plain(plain)
     # A plug-in's check, whose code stays on the head
-    check = Check(plain["checked"], lambda: iter(()), (), {}, plain["fleet"])
+    check = Check(plain["check"], lambda: iter(()), (), {}, plain["fleet"])
     return dataclasses.replace(rule_from_plain({**plain, "parameters": {}}, check), disabled="",
                                left_out=plain["left_out"] or f"{AT_HOME}: its check is a plug-in's")
 

@@ -11,7 +11,6 @@ from healthcheck.agent import metrics
 from healthcheck.agent.compiled import on_a_node, read_rules
 from healthcheck.agent.output import LINE, AgentOutput, nagios
 from healthcheck.agent.unjudged import failed, unknown
-from healthcheck.checks import catalogue  # noqa: F401  (it brings the checks)
 from healthcheck.collector.reply import decode
 from healthcheck.config.codec import from_plain
 from healthcheck.config.nodeentry import entry_digest

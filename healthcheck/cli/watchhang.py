@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from healthcheck.checks import catalogue  # noqa: F401  (registers all facts)
 from healthcheck.facts import gpu_process
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.owners import OWNERS, ProcessOwners

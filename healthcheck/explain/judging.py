@@ -71,7 +71,7 @@ def _cause(
         if result.check in _BY_ENTRY:
             subject, by = "", f"{result.rule} {finding.subject}"
     else:
-        about = f"{rule.checked.name.partition('.')[2].replace('_', ' ')}: " if rule is not None else ""
+        about = f"{rule.check.partition('.')[2].replace('_', ' ')}: " if rule is not None else ""
         should = f" ({rule.checked.summary.splitlines()[0].rstrip('.')})" if rule is not None else ""
         meaning = f"{about}{finding.observed}, expected {finding.expected}{should}"
         remedy = finding.remedy

@@ -120,7 +120,7 @@ def explain_dcgm(text: str, ruleset: Ruleset, now: float) -> RawExplanation:
     # The file does not name its level, so no test counts as missing.
     rules = [replace(rule,
                      parameters={key: value for key, value in rule.parameters.items() if key != "must_run"})
-             for rule in ruleset.rules if rule.checked.name == "dcgm.diag_long"]
+             for rule in ruleset.rules if rule.check == "dcgm.diag_long"]
     assessment = judging.report(recording, ruleset, rules, asked=(probe.id,))
     causes = judging.causes(assessment, {rule.id: rule for rule in rules}, lambda lines: ())
     return RawExplanation(causes, judging.unjudged(assessment), "a run of dcgmi diag")

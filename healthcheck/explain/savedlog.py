@@ -44,11 +44,11 @@ def judged(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
     A missing baseline counts here.
     """
-    return tuple(_of_a_file(rule) for rule in rules if rule.checked.name.startswith("kernel."))
+    return tuple(_of_a_file(rule) for rule in rules if rule.check.startswith("kernel."))
 
 
 def _of_a_file(rule: Rule) -> Rule:
-    if rule.checked.name == "kernel.baseline":
+    if rule.check == "kernel.baseline":
         return replace(rule, severity=Severity.WARNING)
     known = rule.checked.parameters
     whole = {"everything": True} if "everything" in known else {}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from healthcheck.checks import catalogue  # noqa: F401  (registers all facts)
 from healthcheck.explain import judging, smitext
 from healthcheck.explain.model import Cause, RawExplanation
 from healthcheck.explain.quoting import LineIndex

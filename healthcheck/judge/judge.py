@@ -310,7 +310,7 @@ def result(rule: Rule, status: Status, findings: Iterable[Finding] = (), *, reas
            origin: Origin | None = None, unjudged: tuple[Unjudged, ...] = ()) -> Result:
     """A result of the rule; remedy and owner are set for a FAIL only."""
     remedy, owner = (rule.remedy, rule.owner) if status is Status.FAIL else ("", None)
-    return Result(rule.id, rule.checked.name, status, rule.severity, tuple(findings), clean(reason, 1000),
+    return Result(rule.id, rule.check, status, rule.severity, tuple(findings), clean(reason, 1000),
                   origin, remedy, owner, unjudged)
 
 

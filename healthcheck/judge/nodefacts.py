@@ -13,6 +13,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from healthcheck.checks import catalogue  # noqa: F401  (registers all facts)
 from healthcheck.checks.base import GROWTH, SELECTIONS, SNAPSHOT_TIME, Check, NotMeasured, Peers, fact_of
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.base import MEMBERS

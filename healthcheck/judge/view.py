@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from healthcheck.checks import catalogue  # noqa: F401  (registers all facts)
 from healthcheck.checks.base import Check
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.boot import EARLIER_BOOT
@@ -62,7 +63,7 @@ class ProfileRules:
             rules, judged, tuple(rule for rule in judged if not rule.checked.fleet),
             {rule.id: result(rule, Status.SKIPPED, reason=rule.left_out) for rule in rules if rule.left_out},
             {rule.id: result(rule, Status.SKIPPED, reason=NEEDED) for rule in disruptive}, frozenset(facts),
-            frozenset(passive), tuple(rule for rule in judged if rule.checked.name not in UNUSUAL
+            frozenset(passive), tuple(rule for rule in judged if rule.check not in UNUSUAL
                                       and not LOG_FACTS.isdisjoint(rule.fact_names)),
             frozenset(name for rule in judged if rule.checked.fleet for name in rule.fact_names),
             _fleet_fields([rule.checked for rule in judged if rule.checked.fleet]),

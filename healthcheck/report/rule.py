@@ -12,7 +12,7 @@ from healthcheck.ruleset.rule import Number, Rule
 def document(rule: Rule) -> dict[str, Any]:
     """All of the rule, for programs."""
     return {
-        "rule": rule.id, "check": rule.checked.name, "says": rule.checked.summary,
+        "rule": rule.id, "check": rule.check, "says": rule.checked.summary,
         "with": {k: f"${v.name}" if isinstance(v, Number) else v for k, v in rule.parameters.items()},
         "severity": rule.severity.value, "unsupported": rule.unsupported.value, "effect": rule.effect.value,
         "remedy": rule.remedy, "repair": rule.repair.value if rule.repair is not None else None,
@@ -37,7 +37,7 @@ def text(rule: Rule) -> str:
     lines += [f"  {line}" for line in rest.strip().splitlines()] if rest.strip() else []
     lines.append("")
     rows = {
-        "check": rule.checked.name + (" (compares the nodes of one SKU)" if rule.checked.fleet else ""),
+        "check": rule.check + (" (compares the nodes of one SKU)" if rule.checked.fleet else ""),
         "with": ", ".join(f"{k}: {v if isinstance(v, str) else json.dumps(v)}"
                           for k, v in known["with"].items()) or "nothing",
         "remedy": rule.remedy, **({"repair": rule.repair.value} if rule.repair is not None else {}),

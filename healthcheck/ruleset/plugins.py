@@ -5,6 +5,7 @@ from __future__ import annotations
 from healthcheck.baseline.kernelrules import KERNEL_BASELINE, KERNEL_CATALOGUE
 from healthcheck.checks import catalogue  # noqa: F401  (registers ours)
 from healthcheck.checks.base import CHECKS, missing_facts
+from healthcheck.config import entrypoints
 from healthcheck.facts.boot import EARLIER_BOOT
 from healthcheck.facts.nvlink_place import NVLINK_PLACE
 from healthcheck.facts.seen_before import SEEN_BEFORE
@@ -13,7 +14,6 @@ from healthcheck.facts.unanswered import UNANSWERED
 from healthcheck.xid.xidtable import XID_TABLE
 from inventory.errors import UsageError
 
-GROUP = "muster.checks"
 # Facts that the sweep provides; no machine is read for them.
 SWEEP_FACTS = (EARLIER_BOOT, SEEN_BEFORE, UNANSWERED, PORT_PLANS, NVLINK_PLACE, XID_TABLE,
                KERNEL_CATALOGUE, KERNEL_BASELINE)
@@ -21,10 +21,7 @@ SWEEP_FACTS = (EARLIER_BOOT, SEEN_BEFORE, UNANSWERED, PORT_PLANS, NVLINK_PLACE, 
 
 def load() -> None:
     """Completes CHECKS and FACTS; raises UsageError for a broken plug-in or a check of an unknown fact."""
-    # An agent has no plug-ins and does not pay for the import.
-    from importlib import metadata
-
-    for entry in metadata.entry_points(group=GROUP):
+    for entry in entrypoints.entries():
         try:
             entry.load()
         except Exception as error:

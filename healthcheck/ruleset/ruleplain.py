@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from healthcheck.checks.base import CHECKS, Check
+from healthcheck.checks.base import Check
 from healthcheck.config.codec import to_plain
 from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.model.probes import Effect
@@ -16,16 +16,16 @@ from healthcheck.ruleset.rule import Number, Proven, Rule, UnsupportedPolicy
 def rule_to_plain(rule: Rule) -> dict[str, Any]:
     """The SKU's numbers among the parameters become {"number": NAME}, which no rule can set."""
     plain = {field.name: to_plain(getattr(rule, field.name)) for field in dataclasses.fields(rule)
-             if field.name not in ("checked", "parameters")}
-    return {**plain, "checked": rule.checked.name, "fleet": rule.checked.fleet,
+             if field.name not in ("own", "parameters")}
+    return {**plain, "fleet": rule.checked.fleet,
             "parameters": {name: {"number": value.name} if isinstance(value, Number) else to_plain(value)
                            for name, value in rule.parameters.items()}}
 
 
-def rule_from_plain(plain: Mapping[str, Any], check: Check | None = None) -> Rule:
-    """The rule, of `check` if it is given; raises KeyError, TypeError or ValueError for anything else."""
+def rule_from_plain(plain: Mapping[str, Any], own: Check | None = None) -> Rule:
+    """The rule, of the check `own` if given; raises KeyError, TypeError or ValueError for anything else."""
     return Rule(
-        id=plain["id"], checked=check or CHECKS[plain["checked"]], severity=Severity(plain["severity"]),
+        id=plain["id"], check=plain["check"], own=own, severity=Severity(plain["severity"]),
         parameters={name: _parameter(value) for name, value in plain["parameters"].items()},
         unsupported=UnsupportedPolicy(plain["unsupported"]), effect=Effect(plain["effect"]),
         remedy=plain["remedy"], source=plain["source"], proven=Proven(plain["proven"]),

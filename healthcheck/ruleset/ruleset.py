@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from healthcheck.baseline.kernelrules import KernelRules
 from healthcheck.config.formernames import with_current_names
 from healthcheck.model.lease import Lease
 from healthcheck.model.outcome import Repair, Result
@@ -17,9 +17,12 @@ from healthcheck.ruleset import profile as profiling
 from healthcheck.ruleset.profile import NodeBudget, Profile
 from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.sku import Sku
-from healthcheck.xid.xidtable import XidTable
 from inventory.errors import UsageError
 from inventory.text import short
+
+if TYPE_CHECKING:
+    from healthcheck.baseline.kernelrules import KernelRules
+    from healthcheck.xid.xidtable import XidTable
 
 
 @dataclass(frozen=True)

@@ -7,33 +7,38 @@ import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from healthcheck.baseline.kernelrules import KernelRules
 from healthcheck.checks.base import CHECKS
-from healthcheck.config import usercache
+from healthcheck.config import entrypoints, usercache
 from healthcheck.config.codec import from_plain, to_plain
 from healthcheck.facts.base import FACTS
 from healthcheck.model.probes import Effect
-from healthcheck.ruleset import plugins
 from healthcheck.ruleset.profile import Profile
 from healthcheck.ruleset.ruleplain import rule_from_plain, rule_to_plain
 from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.ruleset.sku import Sku
-from healthcheck.xid.xidtable import XidTable
 
+if TYPE_CHECKING:
+    from healthcheck.baseline.kernelrules import KernelRules
+    from healthcheck.xid.xidtable import XidTable
+
+_OURS = "healthcheck.checks."
+_CODE = ("ruleset", "config", "xid", "checks", "facts", "model")
 _FOLDERS = ("", "sku", "profile", "kernel", "emitter", "baseline")
 
 
 def load(folders: tuple[Path, ...]) -> Ruleset:
     """What `rulesetload.load` gives; raises RulesError, UsageError."""
-    plugins.load()
+    if entrypoints.entries():
+        from healthcheck.ruleset import plugins
+
+        plugins.load()
     name = usercache.digest(_parts(folders))
     ruleset = usercache.cached("rules", name, _read, lambda: _load(folders), _plain)
     return replace(
         ruleset, kernel_from=functools.cache(lambda: _kernel(folders)),
-        xids_from=functools.cache(lambda: usercache.cached(
-            "xids", name, lambda held: from_plain(XidTable | None, held), lambda: _xids(folders), to_plain)))
+        xids_from=functools.cache(lambda: _xids(folders, name)))
 
 
 def _load(folders: tuple[Path, ...]) -> Ruleset:
@@ -55,10 +60,17 @@ def _read(document: dict[str, Any]) -> Ruleset:
                    baselines=from_plain(Mapping[str, str], document["baselines"]))
 
 
-def _xids(folders: tuple[Path, ...]) -> XidTable | None:
-    from healthcheck.xid.xidtableload import load_xid_table
+def _xids(folders: tuple[Path, ...], name: str) -> XidTable | None:
+    from healthcheck.xid.xidtable import XidTable
 
-    return load_xid_table(folders)
+    def made() -> XidTable | None:
+        from healthcheck.xid.xidtableload import load_xid_table
+
+        return load_xid_table(folders)
+
+    found: XidTable | None = usercache.cached(
+        "xids", name, lambda held: from_plain(XidTable | None, held), made, to_plain)
+    return found
 
 
 def _kernel(folders: tuple[Path, ...]) -> KernelRules:
@@ -68,14 +80,17 @@ def _kernel(folders: tuple[Path, ...]) -> KernelRules:
 
 
 def _parts(folders: tuple[Path, ...]) -> Iterator[bytes]:
-    """The files, their contents, the code that reads them (a checkout's version does not change), and of the
-    checks, plug-ins' included, what a rule is checked against."""
+    """The files, their contents, the code that reads them and the checks that they are held against (a
+    checkout's version does not change), and what plug-ins' checks take."""
     code = Path(__file__).parents[1]
-    for path in sorted(path for name in ("ruleset", "config", "xid") for path in (code / name).glob("*.py")):
+    for path in sorted(path for name in _CODE for path in (code / name).glob("*.py")):
         yield path.read_bytes()
     disruptive = {name for name, fact in FACTS.items() for probe in (*fact.probes, *fact.besides)
                   if probe.effect is not Effect.PASSIVE}
+    # Whether ours are loaded already must not change the name.
     for name, check in CHECKS.items():
+        if check.function.__module__.startswith(_OURS):
+            continue
         parameters = [(held.name, held.phrase, held.required) for held in check.parameters.values()]
         yield repr((name, check.fleet, parameters, sorted(disruptive.intersection(check.facts)))).encode()
     for folder in folders:

@@ -19,6 +19,7 @@ from healthcheck.baseline.cataloguecache import catalogue as cached_catalogue
 from healthcheck.baseline.fileload import load_baselines
 from healthcheck.baseline.kernelrules import KernelRules
 from healthcheck.baseline.learn import current
+from healthcheck.checks import catalogue  # noqa: F401  (registers the checks)
 from healthcheck.checks.base import CHECKS, Check, Parameter
 from healthcheck.config.entry import Entry, kind_of, nearest, overlay
 from healthcheck.config.rulesfolder import NOT_RULES, display_name
@@ -195,7 +196,7 @@ def _rule(entry: Entry, skus: Mapping[str, Sku], sku_entries: Mapping[str, Entry
     if not isinstance(enabled, bool):
         raise mistake(entry, "enabled", f"expected true or false, got {kind_of(enabled)}")
     disabled = "" if enabled else f"disabled in {display_name(marks['enabled'].file)}"
-    rule = Rule(id=entry.name, checked=CHECKS[name],
+    rule = Rule(id=entry.name, check=name,
                 parameters=_parameters(entry, CHECKS[name], skus, sku_entries), severity=severity,
                 unsupported=member(UnsupportedPolicy, entry, "unsupported", UnsupportedPolicy.UNKNOWN),
                 effect=member(Effect, entry, "effect", Effect.PASSIVE),

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from healthcheck.checks import catalogue  # noqa: F401  (registers all facts)
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.cache import FactCache
 from healthcheck.facts.gpusigns import GpuSigns

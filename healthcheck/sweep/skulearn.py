@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import median_low
 from typing import Any
 
+from healthcheck.checks import catalogue  # noqa: F401  (registers all facts)
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.port import most_common_kind
 from healthcheck.facts.product import is_model

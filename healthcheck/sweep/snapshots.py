@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+from healthcheck.checks import catalogue  # noqa: F401  (registers all facts)
 from healthcheck.checks.base import CHECKS
 from healthcheck.config.files import make_folder, write_whole
 from healthcheck.facts.base import FACTS

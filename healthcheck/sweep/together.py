@@ -114,7 +114,7 @@ def clear_of_head_clock(nodes: Sequence[JudgedNode], rules: Sequence[Rule]) -> H
     by_name = {judged.node.name: judged for judged in nodes}
     for rule in rules:
         most = rule.parameters.get("most_seconds")
-        if rule.checked.name != _CLOCK_OFFSET or not isinstance(most, (int, float)):
+        if rule.check != _CLOCK_OFFSET or not isinstance(most, (int, float)):
             continue
         offsets = {judged.node.name: judged.ahead for judged in nodes
                    if rule.id in judged.results

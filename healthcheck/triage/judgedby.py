@@ -23,7 +23,7 @@ def _all(ruleset: Ruleset, muster: str) -> Iterator[Version]:
     yield Version("muster", "muster", muster)
     yield version(RULESET, RULESET, {"rules": [rule.id for rule in ruleset.rules]})
     for rule in ruleset.rules:
-        judged = digest(rule.checked.name, sorted(rule.parameters.items()), rule.unsupported.value)
+        judged = digest(rule.check, sorted(rule.parameters.items()), rule.unsupported.value)
         yield Version("rule", rule.id, judged, in_words(_rule(rule), _plain))
     for name, sku in sorted(ruleset.skus.items()):
         judged = digest(sorted(sku.numbers.items()), sorted(sku.empty), sorted(sku.ports.items()))
@@ -33,7 +33,7 @@ def _all(ruleset: Ruleset, muster: str) -> Iterator[Version]:
 
 
 def _rule(rule: Rule) -> Mapping[str, Any]:
-    return {"check": rule.checked.name, "with": dict(sorted(rule.parameters.items())),
+    return {"check": rule.check, "with": dict(sorted(rule.parameters.items())),
             "unsupported": rule.unsupported.value, "severity": rule.severity.value,
             "enabled": not rule.disabled}
 

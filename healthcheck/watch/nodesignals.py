@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from healthcheck.checks import catalogue  # noqa: F401  (registers all facts)
 from healthcheck.checks.gpu_power import HW_POWER_BRAKE, HW_THERMAL, SW_POWER_CAP, SW_THERMAL
 from healthcheck.facts import edac, gpu
 from healthcheck.facts.base import FACTS, Captures

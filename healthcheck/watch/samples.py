@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from healthcheck.checks import catalogue  # noqa: F401  (registers all facts)
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.values import Fact, Partial, Unmeasured, reading
 from healthcheck.model.recording import Host, Recording

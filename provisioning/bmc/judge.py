@@ -39,7 +39,7 @@ def facts(controller: Controller, now: float, days: float = LOG_DAYS) -> Facts:
 
 def log_days(rules: Iterable[Rule]) -> float:
     """How far back the rules look into the event log."""
-    given = [rule.parameters.get("days") for rule in rules if rule.checked.name == "bmc.sel_critical"]
+    given = [rule.parameters.get("days") for rule in rules if rule.check == "bmc.sel_critical"]
     return max((float(one) for one in given if isinstance(one, (int, float))), default=LOG_DAYS)
 
 
@@ -72,7 +72,7 @@ def _judged(rule: Rule, found: Facts) -> Result:
     """One rule. What is critical and no rule has words for keeps the log's from passing."""
     log = found.get("bmc_log")
     log = log.value if isinstance(log, Partial) else log
-    if rule.checked.name == "bmc.sel_critical" and isinstance(log, BmcLog) and (
+    if rule.check == "bmc.sel_critical" and isinstance(log, BmcLog) and (
         strange := _strange(rule, log)):
         more = f" and {len(strange) - 1} more" if len(strange) > 1 else ""
         message = ("the controller reports it as critical, and no rule covers it: "

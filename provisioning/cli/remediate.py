@@ -155,7 +155,7 @@ def _chosen(
     fleet = gather(
         store, there, policy, now, silenced=lambda problem: whose(problem, silences, now) is not None,
         lost=seen.lost, others=seen.others)
-    naming = {rule.id for rule in ruleset.rules if rule.checked.name in NAMING}
+    naming = {rule.id for rule in ruleset.rules if rule.check in NAMING}
     return choose(fleet, make(fleet, policy).verdicts, policy, names, tries(store, policy.remediation, now),
                   naming, only)
 

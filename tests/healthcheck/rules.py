@@ -41,6 +41,6 @@ def rule(
     checked = CHECKS.pop("thing.heat")
     given = {name: Parameter(name, int, True) for name in parameters or {}}
     checked = Check(**{**vars(checked), "parameters": given}) if given else checked
-    return Rule("thing-heat", checked, parameters or {}, severity, unsupported, Effect.PASSIVE,
+    return Rule("thing-heat", checked.name, parameters or {}, severity, unsupported, Effect.PASSIVE,
                 "Cool it.", "a test",
-                Proven.DOCUMENTED, "here.yaml", left_out=left_out)
+                Proven.DOCUMENTED, "here.yaml", left_out=left_out, own=checked)

@@ -82,8 +82,8 @@ def test_a_plug_ins_rule_is_judged_at_home_and_its_probes_are_collected(
 ) -> None:
     (rule,) = (rule for rule in PACKAGED.rules if rule.id == "host-swap")
     foreign = dataclasses.replace(rule.checked, name="site.own")
-    ruleset = dataclasses.replace(PACKAGED,
-                                  rules=(dataclasses.replace(rule, id="site-own", checked=foreign),))
+    own = dataclasses.replace(rule, id="site-own", check=foreign.name, own=foreign)
+    ruleset = dataclasses.replace(PACKAGED, rules=(own,))
     document = compile_rules(ruleset)
     (read,) = read_rules(json.loads(json.dumps(document))).rules
     assert "site.own" not in CHECKS and read.left_out == "judged at home: its check is a plug-in's"

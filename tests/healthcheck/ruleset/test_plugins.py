@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import Any
 
 import pytest
 
 from healthcheck.checks.base import CHECKS, check
+from healthcheck.config import entrypoints
 from healthcheck.ruleset import plugins
 from inventory.errors import UsageError
 from tests.healthcheck.rules import Thing
@@ -24,9 +24,9 @@ class Entry:
 
 @pytest.fixture
 def entries(monkeypatch: pytest.MonkeyPatch) -> list[Entry]:
-    """The entry points that are found, of our group alone."""
+    """The entry points that are found."""
     found: list[Entry] = []
-    monkeypatch.setattr(metadata, "entry_points", lambda *, group: found if group == "muster.checks" else [])
+    monkeypatch.setattr(entrypoints, "entries", lambda: found)
     monkeypatch.setattr(plugins, "CHECKS", dict(CHECKS))
     return found
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
-from healthcheck.checks.base import CHECKS, Parameter
+from healthcheck.checks import gpu as gpu_checks
+from healthcheck.checks.base import CHECKS, Check, Parameter
 from healthcheck.config import usercache
 from healthcheck.config.rulesfolder import packaged
+from healthcheck.facts import gpu
 from healthcheck.facts.base import FACTS
+from healthcheck.model import probes
 from healthcheck.model.probes import Effect
 from healthcheck.ruleset import rulesetcache, rulesetload
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
@@ -115,13 +120,21 @@ def test_a_mistake_is_reported_each_time_and_nothing_is_cached_for_it(site: Path
     assert not cache.exists()
 
 
-def test_a_check_that_takes_something_else_now_is_asked_again(
-    site: Path, monkeypatch: pytest.MonkeyPatch,
+@pytest.fixture
+def plug_in(site: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
+    """A check that a plug-in registers, and a rule of it."""
+    (site / "mine.yaml").write_text(RULE.replace("gpu.count", "site.count"))
+    check = replace(CHECKS["gpu.count"], name="site.count", function=lambda gpus, *, expected: iter(()))
+    monkeypatch.setitem(CHECKS, "site.count", check)
+    return check
+
+
+def test_a_plug_ins_check_that_takes_something_else_now_is_asked_again(
+    site: Path, plug_in: Check, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     load_ruleset((packaged(), site))
-    check = CHECKS["gpu.count"]
     parameters = {"expected": Parameter("expected", bool, required=True)}
-    monkeypatch.setitem(CHECKS, "gpu.count", replace(check, parameters=parameters))
+    monkeypatch.setitem(CHECKS, "site.count", replace(plug_in, parameters=parameters))
     with pytest.raises(RulesError, match="expected true or false"):
         load_ruleset((packaged(), site))
 
@@ -136,20 +149,40 @@ def test_a_cached_value_that_is_no_ruleset_is_made_again(
     assert values(load_ruleset((shipped, site))) == values(rulesetload.load((shipped, site)))
 
 
-def test_the_code_that_reads_rules_and_whether_a_checks_facts_are_disruptive_are_part_of_the_name() -> None:
+def test_the_code_that_reads_rules_that_of_checks_and_facts_and_what_plug_ins_take_are_part_of_the_name(
+    plug_in: Check, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     parts = set(rulesetcache._parts(()))
-    assert (Path(rulesetload.__file__).read_bytes() in parts
-            and Path(xidtableload.__file__).read_bytes() in parts)
-    disruptive = {name for name, fact in FACTS.items()
-                  if any(probe.effect is Effect.DISRUPTIVE for probe in (*fact.probes, *fact.besides))}
-    assert disruptive
-    for check in CHECKS.values():
-        parameters = [(held.name, held.phrase, held.required) for held in check.parameters.values()]
-        assert repr((check.name, check.fleet, parameters,
-                     sorted(disruptive & set(check.facts)))).encode() in parts
+    for module in (rulesetload, xidtableload, gpu_checks, gpu, probes):
+        assert Path(module.__file__ or "").read_bytes() in parts
+    read = [("expected", "a whole number", True)]
+    assert repr(("site.count", False, read, [])).encode() in parts
+    disruptive = next(name for name, fact in FACTS.items()
+                      if any(probe.effect is Effect.DISRUPTIVE for probe in (*fact.probes, *fact.besides)))
+    monkeypatch.setitem(CHECKS, "site.count", replace(plug_in, arguments=(disruptive,)))
+    assert repr(("site.count", False, read, [disruptive])).encode() in set(rulesetcache._parts(()))
 
 
-def test_the_digests_of_a_rulesets_tables_are_of_those_files_alone(site: Path) -> None:
-    held = rulesetload.load((packaged(), site)).baselines
-    assert {name for name in held if "/" not in name} == set(xidtableload.NAMES)
-    assert {name.partition("/")[0] for name in held if "/" in name} <= {"kernel", "emitter", "baseline"}
+def said(program: str) -> str:
+    """What a Python of its own prints."""
+    return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+
+
+def test_the_name_is_the_same_whether_our_checks_are_loaded_or_not() -> None:
+    name = ("from healthcheck.config.usercache import digest\nfrom healthcheck.ruleset import rulesetcache\n"
+            "print(digest(rulesetcache._parts(())))")
+    assert said(name) == said(f"import healthcheck.checks.catalogue\n{name}")
+
+
+def test_who_lists_rules_loads_no_check_and_does_not_search_installed_packages(site: Path) -> None:
+    load_ruleset((packaged(), site))
+    assert said(f"""
+import sys
+from pathlib import Path
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.ruleset.ruleset import load_ruleset
+
+(rule,) = (rule for rule in load_ruleset((packaged(), Path({str(site)!r}))).rules if rule.id == "my-gpus")
+print(rule.check, {{"healthcheck.checks.catalogue", "importlib.metadata"}} & {{*sys.modules}})
+print(rule.checked.name, *rule.fact_names)
+""") == "gpu.count set()\ngpu.count gpu_presence\n"
