@@ -55,7 +55,6 @@ def explain(rule: str | None, number: str | None, rules: str | None, fmt: str) -
     from healthcheck.cli.explainfile import explain_file, is_file
     from healthcheck.report.rule import document, text
     from healthcheck.ruleset.ruleset import load_ruleset
-    from healthcheck.store import accused, fabricfindings, watched
 
     folders = rulesfolder.folders(rules)
     ruleset = load_ruleset(folders)
@@ -92,21 +91,7 @@ def explain(rule: str | None, number: str | None, rules: str | None, fmt: str) -
             echo(f"{known.id:<{width}}  {known.severity.value:<8}  "
                        f"{known.checked.summary.splitlines()[0]}")
         return 0
-    judged_elsewhere = {
-        **{name: f"{said}. Only muster burnin run judges it. It ends when a burn-in of the same length "
-           "passes the same stages there, when the part is replaced, or with `muster repaired`."
-           for name, said in accused.RULES.items()},
-        **{name: f"{said}. No sweep judges it. It ends with the slowness or the job, or 15 minutes after "
-           "the last watch." for name, said in watched.RULES.items()},
-        **{name: f"{said}. No sweep judges it. It ends when a later check of that subnet measures it and "
-           "does not show it; what is not measured stays open. See: muster help fabric."
-           for name, said in fabricfindings.RULES.items()}}
-    if rule in judged_elsewhere:
-        summary = {**accused.RULES, **watched.RULES, **fabricfindings.RULES}[rule]
-        if fmt == "json":
-            click.echo(json.dumps({"id": rule, "summary": summary}, indent=1))
-        else:
-            echo(f"{rule}\n{judged_elsewhere[rule]}")
+    if rule not in by_id and _judged_elsewhere(rule, fmt):
         return 0
     if rule not in by_id:
         close = difflib.get_close_matches(rule, by_id, n=1)
@@ -117,3 +102,26 @@ def explain(rule: str | None, number: str | None, rules: str | None, fmt: str) -
     else:
         echo(text(by_id[rule]))
     return 0
+
+
+def _judged_elsewhere(rule: str, fmt: str) -> bool:
+    """Shows what is known of findings that no rule of a sweep makes; False if this is none of them."""
+    from healthcheck.store import accused, fabricfindings, watched
+
+    for rules, ends in (
+        (accused.RULES,
+         "Only muster burnin run judges it. It ends when a burn-in of the same length passes the same stages "
+         "there, when the part is replaced, or with `muster repaired`."),
+        (watched.RULES,
+         "No sweep judges it. It ends with the slowness or the job, or 15 minutes after the last watch."),
+        (fabricfindings.RULES,
+         "No sweep judges it. It ends when a later check of that subnet measures it and does not show it; "
+         "what is not measured stays open. See: muster help fabric."),
+    ):
+        if rule in rules:
+            if fmt == "json":
+                click.echo(json.dumps({"id": rule, "summary": rules[rule]}, indent=1))
+            else:
+                echo(f"{rule}\n{rules[rule]}. {ends}")
+            return True
+    return False
