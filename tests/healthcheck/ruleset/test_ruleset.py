@@ -271,7 +271,7 @@ def test_a_number_that_two_files_give_and_no_rule_can_take_is_the_rules_mistake(
 
 @pytest.mark.parametrize("name", ["xid.yaml", "sxid.yaml"])
 def test_a_table_of_xids_has_a_digest_and_a_file_of_rules_has_none(tmp_path: Path, name: str) -> None:
-    assert load(tmp_path, "[]\n").baselines == {}
+    assert load(tmp_path, GOOD).baselines == {}
     found = [load(tmp_path, f"# {by}\n", name).baselines for by in ("one", "other")]
     assert [list(each) for each in found] == [[name], [name]] and found[0] != found[1]
 
