@@ -18,6 +18,7 @@ from inventory.transport.watch import NodeJob
 
 _CHUNK = 64 * 1024
 _GRACE_SECONDS = 2.0
+_KILLED_SECONDS = 0.5
 
 
 class PipedProcess(Protocol):
@@ -133,7 +134,14 @@ def close_process(process: subprocess.Popen[bytes], *, kill: bool = False) -> No
                 pipe.close()
     if kill:
         kill_group(process)
-    threading.Thread(target=_reap, args=(process,), name="muster-reap", daemon=True).start()
+    try:
+        threading.Thread(target=_reap, args=(process,), name="muster-reap", daemon=True).start()
+    except RuntimeError:
+        # No free thread may cost an answer that is here. What has not ended by now is reaped when the next
+        # process is started.
+        kill_group(process)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_KILLED_SECONDS)
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -37,5 +37,5 @@ def with_retries(task: WatchedTask, attempt: Callable[[], T], job: NodeJob | Non
             reason = f"{dropped.reason}; tried {tried} times"
             if time.monotonic() + pause > end:
                 raise TaskFailed(dropped.stage, reason, stuck=dropped.stage) from None
-            task.again(Failure(dropped.stage, reason, dropped.stage))
+            task.again(Failure(dropped.stage, reason, dropped.stage), pause)
             time.sleep(pause)

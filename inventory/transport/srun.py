@@ -112,7 +112,9 @@ class _Sweep:
         finally:
             _close(process)
             if dialogue.body is None:
-                threading.Thread(target=_end, args=(process,), name="muster-srun-end", daemon=True).start()
+                with suppress(RuntimeError):    # no free thread: `close` ends it
+                    threading.Thread(target=_end, args=(process,), name="muster-srun-end",
+                                     daemon=True).start()
         if dialogue.failure is not None:
             return dialogue.failure
         assert dialogue.body is not None  # noqa: S101  (narrowing: once over, it has one or the other)

@@ -340,7 +340,7 @@ def test_kept_connections_end_by_themselves_when_no_one_comes_again(
     plain_sshd: Sshd, user_file: Path,
 ) -> None:
     transport = OpensshTransport([user_file], keep=0.0)
-    transport._masters.seconds = 1  # type: ignore[union-attr]
+    transport._masters.seconds = 4  # type: ignore[union-attr]
     assert bodies(transport, [plain_sshd.node()]) == [b"well"]
     (pid,) = masters(transport)
     wait_until(lambda: not alive(pid), what="the end of the connection")
