@@ -45,6 +45,8 @@ _STDERR_BYTES = 4096
 _WAITS = 6
 _END_S = 5.0        # for a program after its lifeline closed
 _CANCEL_S = 15.0    # for one after SIGTERM
+# What our shell on the node ends with for 0, which salloc ends with where its srun was killed.
+_ENDED_WELL = 213
 
 
 class SrunTransport:
@@ -135,7 +137,7 @@ class _Sweep:
         return [
             *started, "--quiet", "--overlap", "--nodes=1", "--ntasks=1", "--input=all", "--output=all",
             "--error=all", "--mpi=none", "--cpu-bind=quiet,none", "--propagate=NONE", "--kill-on-bad-exit=0",
-            "/bin/sh", "-c", command,
+            "/bin/sh", "-c", f"({command}); s=$?; [ $s -ne 0 ] || s={_ENDED_WELL}; exit $s",
         ]
 
     def close(self, run: Run | None) -> None:
@@ -180,6 +182,13 @@ class _SlurmOutput(OutputHandler):
         super().errors(data)
 
     def ended(self, exit_status: int | None) -> None:
+        if exit_status is not None and exit_status <= 0:
+            who = "srun" if not exit_status else f"Slurm's command (signal {-exit_status})"
+            began = "before it had started our program" if self.dialogue.stage is Stage.LOGIN else (
+                "while our program ran")
+            raise TaskFailed(Stage.HEAD, f"{who} was killed here {began}")
+        if exit_status == _ENDED_WELL:
+            exit_status = 0
         if self.dialogue.stage is Stage.LOGIN:
             raise TaskFailed(Stage.CONNECT, "Slurm did not start our program: "
                                             f"{last_line(self._stderr) or f'exit {exit_status}'}")

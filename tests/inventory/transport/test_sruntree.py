@@ -26,7 +26,7 @@ from inventory.transport.base import Halt, Limits, Program, Reply, Stage
 from inventory.transport.lifelines import Lifelines
 from inventory.transport.srunaccess import elsewhere, require_srun
 from inventory.transport.sruntree import SlurmTransport
-from tests.inventory.transport.speaker import gone, head, killed, speaker, waits
+from tests.inventory.transport.speaker import gone, head, killed, noted, speaker, waits
 from tests.inventory.transport.sweeps import refusal
 from tests.inventory.transport.test_slow_nodes import hanging
 from tests.testbed.processes import alive
@@ -247,6 +247,19 @@ def test_closing_the_sweep_ends_what_runs_on_the_nodes_though_a_slurmd_is_dead(b
 
 def test_a_head_that_is_killed_leaves_no_program(bed: Slurm, tmp_path: Path) -> None:
     killed(head("sruntree.SlurmTransport", tmp_path / "pid"), tmp_path / "pid")
+
+
+def test_an_srun_that_is_killed_here_is_said_so_and_blames_no_node(bed: Slurm, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    found: dict[str, Reply] = {}
+    thread = threading.Thread(target=lambda: found.update(sweep("gpu001", program=speaker(waits(note)))))
+    thread.start()
+    noted(note)
+    bed.kill_sruns()
+    thread.join(30)
+    assert refusal(found["gpu001"], Stage.HEAD) == ("srun was killed here (signal 9) while the program ran "
+                                                    "there (through srun)")
+    gone(note)
 
 
 def test_a_halt_ends_the_run_at_once(bed: Slurm) -> None:
