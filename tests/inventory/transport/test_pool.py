@@ -176,7 +176,7 @@ def test_a_program_that_hangs_costs_its_connection_and_the_next_sweep_answers(
     server: Sshd, keeping: Keeping,
 ) -> None:
     keeping(server.node())
-    refusal(keeping(server.node(), program=speaker("until_end()"), node_s=1)["n1"], Stage.DEADLINE)
+    refusal(keeping(server.node(), program=speaker("until_end()"), program_s=1)["n1"], Stage.DEADLINE)
     wait_until(lambda: not server.serving, what="the end of the session")
     assert keeping(server.node())["n1"].body == b"well"
 

@@ -81,7 +81,7 @@ def test_the_end_of_input_is_a_lifeline(bed: Slurm, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     text = (f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end(); open({str(note)!r} + '.ended', "
             "'w')")
-    replies = SrunTransport().run([node("gpu001")], speaker(text), replace(LIMITS, node_s=1.5))
+    replies = SrunTransport().run([node("gpu001")], speaker(text), replace(LIMITS, program_s=2))
     reply = next(replies)
     assert "at work" in refusal(reply, Stage.DEADLINE)
     assert list(replies) == []
@@ -92,7 +92,7 @@ def test_the_end_of_input_is_a_lifeline(bed: Slurm, tmp_path: Path) -> None:
 def test_what_does_not_heed_its_lifeline_is_cancelled(bed: Slurm, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     program = speaker(waits(note, "time.sleep(600)"))
-    replies = SrunTransport().run([node("gpu001")], program, replace(LIMITS, node_s=1))
+    replies = SrunTransport().run([node("gpu001")], program, replace(LIMITS, program_s=3))
     assert next(replies).failure is not None and list(replies) == []
     assert not alive(int(note.read_text()))
     wait_until(lambda: not jobs(bed), 15, "the end of the job")
@@ -156,7 +156,7 @@ def test_a_node_that_a_job_of_the_reservation_has_is_looked_at_beside_it_and_tha
         # One that does not heed its lifeline is ended, and the job that stays is not.
         deaf = tmp_path / "deaf"
         assert sweep("gpu001", program=speaker(waits(deaf, "time.sleep(600)")), reservation="muster-8-y",
-                     node_s=1)["gpu001"].failure is not None
+                     program_s=3)["gpu001"].failure is not None
         gone(deaf)
         assert bed.ask("squeue", "-h", "-o", "%A").split() == ours and alive(int(note.read_text())), found
     finally:
