@@ -31,7 +31,7 @@ from inventory.sshtarget import DEFAULT_GLOBAL_KNOWN_HOSTS, own_known_hosts
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.frame import shell_command
 from inventory.transport.mux import MuxError, MuxSession
-from inventory.transport.openssh_config import Configs, global_files, quoted, version
+from inventory.transport.openssh_config import SILENT_S, Configs, global_files, quoted, version
 from inventory.transport.openssh_hops import HopProbes
 from inventory.transport.openssh_log import OpenSshLog, Reached
 from inventory.transport.pipes import OutputHandler, close_process, converse, kill_group, spawn
@@ -120,7 +120,8 @@ class OpenSshSweep:
                                          "the node with `transport: paramiko`")
         hops = self._hops(job.node)
         job.task.extend(len(hops) * limits.hop_s)
-        options = self._options(job.node, limits, hops)
+        options = self._options(job.node, limits, hops, SILENT_S)
+        patient = self._options(job.node, limits, hops, max(SILENT_S, limits.hop_s)) if hops else options
         master = self._masters.path([job.node.name, *options]) if self._masters is not None else None
         if job.first is not None and self._masters is not None and master is not None:
             # The first try's may still be there, and is stuck.
@@ -130,15 +131,17 @@ class OpenSshSweep:
 
         def attempt() -> bytes | Failure:
             nonlocal master
+            # Hops that were looked at are slow, not gone.
+            words = options if way.logins_s is None else patient
             try:
-                return self._try(job, options, master, way)
+                return self._try(job, words, master, way)
             except _Stale:
                 assert self._masters is not None and master is not None  # noqa: S101  (only they can be stale)
                 self._masters.drop(master)
                 master = None
-            return self._try(job, options, None, way)
+            return self._try(job, words, None, way)
 
-        return with_retries(job.task, lambda: self._through(job, options[1], way, attempt), job)
+        return with_retries(job.task, lambda: self._through(job, patient[1], way, attempt), job)
 
     def _through(
         self, job: NodeJob, config: str, way: _Way, attempt: Callable[[], bytes | Failure],
@@ -186,17 +189,19 @@ class OpenSshSweep:
             raise ConnectionDropped(outcome.reason, outcome.stage)
         return outcome
 
-    def _options(self, node: Node, limits: Limits, hops: tuple[Hop, ...]) -> list[str]:
-        """The inventory's settings as options of ssh, and the configuration. Raises TaskFailed."""
+    def _options(self, node: Node, limits: Limits, hops: tuple[Hop, ...], silent_s: float) -> list[str]:
+        """The inventory's settings as options of ssh, and the configuration, by which hops count as gone
+        after `silent_s` without a sign of life. Raises TaskFailed."""
         own, theirs = own_known_hosts(), self._machine_files(node)
         given = node.given_limits.connect is not None
         if hops:
             config = self._configs.path(node.identity_file, (own, *node.known_hosts_file),
                                         tuple(dict.fromkeys(hop.host for hop in hops)), self._hop_files(hops),
-                                        connect_s=limits.connect_s, hop_s=limits.hop_s, given=given)
+                                        connect_s=limits.connect_s, hop_s=limits.hop_s, given=given,
+                                        silent_s=silent_s, auth_s=limits.auth_s)
         else:
             config = self._configs.path(known_hosts=() if node.known_hosts_file else (own,),
-                                        connect_s=limits.connect_s, given=given)
+                                        connect_s=limits.connect_s, given=given, auth_s=limits.auth_s)
         options = ["-F", config, *_inventory_options(node)]
         # What `config` adds holds where ssh_config says nothing, and for the machines on the way.
         if node.known_hosts_file and hops and theirs is None:

@@ -31,6 +31,10 @@ _WORD = re.compile(r'"([^"\n]*)"|(\S+)')
 _PLAIN = re.compile(r"[\w./@:+,~ -]+")
 _HOST = re.compile(r"[\w.:%-]+")
 _MOST_FILE = 1024 * 1024
+# What counts as gone, in seconds without a sign of life: a machine on the way, and the node. ssh counts those
+# of a login too, in which there is none before an answer.
+SILENT_S = 8.0
+_NODE_SILENT_S = 45.0
 _MOST_DEPTH = 16        # of Include, as in OpenSSH's readconf.c
 
 # No one is here to be asked, and nothing is to be forwarded, opened or run but the one command.
@@ -105,14 +109,15 @@ class Configs:
     def path(
         self, keys: tuple[str, ...] = (), known_hosts: tuple[str, ...] = (), hops: tuple[str, ...] = (),
         hop_files: Mapping[str, tuple[str, ...]] = MappingProxyType({}), connect_s: float | None = None,
-        hop_s: float = 0.0, given: bool = False,
+        hop_s: float = 0.0, given: bool = False, silent_s: float = SILENT_S, auth_s: float = 0.0,
     ) -> str:
         """What to give to `ssh -F`. `keys` and `known_hosts` count besides the files', `hops` are the
         machines on the way, nearest first, each of which may take `hop_s`, `hop_files` their
-        GlobalKnownHostsFile where named. A node's `connect_s`, where `given`, is over the files'
-        ConnectTimeout."""
+        GlobalKnownHostsFile where named, and gone after `silent_s` without a sign of life; the node is not
+        before `auth_s`. A node's `connect_s`, where `given`, is over the files' ConnectTimeout."""
         text = self._text(keys, known_hosts, hops, hop_files,
-                          self._limits.connect_s if connect_s is None else connect_s, hop_s, given)
+                          self._limits.connect_s if connect_s is None else connect_s, hop_s, given, silent_s,
+                          max(_NODE_SILENT_S, auth_s))
         with self._lock:
             if text not in self._made:
                 self._made[text] = self._keep(text, "the options that muster gives to ssh")
@@ -130,6 +135,7 @@ class Configs:
     def _text(
         self, keys: tuple[str, ...], known_hosts: tuple[str, ...], hops: tuple[str, ...],
         hop_files: Mapping[str, tuple[str, ...]], connect_s: float, hop_s: float, given: bool,
+        silent_s: float, node_silent_s: float,
     ) -> str:
         # Ours ends first, and says more. Where others are on the way, ssh counts their logins, too.
         timeout = "".join(f"Host {host}\nConnectTimeout {ceil(connect_s + number * hop_s) + 1}\n"
@@ -142,10 +148,11 @@ class Configs:
         lines += [f"Include {path}\n" for path in self._files]
         if hops:
             # A jump host that has gone without a word is noticed while there is time to name it.
-            lines.append(f"Host {' '.join(hops)}\nServerAliveInterval 4\nServerAliveCountMax 2\n")
+            lines.append(f"Host {' '.join(hops)}\nServerAliveInterval 4\n"
+                         f"ServerAliveCountMax {ceil(silent_s / 4)}\n")
         lines.append(timeout)
         lines.append(f"KexAlgorithms {','.join(names for since, names in _KEX if self._version >= since)}\n")
-        lines.append("ServerAliveInterval 15\nServerAliveCountMax 3\n")
+        lines.append(f"ServerAliveInterval 15\nServerAliveCountMax {ceil(node_silent_s / 15)}\n")
         if keys:
             folder = Path("~/.ssh").expanduser()
             usual = [str(folder / name) for name in DEFAULT_KEYS if (folder / name).exists()]

@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 
 def with_retries(task: WatchedTask, attempt: Callable[[], T], job: NodeJob | None = None) -> T:
-    """What `attempt` returns; retries after growing pauses while it raises ConnectionDropped, for 30 s or
-    until the task's end. Raises TaskFailed then, Expired, and what else `attempt` raises."""
+    """What `attempt` returns; retries after growing pauses while it raises ConnectionDropped, once or
+    for 30 s, until the task's end at most. Raises TaskFailed then, Expired, and what else `attempt` raises."""
     end = min(task.end, time.monotonic() + RETRY_SECONDS)
     tried = 0
     while True:
@@ -35,7 +35,8 @@ def with_retries(task: WatchedTask, attempt: Callable[[], T], job: NodeJob | Non
             task.check()
             pause = min(FIRST_PAUSE * 2 ** min(tried - 1, 10), LONGEST_PAUSE) * random.uniform(0.5, 1.5)  # noqa: S311  (jitter)
             reason = f"{dropped.reason}; tried {tried} times"
-            if time.monotonic() + pause > end:
+            # A second try there is in any case: to look at slow jump hosts may take longer than all others.
+            if time.monotonic() + pause > (task.end if tried == 1 else end):
                 raise TaskFailed(dropped.stage, reason, stuck=dropped.stage) from None
             task.again(Failure(dropped.stage, reason, dropped.stage), pause)
             time.sleep(pause)

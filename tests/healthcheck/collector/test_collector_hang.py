@@ -138,7 +138,7 @@ def test_after_too_many_hung_readers_the_rest_says_that_its_turn_never_came(tree
                   each_s=0.05, seconds=30.0)
     later = Probe("later", ProbeKind.FILES, paths=("/sys/z",), each_s=0.05)
     recording, took = timed([probe, later], tree)
-    assert took < 10
+    assert took < 25
     assert recording.captures["files"].outcome is Outcome.TIMEOUT
     assert len(recording.captures["files"].files) == 9
     assert recording.captures["later"].outcome is Outcome.TIMEOUT

@@ -96,20 +96,20 @@ def test_a_job_is_held_on_a_closed_gate_and_starts_when_it_opens_and_no_node_is_
 ) -> None:
     cluster.publish(gpu002={"lifecycle": "rma"})
     job = cluster.submit()
-    wait_until(lambda: cluster.held(job), 60, "the hold")
+    wait_until(lambda: cluster.held(job), 120, "the hold")
     assert "gpu002: not in service: rma" in cluster.job(job)["all"]
     wait_until(lambda: set(cluster.bed.states().values()) == {"idle"}, what="idle nodes")
     assert not cluster.ran(job)
     cluster.publish()
     cluster.bed.ask("scontrol", "release", job)
-    wait_until(lambda: cluster.ran(job), 60, "the job, released")
+    wait_until(lambda: cluster.ran(job), 120, "the job, released")
     assert cluster.undrained()
 
 
 def test_both_nodes_may_be_closed_at_once_and_the_job_is_held_all_the_same(cluster: Gated) -> None:
     cluster.publish(gpu001={"certificate": None}, gpu002={"certificate": None})
     job = cluster.submit()
-    wait_until(lambda: cluster.held(job), 60, "the hold")
+    wait_until(lambda: cluster.held(job), 120, "the hold")
     assert cluster.undrained()
     cluster.bed.ask("scancel", job)
 
@@ -117,21 +117,21 @@ def test_both_nodes_may_be_closed_at_once_and_the_job_is_held_all_the_same(clust
 def test_jobs_start_while_the_head_has_been_gone_for_eight_hours(cluster: Gated) -> None:
     cluster.publish(hours_ago=8)
     job = cluster.submit()
-    wait_until(lambda: cluster.ran(job), 60, "the job")
+    wait_until(lambda: cluster.ran(job), 120, "the job")
     assert cluster.undrained()
 
 
 def test_jobs_start_where_the_gate_cannot_tell(cluster: Gated) -> None:
     cluster.place.snapshot.unlink()
     job = cluster.submit()
-    wait_until(lambda: cluster.ran(job), 60, "the job")
+    wait_until(lambda: cluster.ran(job), 120, "the job")
     assert cluster.undrained()
 
 
 def test_a_job_that_cannot_be_requeued_is_cancelled_on_a_closed_gate(cluster: Gated) -> None:
     cluster.publish(gpu002={"lifecycle": "rma"})
     job = cluster.submit("--no-requeue")
-    wait_until(lambda: cluster.job(job)["JobState"] in ("CANCELLED", "FAILED"), 60, "the end of the job")
+    wait_until(lambda: cluster.job(job)["JobState"] in ("CANCELLED", "FAILED"), 120, "the end of the job")
     assert not cluster.ran(job)
     wait_until(lambda: set(cluster.bed.states().values()) == {"idle"}, what="idle nodes")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from healthcheck.config import entrypoints
 from healthcheck.config.rulesfolder import NOT_RULES, packaged
 from healthcheck.model.outcome import Repair
 from healthcheck.ruleset import plugins
@@ -56,5 +57,8 @@ def test_only_disruptive_rules_by_name_are_refused_without_a_lease() -> None:
 def test_rules_are_read_with_the_checks_of_plug_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = []
     monkeypatch.setattr(plugins, "load", lambda: loaded.append(True))
+    load_ruleset([packaged()])
+    assert loaded == []
+    monkeypatch.setattr(entrypoints, "entries", lambda: ["a plug-in"])
     load_ruleset([packaged()])
     assert loaded == [True]

@@ -173,6 +173,23 @@ def test_a_jump_host_may_take_as_long_to_let_us_in_as_auth_says(
     assert reply.body == b"well", reply.failure
 
 
+@pytest.mark.slow
+@pytest.mark.root
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: sshd takes keys of a command from root's alone")
+def test_a_jump_host_that_is_silent_during_the_login_for_as_long_as_auth_says_is_not_gone(
+    way: Way, plain_sshd: Sshd, tmp_path: Path,
+) -> None:
+    # ssh gives a silent machine up after 8 s; sshd asks for keys twice, for the offer and for the login.
+    keys = tmp_path / "keys"
+    config = (f"AuthorizedKeysFile none\nAuthorizedKeysCommandUser root\n"
+              f"AuthorizedKeysCommand /bin/sh -c \"sleep 9; cat {keys}\"")
+    with sshd(tmp_path / "jump", config=config) as jump:
+        keys.write_text(jump.authorized.read_text())
+        reply = way.one(plain_sshd.node(proxy_jump="bastion"), config=jump.entry(), connect_s=4, auth_s=40,
+                        sweep_s=200, twice=False)
+    assert reply.body == b"well", reply.failure
+
+
 def test_each_jump_host_of_a_chain_may_take_as_long_as_one(
     way: Way, plain_sshd: Sshd, tmp_path: Path,
 ) -> None:
