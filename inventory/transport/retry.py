@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 
 def with_retries(task: WatchedTask, attempt: Callable[[], T], job: NodeJob | None = None) -> T:
-    """What `attempt` returns; retries after growing pauses while it raises ConnectionDropped, once or
-    for 30 s, until the task's end at most. Raises TaskFailed then, Expired, and what else `attempt` raises."""
+    """What `attempt` returns; retries after growing pauses while it raises ConnectionDropped, once or for
+    30 s, until the task's end at most. Raises TaskFailed then, Expired, and what else `attempt` raises."""
     end = min(task.end, time.monotonic() + RETRY_SECONDS)
     tried = 0
     while True:

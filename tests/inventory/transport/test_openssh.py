@@ -214,12 +214,14 @@ def test_a_proxy_command_that_ends_without_a_word_is_tried_again_and_named(
     assert reply.attempts > 1
 
 
+@pytest.mark.parametrize("auth_s", [
+    pytest.param(0.0, id="by us"), pytest.param(20.0, id="by ssh's own ConnectTimeout, which is sooner")])
 def test_a_proxy_command_that_hangs_is_ended_with_its_children(
-    plain_sshd: Sshd, way: Way, tmp_path: Path,
+    plain_sshd: Sshd, way: Way, tmp_path: Path, auth_s: float,
 ) -> None:
     note = tmp_path / "pid"
     reply = way.one(plain_sshd.node(), config=f"Host *\n ProxyCommand sleep 600 & echo $! >{note}; wait\n",
-                    connect_s=2, auth_s=2, twice=False)
+                    connect_s=1, auth_s=auth_s, twice=False)
     assert "ProxyCommand" in refusal(reply, Stage.CONNECT)
     wait_until(lambda: not alive(int(note.read_text())), what="the end of the proxy's child")
 
