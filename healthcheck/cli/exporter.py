@@ -20,7 +20,8 @@ from inventory.locate import find_inventory, needed_inventory, state_dir
 if TYPE_CHECKING:
     from healthcheck.exporter.board import Board
 
-_HOUR = 3600.0
+# Sweeps of a timer may be an hour apart, and take their time.
+_STALE_S = 5400.0
 
 
 @click.command()
@@ -29,7 +30,7 @@ _HOUR = 3600.0
 @click.option("--every", metavar="SPAN", callback=span(10, 86400),
               help="Also sweep all nodes of the inventory at this interval (1m, 5m).")
 @click.option("--stale", metavar="SPAN", callback=span(10, 30 * 86400),
-              help="Age from which a result counts as unknown. [three times --every, else 1h]")
+              help="Age from which a result counts as unknown. [three times --every, else 90m]")
 @click.option("--http-sd", metavar="PORT", type=click.IntRange(1, 65535),
               help="Serve the inventory at /sd, as targets on this port.")
 @click.option("--tls-cert", metavar="FILE",
@@ -119,7 +120,7 @@ def exporter(
                                          formats=PrometheusFormats())
     else:
         sweeper = _sweeper(every, rules, inventory, state)
-        span_s = stale if stale is not None else 3 * every if every is not None else _HOUR
+        span_s = stale if stale is not None else 3 * every if every is not None else _STALE_S
         board = _board(inventory, state, span_s, most_series, http_sd, sweeper, refused, rules)
     if once:
         board.refresh()

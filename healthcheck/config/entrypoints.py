@@ -32,10 +32,12 @@ def _may_be_there() -> bool:
 
 
 def _may_hold(place: Path) -> bool:
-    if place.is_file() or place.suffix.lower() == ".egg":
-        return True         # an archive
+    if place.suffix.lower() == ".egg":
+        return True
     try:
         names = os.listdir(place)  # noqa: PTH208  (an iterator of paths takes thrice the time)
+    except NotADirectoryError:
+        return True         # an archive
     except OSError:
         return False
     return any(_names_it(place / name / "entry_points.txt") for name in names

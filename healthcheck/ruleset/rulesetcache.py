@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from healthcheck.baseline.kernelrules import KernelRules
     from healthcheck.xid.xidtable import XidTable
 
-_OURS = "healthcheck.checks."
 _CODE = ("ruleset", "config", "xid", "checks", "facts", "model")
 _FOLDERS = ("", "sku", "profile", "kernel", "emitter", "baseline")
 
 
 def load(folders: tuple[Path, ...]) -> Ruleset:
     """What `rulesetload.load` gives; raises RulesError, UsageError."""
-    if entrypoints.entries():
+    plugged = bool(entrypoints.entries())
+    if plugged:
         from healthcheck.ruleset import plugins
 
         plugins.load()
-    name = usercache.digest(_parts(folders))
+    name = usercache.digest(_parts(folders, plugged))
     ruleset = usercache.cached("rules", name, _read, lambda: _load(folders), _plain)
     return replace(
         ruleset, kernel_from=functools.cache(lambda: _kernel(folders)),
@@ -79,20 +79,20 @@ def _kernel(folders: tuple[Path, ...]) -> KernelRules:
     return load_kernel(folders)
 
 
-def _parts(folders: tuple[Path, ...]) -> Iterator[bytes]:
+def _parts(folders: tuple[Path, ...], plugged: bool) -> Iterator[bytes]:
     """The files, their contents, the code that reads them and the checks that they are held against (a
-    checkout's version does not change), and what plug-ins' checks take."""
+    checkout's version does not change), and with plug-ins what each check takes."""
     code = Path(__file__).parents[1]
     for path in sorted(path for name in _CODE for path in (code / name).glob("*.py")):
         yield path.read_bytes()
-    disruptive = {name for name, fact in FACTS.items() for probe in (*fact.probes, *fact.besides)
-                  if probe.effect is not Effect.PASSIVE}
-    # Whether ours are loaded already must not change the name.
-    for name, check in CHECKS.items():
-        if check.function.__module__.startswith(_OURS):
-            continue
-        parameters = [(held.name, held.phrase, held.required) for held in check.parameters.values()]
-        yield repr((name, check.fleet, parameters, sorted(disruptive.intersection(check.facts)))).encode()
+    # Without plug-ins they are ours alone, whose code counts, loaded already or not.
+    if plugged:
+        disruptive = {name for name, fact in FACTS.items() for probe in (*fact.probes, *fact.besides)
+                      if probe.effect is not Effect.PASSIVE}
+        for name, check in sorted(CHECKS.items()):
+            parameters = [(held.name, held.phrase, held.required) for held in check.parameters.values()]
+            yield repr((name, check.fleet, parameters,
+                        sorted(disruptive.intersection(check.facts)))).encode()
     for folder in folders:
         for path in sorted(path for name in _FOLDERS for path in (folder / name).glob("*.yaml")):
             yield str(path).encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -83,6 +84,21 @@ def test_without_a_plug_in_there_is_none(
 ) -> None:
     monkeypatch.setattr(sys, "path", [str(place(tmp_path)), *sys.path])
     assert entries() == ()
+
+
+def test_where_this_user_may_not_look_is_no_plug_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Python ignores it, too: `sudo -u nobody` may keep a PYTHONPATH that lies in root's home.
+    (tmp_path / "closed" / "lib").mkdir(parents=True)
+    (tmp_path / "closed").chmod(0)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "closed" / "lib"), *sys.path])
+    user = os.geteuid()
+    try:
+        if user == 0:
+            os.seteuid(65534)
+        assert entries() == ()
+    finally:
+        os.seteuid(user)
+        (tmp_path / "closed").chmod(0o700)
 
 
 def test_the_working_folder_counts_where_python_searches_it(

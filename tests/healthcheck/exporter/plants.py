@@ -64,7 +64,7 @@ def a_gpu_has_met_uncorrectable_errors(head: Head) -> Iterator[int]:
 def persistence_mode_is_off(head: Head) -> Iterator[int]:
     looks = _gpu(persistence=0)
     yield 10
-    for minute in range(10, 100, 15):
+    for minute in range(10, 115, 15):
         head.sweep(*looks)
         yield minute + 15
     head.sweep()
@@ -145,8 +145,8 @@ def corrected_errors_grow(head: Head) -> Iterator[int]:
 
 @_of("MusterGpuThrottling")
 def a_gpu_is_too_hot_to_run_at_its_clock(head: Head) -> Iterator[int]:
-    for minute in range(0, 60, 15):
-        head.sweep(*_gpu(slowdown_hw_thermal_ns=minute * 6 * 10**9))
+    for minute in range(0, 150, 15):
+        head.sweep(*_gpu(slowdown_hw_thermal_ns=min(minute, 45) * 6 * 10**9))
         yield minute + 15
 
 
@@ -154,7 +154,7 @@ def a_gpu_is_too_hot_to_run_at_its_clock(head: Head) -> Iterator[int]:
 def a_gpu_is_hotter_than_its_equals(head: Head) -> Iterator[int]:
     looks = _gpu(temperature_c=60)
     yield 10
-    for minute in range(10, 70, 20):
+    for minute in range(10, 110, 20):
         head.sweep(*looks)
         yield minute + 20
     head.sweep()
@@ -221,7 +221,7 @@ def _triage(head: Head, outcome: str) -> None:
 def triage_is_not_run_any_more(head: Head) -> Iterator[int]:
     yield 5
     _triage(head, "done: nothing to do")
-    yield 80
+    yield 110
     _triage(head, "done: nothing to do")
 
 

@@ -67,6 +67,14 @@ def test_how_old_a_result_may_be_is_for_the_user_to_say(tmp_path: Path) -> None:
             "exporter", "--once", "--stale", span, home=tmp_path).stdout
 
 
+def test_a_result_counts_by_default_until_the_sweep_an_hour_later_is_stored(tmp_path: Path) -> None:
+    inventory(tmp_path, gpu001="")
+    for minutes, state in ((100, "unknown"), (80, "healthy")):
+        swept(tmp_path / "state", machine.recording("gpu001"), ago=60 * minutes)
+        assert f'muster_node_state{{node="gpu001",state="{state}"}} 1.0' in muster(
+            "exporter", "--once", home=tmp_path).stdout
+
+
 def test_without_a_store_every_node_is_unknown_and_it_serves_all_the_same(tmp_path: Path) -> None:
     inventory(tmp_path, gpu001="")
     with exporting(tmp_path) as exporter:

@@ -5,6 +5,7 @@ nothing.
 from __future__ import annotations
 
 import re
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 from healthcheck.checks.base import CHECKS
 from healthcheck.config.rulesfolder import folders, packaged
 from healthcheck.model.outcome import Owner, Severity
-from healthcheck.ruleset.rule import UnsupportedPolicy
+from healthcheck.ruleset.rule import Rule, UnsupportedPolicy
+from healthcheck.ruleset.ruleplain import rule_from_plain, rule_to_plain
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from inventory.errors import MusterError, RulesError, UsageError
 from tests.tries import tries
@@ -265,3 +267,17 @@ def test_a_number_that_two_files_give_and_no_rule_can_take_is_the_rules_mistake(
                        match=r"site\.yaml:2:\d+: rule gpu-count: expected: expected a whole number, got "
                              r"\$my_number, which is 'x' in SKU a"):
         load(tmp_path, "- id: gpu-count\n  with: {expected: $my_number}\n", over_packaged=True)
+
+
+@pytest.mark.parametrize("name", ["xid.yaml", "sxid.yaml"])
+def test_a_table_of_xids_has_a_digest_and_a_file_of_rules_has_none(tmp_path: Path, name: str) -> None:
+    assert load(tmp_path, "[]\n").baselines == {}
+    found = [load(tmp_path, f"# {by}\n", name).baselines for by in ("one", "other")]
+    assert [list(each) for each in found] == [[name], [name]] and found[0] != found[1]
+
+
+def test_a_rule_travels_without_the_check_that_it_was_made_with() -> None:
+    (rule,) = (rule for rule in load_ruleset([packaged()]).rules if rule.id == "host-swap")
+    plain = rule_to_plain(replace(rule, own=rule.checked))
+    assert plain.keys() == {"fleet", *(field.name for field in fields(Rule) if field.name != "own")}
+    assert rule_from_plain(plain) == rule

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from healthcheck.checks import gpu as gpu_checks
 from healthcheck.checks.base import CHECKS, Check, Parameter
-from healthcheck.config import usercache
+from healthcheck.config import entrypoints, usercache
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts import gpu
 from healthcheck.facts.base import FACTS
@@ -122,10 +123,11 @@ def test_a_mistake_is_reported_each_time_and_nothing_is_cached_for_it(site: Path
 
 @pytest.fixture
 def plug_in(site: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
-    """A check that a plug-in registers, and a rule of it."""
+    """A check that a plug-in registers, which judges as one of ours does, and a rule of it."""
     (site / "mine.yaml").write_text(RULE.replace("gpu.count", "site.count"))
-    check = replace(CHECKS["gpu.count"], name="site.count", function=lambda gpus, *, expected: iter(()))
+    check = replace(CHECKS["gpu.count"], name="site.count")
     monkeypatch.setitem(CHECKS, "site.count", check)
+    monkeypatch.setattr(entrypoints, "entries", lambda: [SimpleNamespace(load=lambda: None)])
     return check
 
 
@@ -136,6 +138,16 @@ def test_a_plug_ins_check_that_takes_something_else_now_is_asked_again(
     parameters = {"expected": Parameter("expected", bool, required=True)}
     monkeypatch.setitem(CHECKS, "site.count", replace(plug_in, parameters=parameters))
     with pytest.raises(RulesError, match="expected true or false"):
+        load_ruleset((packaged(), site))
+
+
+def test_a_rule_of_a_plug_in_that_is_gone_is_of_an_unknown_check(
+    site: Path, plug_in: Check, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    load_ruleset((packaged(), site))
+    monkeypatch.delitem(CHECKS, "site.count")
+    monkeypatch.setattr(entrypoints, "entries", list)
+    with pytest.raises(RulesError, match=r"unknown check 'site\.count'"):
         load_ruleset((packaged(), site))
 
 
@@ -152,7 +164,7 @@ def test_a_cached_value_that_is_no_ruleset_is_made_again(
 def test_the_code_that_reads_rules_that_of_checks_and_facts_and_what_plug_ins_take_are_part_of_the_name(
     plug_in: Check, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    parts = set(rulesetcache._parts(()))
+    parts = set(rulesetcache._parts((), True))
     for module in (rulesetload, xidtableload, gpu_checks, gpu, probes):
         assert Path(module.__file__ or "").read_bytes() in parts
     read = [("expected", "a whole number", True)]
@@ -160,7 +172,7 @@ def test_the_code_that_reads_rules_that_of_checks_and_facts_and_what_plug_ins_ta
     disruptive = next(name for name, fact in FACTS.items()
                       if any(probe.effect is Effect.DISRUPTIVE for probe in (*fact.probes, *fact.besides)))
     monkeypatch.setitem(CHECKS, "site.count", replace(plug_in, arguments=(disruptive,)))
-    assert repr(("site.count", False, read, [disruptive])).encode() in set(rulesetcache._parts(()))
+    assert repr(("site.count", False, read, [disruptive])).encode() in set(rulesetcache._parts((), True))
 
 
 def said(program: str) -> str:
@@ -170,7 +182,7 @@ def said(program: str) -> str:
 
 def test_the_name_is_the_same_whether_our_checks_are_loaded_or_not() -> None:
     name = ("from healthcheck.config.usercache import digest\nfrom healthcheck.ruleset import rulesetcache\n"
-            "print(digest(rulesetcache._parts(())))")
+            "print(digest(rulesetcache._parts((), False)))")
     assert said(name) == said(f"import healthcheck.checks.catalogue\n{name}")
 
 
