@@ -297,7 +297,8 @@ class _KnownFile:
 
 class RevokedKeys:
     """The keys of a RevokedHostKeys file in its text form (one public key a line).
-    `problem` says why it cannot be relied on; `binary` is a list in the form that only ssh reads."""
+    `problem` says why it cannot be relied on; `binary` is a list in the form that only ssh reads. Raises
+    OSError for want of a descriptor or memory, which says nothing of the file."""
 
     def __init__(self, file: str) -> None:
         self.problem: str | None = None
@@ -310,6 +311,8 @@ class RevokedKeys:
             with Path(file).open("rb") as stream:
                 data = stream.read(_MOST_BYTES + 1)
         except OSError as error:
+            if error.errno in LACKING:
+                raise
             self.problem = f"{file}: {error.strerror}"
             return
         if len(data) > _MOST_BYTES:

@@ -8,6 +8,8 @@ import functools
 import re
 from pathlib import Path
 
+from inventory.errors import LACKING
+
 _MOST_BYTES = 65_536
 _PEM = re.compile(rb"-----BEGIN ((?:[A-Z0-9]+ )*PRIVATE KEY)-----(.*?)-----END ", re.DOTALL)
 _MAGIC = b"openssh-key-v1\0"    # PROTOCOL.key of OpenSSH
@@ -85,5 +87,7 @@ def _start(path: str) -> bytes:
             return b""      # it may never be written to
         with Path(path).open("rb") as file:
             return file.read(_MOST_BYTES)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in LACKING:
+            raise       # an answer would be kept
         return b""

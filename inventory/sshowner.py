@@ -11,11 +11,12 @@ import stat
 import subprocess
 from pathlib import Path
 
-from inventory.errors import ConfigError
+from inventory.errors import LACKING, ConfigError
 
 
 def check_owner(path: Path, found: os.stat_result) -> None:
-    """Raises ConfigError for a file that others than root and this user own or may write (readconf.c)."""
+    """Raises ConfigError for a file that others than root and this user own or may write (readconf.c), and
+    OSError where this machine lacks what it takes to tell."""
     if found.st_uid not in (0, os.getuid()):
         raise ConfigError(f"{path}: bad owner: uid {found.st_uid} owns it, expected this user or root; ssh "
                           "refuses it, and so does muster")
@@ -34,7 +35,9 @@ def _debian() -> bool:
     try:
         said = subprocess.run([ssh, "-V"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10,
                               check=False).stderr[:200]
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.TimeoutExpired) as error:
+        if isinstance(error, OSError) and error.errno in LACKING:
+            raise       # an answer would be kept
         return False
     return b"Debian" in said or b"Ubuntu" in said
 

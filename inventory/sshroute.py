@@ -9,7 +9,7 @@ import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from inventory.errors import ConfigError
+from inventory.errors import LACKING, ConfigError
 from inventory.hostkeys import KnownHosts, RevokedKeys
 from inventory.model import Node, Via
 from inventory.sshconfig import SshConfig
@@ -40,7 +40,8 @@ class SshRoute:
 
 def route_for(node: Node, config: SshConfig) -> SshRoute:
     """The route to a node by inventory and ssh_config; makes no connection. Raises ConfigError, one line, for
-    what cannot be read in ssh_config and for over 8 jump hosts."""
+    what cannot be read in ssh_config and for over 8 jump hosts, and OSError where this machine lacks a
+    descriptor or memory to look into the files that it names."""
     target = target_for(node, config)
     hops = hops_to(target, node, config)
     if node.transport is not Via.AUTO:
@@ -103,7 +104,9 @@ def _names_authority(path: str) -> bool:
     try:
         with Path(path).open("rb") as file:
             return _AUTHORITY in file.read(_MOST_KNOWN_HOSTS)
-    except OSError:
+    except OSError as error:
+        if error.errno in LACKING:
+            raise       # an answer would be kept
         return False
 
 

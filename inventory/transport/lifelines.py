@@ -6,9 +6,13 @@ import secrets
 import selectors
 import socket
 import threading
+import time
 from contextlib import suppress
 
+from inventory.errors import LACKING
+
 _GREETING = 64
+_PAUSE_S = 0.2      # for a descriptor to be free again
 
 
 class Lifelines:
@@ -66,10 +70,14 @@ class Lifelines:
         _close(self._wake)
 
     def _accept(self, ready: selectors.BaseSelector) -> None:
-        with suppress(OSError):
+        try:
             line, _ = self._listener.accept()
-            line.setblocking(False)
-            ready.register(line, selectors.EVENT_READ)
+        except OSError as error:
+            if error.errno in LACKING:
+                time.sleep(_PAUSE_S)    # who waits to be accepted keeps the listener ready
+            return
+        line.setblocking(False)
+        ready.register(line, selectors.EVENT_READ)
 
     def _greet(self, line: socket.socket) -> None:
         try:

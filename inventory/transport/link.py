@@ -19,7 +19,7 @@ from inventory.transport import hostproof, trust
 from inventory.transport.base import Failure, Limits, Stage
 from inventory.transport.keys import Identities, SshIdentity
 from inventory.transport.quiet import IncompatiblePeer, Packetizer, paramiko
-from inventory.transport.session import MOST_STDERR, Dialogue, one_line
+from inventory.transport.session import MOST_STDERR, Dialogue, no_session, one_line
 from inventory.transport.watch import NodeJob, TaskFailed, WatchedTask
 from inventory.transport.wire import (
     FORBIDDEN,
@@ -444,14 +444,17 @@ class SshConnection:
         kept = False
         try:
             # Only the opening of a channel can tell that the machine at the other end is gone without a word.
-            seconds = limits.connect_s if again else limits.login_s
-            task.step(limits.login_s + (seconds if again else 0), dialogue.timed_out)
+            if again:
+                task.step(limits.login_s + limits.connect_s, lambda s: no_session(self.who, s))
+            else:
+                task.step(limits.login_s, dialogue.timed_out)
             self._wire.allowance = limits.reply_bytes + MOST_STDERR + _MOST_BESIDE
-            channel = self._open(command, task, seconds, again=again)
+            channel = self._session(task, limits.connect_s if again else None)
             if again:
                 # from here on a deadline says what has failed, as on a new connection
                 self._wire.guard(False)
                 task.step(limits.login_s, dialogue.timed_out)
+            self._begin(channel, command, task, again=again)
             self._talk(channel, dialogue, job, limits)
             if keep and dialogue.body is not None:
                 with contextlib.suppress(*_GONE):
@@ -463,20 +466,24 @@ class SshConnection:
                 self.shut()
         return kept
 
-    def _open(self, command: str, task: WatchedTask, seconds: float, *, again: bool) -> paramiko.Channel:
+    def _session(self, task: WatchedTask, kept_s: float | None) -> paramiko.Channel:
+        """A channel for a command, of a kept connection within `kept_s`."""
         try:
             channel: paramiko.Channel = self._client.open_session(
-                timeout=seconds if again else task.left() + 1)
+                timeout=task.left() + 1 if kept_s is None else kept_s)
         except _GONE:
             task.check()
             refusal = self._client.refusal()
-            if again and refusal is None:
+            if kept_s is not None and refusal is None:
                 raise ConnectionDropped(
                     f"the connection to {self.who} was lost since the sweep before") from None
             if refusal is not None:
                 raise TaskFailed(Stage.LOGIN, f"{self.who} opens no session: "
                                               f"{refusal.text or 'no reason given'}") from None
             raise self._hung_up() from None
+        return channel
+
+    def _begin(self, channel: paramiko.Channel, command: str, task: WatchedTask, *, again: bool) -> None:
         try:
             channel.exec_command(command)
         except _GONE as error:
@@ -490,7 +497,6 @@ class SshConnection:
                 raise ConnectionDropped(
                     f"the connection to {self.who} was lost since the sweep before") from None
             raise self._hung_up() from None
-        return channel
 
     def _hung_up(self) -> TaskFailed:
         return TaskFailed(Stage.LOGIN, f"{self.who} hung up after the login "

@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inventory.errors import ConfigError
@@ -36,7 +36,7 @@ from inventory.transport.openssh_hops import HopProbes
 from inventory.transport.openssh_log import OpenSshLog, Reached
 from inventory.transport.pipes import OutputHandler, close_process, converse, kill_group, spawn
 from inventory.transport.retry import with_retries
-from inventory.transport.session import Dialogue
+from inventory.transport.session import Dialogue, no_session
 from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, fan_out
 from inventory.transport.wire import ConnectionDropped, place
 
@@ -161,7 +161,9 @@ class OpenSshSweep:
         node_s = way.refused and len(way.hops) == 1
         if way.hops and not node_s and (way.doubtful or outcome.stage is Stage.JUMP):
             examined = config, way.hops, way.limits.connect_s + way.limits.auth_s
-            seen = outcome
+            # Until it is known whether a hop failed or the node, nothing is known of the node.
+            seen = replace(outcome, stage=Stage.JUMP)
+            job.task.final = began = way.sent and not self._program.repeatable
 
             def overdue(_: float) -> Failure:
                 hop, seconds = self._probes.under_way(*examined)
@@ -173,12 +175,12 @@ class OpenSshSweep:
             try:
                 culprit = self._probes.culprit(*examined)
             except ConnectionDropped as full:
-                if way.sent and not self._program.repeatable:
+                if began:
                     return Failure(full.stage, full.reason)
                 raise
             job.task.check()
             if culprit is not None:
-                return culprit
+                return replace(culprit, stuck=None) if began else culprit
             way.logins_s = self._probes.seconds_of(*examined)
         on_the_way = outcome.stage is Stage.JUMP or (way.doubtful and bool(way.hops) and not way.refused)
         if on_the_way and not way.again and (self._program.repeatable or not way.sent):
@@ -279,7 +281,8 @@ class OpenSshSweep:
         """Uses a kept connection; raises _Stale if that is dead."""
         limits = way.limits
         seconds = min(_MASTER_SECONDS, limits.connect_s)
-        job.task.step(3 * seconds + limits.login_s, dialogue.timed_out)
+        who = place(job.node.address or job.node.name, job.node.port or 22)
+        job.task.step(3 * seconds + limits.login_s, lambda s: no_session(who, s))
         try:
             session = MuxSession(master, command, seconds)
         except MuxError:
@@ -287,7 +290,6 @@ class OpenSshSweep:
             raise _Stale from None
         try:
             job.task.step(limits.login_s, dialogue.timed_out)
-            who = place(job.node.address or job.node.name, job.node.port or 22)
             converse(job, dialogue, session, limits, _SharedOutput(dialogue, who, session))
         finally:
             way.sent, way.doubtful = way.sent or dialogue.sent > 0, session.lost
@@ -380,6 +382,8 @@ class _LogFollower(OutputHandler):
         self._logins_s = way.logins_s
         self._cut = False       # the connection ended, not the program
         self._hops = max(1, len(way.hops))      # a ProxyCommand is one
+        self._route = (f"the jump host{'s' if len(way.hops) > 1 else ''} "
+                         f"{', '.join(hop.host for hop in way.hops)}")
         self._log = OpenSshLog(place(job.node.address or job.node.name, job.node.port or 22))
         self._end = time.monotonic() + limits.connect_s
         job.task.step(limits.connect_s, self._overdue)
@@ -491,6 +495,10 @@ class _LogFollower(OutputHandler):
         if reached is Reached.EXCHANGE:
             return Failure(Stage.CONNECT, f"{who} did not finish the key exchange {within}")
         if reached is Reached.BANNER and self._log.proxy is not None:
+            # Where no one has looked at the hops yet, it may be one of them that hangs.
+            if self._log.jumps and self._logins_s is None:
+                return Failure(Stage.JUMP, f"{self._route} did not connect us to {who} "
+                                           f"{within}{self._log.hint}")
             return Failure(Stage.CONNECT,
                            f"{self._log.proxy} did not connect us to {who} {within}{self._log.hint}")
         if reached is Reached.BANNER:
@@ -540,7 +548,8 @@ class _Masters:
             self._paths.discard(path)
             digest, _, number = Path(path).name.partition(".")
             self._dropped[digest] = int(number) + 1
-        threading.Thread(target=_end, args=(path,), name="muster-close", daemon=True).start()
+        with suppress(RuntimeError):    # no free thread: it ends by itself, unused
+            threading.Thread(target=_end, args=(path,), name="muster-close", daemon=True).start()
 
     def close(self) -> None:
         """Ends them all, within 10 s."""

@@ -18,6 +18,7 @@ from inventory.transport.watch import NodeJob
 
 _CHUNK = 64 * 1024
 _GRACE_SECONDS = 2.0
+_KILLED_SECONDS = 0.5
 
 
 class PipedProcess(Protocol):
@@ -133,7 +134,14 @@ def close_process(process: subprocess.Popen[bytes], *, kill: bool = False) -> No
                 pipe.close()
     if kill:
         kill_group(process)
-    threading.Thread(target=_reap, args=(process,), name="muster-reap", daemon=True).start()
+    try:
+        threading.Thread(target=_reap, args=(process,), name="muster-reap", daemon=True).start()
+    except RuntimeError:
+        # No free thread may cost an answer that is here. What has not ended by now is reaped when the next
+        # process is started.
+        kill_group(process)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_KILLED_SECONDS)
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -188,10 +196,25 @@ def _drain(pipe: IO[bytes], handler: OutputHandler) -> None:
 
 
 def _exit_status(process: PipedProcess, seconds: float) -> int | None:
+    if isinstance(process, subprocess.Popen):
+        return _unreaped(process, min(1.0, seconds))
     try:
         return process.wait(min(1.0, seconds))
     except subprocess.TimeoutExpired:
         return None
+
+
+def _unreaped(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """The exit status of a child that keeps its number, so that what it started can still be killed: an ssh
+    that ends by itself leaves behind what its ProxyCommand has in the background."""
+    end = time.monotonic() + seconds
+    with suppress(ChildProcessError):
+        while (found := os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is None:
+            if time.monotonic() >= end:
+                return None
+            time.sleep(0.005)
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+    return process.returncode
 
 
 def _reap(process: subprocess.Popen[bytes]) -> None:

@@ -38,5 +38,5 @@ def with_retries(task: WatchedTask, attempt: Callable[[], T], job: NodeJob | Non
             # A second try there is in any case: to look at slow jump hosts may take longer than all others.
             if time.monotonic() + pause > (task.end if tried == 1 else end):
                 raise TaskFailed(dropped.stage, reason, stuck=dropped.stage) from None
-            task.again(Failure(dropped.stage, reason, dropped.stage))
+            task.again(Failure(dropped.stage, reason, dropped.stage), pause)
             time.sleep(pause)

@@ -83,6 +83,7 @@ class _Scanner:
         while wanted:
             blob, offered = with_retries(
                 job.task, lambda: self._exchange(job.task, target, route, wanted, limits), job)  # noqa: B023
+            job.task.before = None      # what kept this key back says nothing of the next
             chosen = next((_type(name) for name in wanted if name in offered), "")
             if key_type(blob) != chosen:
                 raise TaskFailed(Stage.HOST_KEY, f"{place(target.hostname, target.port)} shows a key of "

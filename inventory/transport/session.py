@@ -52,6 +52,12 @@ def last_line(text: bytes) -> str:
     return ""
 
 
+def no_session(who: str, seconds: float) -> Failure:
+    """A connection kept from an earlier sweep that opens no session: this sweep has not logged in."""
+    return Failure(Stage.CONNECT, f"the connection kept to {who} has opened no session within "
+                                  f"{seconds:.3g} s")
+
+
 class Dialogue:
     """One program on one node. Feed it `output` and `errors`; it is `over` once `body` or `failure` is set.
     Without `shell` no login shell stands before it. `by_hand` takes a person to the same place."""

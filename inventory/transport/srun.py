@@ -98,7 +98,7 @@ class _Sweep:
             raise TaskFailed(Stage.RESOLVE, "sinfo lists it in no partition; see: sinfo --all -N")
         limits = self._limits.of(node)
         dialogue = Dialogue(self._program.of(node.name), limits, python=node.python, become=node.become)
-        handler = _SlurmOutput(dialogue)
+        handler = _SlurmOutput(dialogue, _end_mark(self._program))
         job.task.step(_wait_s(limits) + limits.login_s, handler.overdue)
         try:
             process = spawn(self.argv(node), self._environment)
@@ -112,7 +112,9 @@ class _Sweep:
         finally:
             _close(process)
             if dialogue.body is None:
-                threading.Thread(target=_end, args=(process,), name="muster-srun-end", daemon=True).start()
+                with suppress(RuntimeError):    # no free thread: `close` ends it
+                    threading.Thread(target=_end, args=(process,), name="muster-srun-end",
+                                     daemon=True).start()
         if dialogue.failure is not None:
             return dialogue.failure
         assert dialogue.body is not None  # noqa: S101  (narrowing: once over, it has one or the other)
@@ -133,7 +135,7 @@ class _Sweep:
         return [
             *started, "--quiet", "--overlap", "--nodes=1", "--ntasks=1", "--input=all", "--output=all",
             "--error=all", "--mpi=none", "--cpu-bind=quiet,none", "--propagate=NONE", "--kill-on-bad-exit=0",
-            "/bin/sh", "-c", command,
+            "/bin/sh", "-c", f"({command}); s=$?; echo {_end_mark(self._program)} >&2; exit $s",
         ]
 
     def close(self, run: Run | None) -> None:
@@ -161,6 +163,12 @@ class _Sweep:
             _wait(process, end - time.monotonic())
 
 
+def _end_mark(program: Program) -> str:
+    """What our shell on the node writes as it ends. salloc ends with 0 where its srun was killed, so that the
+    status alone does not tell."""
+    return f"muster:{program.nonce}:ended"
+
+
 def _wait_s(limits: Limits) -> float:
     """How long to wait for a free node."""
     return max(1.0, _WAITS * limits.connect_s)
@@ -169,15 +177,24 @@ def _wait_s(limits: Limits) -> float:
 class _SlurmOutput(OutputHandler):
     """Before the program's output, messages are Slurm's: no allocation, or a node that does not answer."""
 
-    def __init__(self, dialogue: Dialogue) -> None:
+    def __init__(self, dialogue: Dialogue, end_mark: str) -> None:
         super().__init__(dialogue)
+        self._end_mark = f"{end_mark}\n".encode()
+        self._shell_ended = False
         self._stderr = b""
 
     def errors(self, data: bytes) -> None:
         self._stderr = (self._stderr + data)[-_STDERR_BYTES:]
-        super().errors(data)
+        self._shell_ended = self._shell_ended or self._end_mark in self._stderr
+        self._stderr = self._stderr.replace(self._end_mark, b"")
+        super().errors(data.replace(self._end_mark, b""))
 
     def ended(self, exit_status: int | None) -> None:
+        if exit_status is not None and exit_status <= 0 and not self._shell_ended:
+            who = "srun" if not exit_status else f"Slurm's command (signal {-exit_status})"
+            began = "before it had started our program" if self.dialogue.stage is Stage.LOGIN else (
+                "while our program ran")
+            raise TaskFailed(Stage.HEAD, f"{who} was killed here {began}")
         if self.dialogue.stage is Stage.LOGIN:
             raise TaskFailed(Stage.CONNECT, "Slurm did not start our program: "
                                             f"{last_line(self._stderr) or f'exit {exit_status}'}")

@@ -106,14 +106,21 @@ class SrunStep:
                     expire_at = now + _TURN_S
                     self._expire(now, start_end)
         if not over.is_set():
-            said = last_line(self._errors)
-            self.give_up(f"srun did not start it{f': {said}' if said else ''}")
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(1.0)
+            killed = (f"srun was killed here (signal {-process.returncode})"
+                      if process.returncode is not None and process.returncode < 0 else "")
+            said = killed or last_line(self._errors)
+            self.give_up(f"srun did not start it{f': {said}' if said else ''}", killed)
 
-    def give_up(self, why: str) -> None:
-        """Hands over what has not started, and fails what has started and is not done."""
+    def give_up(self, why: str, killed: str = "") -> None:
+        """Hands over what has not started, and fails what has started and is not done; `killed` is why, where
+        no node is to blame."""
         self._hand_over(self.unstarted(), why)
         for task in self._tasks.values():
             if not task.over:
+                if killed:
+                    task.dialogue.failure = Failure(Stage.HEAD, f"{killed} while the program ran there")
                 task.dialogue.lost(f"{task.node.name} through srun")
                 self._finish(task)
 

@@ -129,8 +129,10 @@ class SshSweep:
             job.task.on_abort(link.shut)
             try:
                 return self._answer(job, target, route, link, limits, again=True)
-            except ConnectionDropped:
-                pass        # it died between two sweeps
+            except ConnectionDropped as dropped:
+                # That it died between two sweeps is no reason; that a jump host was lost in this one is.
+                if dropped.stage is Stage.JUMP:
+                    job.task.again(Failure(dropped.stage, dropped.reason, dropped.stage))
         try:
             link = self._connect(job.task, target, route, limits, job)
             return self._answer(job, target, route, link, limits)

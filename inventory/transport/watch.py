@@ -76,10 +76,12 @@ class WatchedTask:
         self.failure: Failure | None = None
         self._watch = watch
         self._answer = answer
-        self._since = time.monotonic()
+        self._began = self._since = time.monotonic()
         self._overdue: Overdue = lambda seconds: Failure(Stage.DEADLINE,
                                                          f"not finished after {seconds:.3g} s")
         self.before: Failure | None = None      # of the try before this one
+        self._lost = 0.0        # seconds that the tries before this one took
+        self.final = False      # what ran may not run again, so that no failure from now on is `stuck`
         self._closers: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
@@ -113,19 +115,37 @@ class WatchedTask:
         close()
         raise Expired
 
-    def again(self, failure: Failure) -> None:
-        """Restarts the work after `failure`, which stays the answer when the task's end cuts the new attempt
-        short: the rest of the time says nothing about a resolver or a connection. Raises Expired."""
+    def again(self, failure: Failure, pause: float = 0.0) -> None:
+        """Restarts the work, in `pause` seconds, after `failure`, which stays the answer when an end cuts the
+        new attempt short (`overdue`). Raises Expired."""
         self.before = failure
+        self._lost = time.monotonic() + pause - self._began
         self.step(self.end - time.monotonic(), lambda _: failure)
 
+    @property
+    def stage(self) -> Stage:
+        """That of the current step."""
+        return self._overdue(0.0).stage
+
     def overdue(self) -> Failure:
-        """The failure of the current step if its time were over now."""
-        failure = self._overdue(time.monotonic() - self._since)
+        """The failure of the current step if its time were over now. Where that is not by its own limit, what
+        failed before counts more: the rest of the time says nothing about a resolver or a connection, nor of
+        what comes after them if it is less than the tries before took."""
+        now = time.monotonic()
+        failure, before = self._overdue(now - self._since), self.before
         if failure.stage in BUSY:
-            failure = replace(failure, stuck=failure.stage)
-        cut = self.until >= self.end and failure.stage in (Stage.RESOLVE, Stage.CONNECT)
-        return self.before if self.before is not None and cut else failure
+            failure = replace(failure, stuck=None if self.final else failure.stage)
+        if before is None or (self.until <= now and self.until < self.end):
+            return failure
+        if failure.stage in (Stage.RESOLVE, Stage.CONNECT):
+            return before
+        if now - self._since >= self._lost:
+            return failure
+        if failure.stage in BUSY:
+            return before
+        # Our program is at work, so this is no try that did not get so far.
+        return (replace(before, stuck=None) if before.stage is Stage.JUMP
+                else replace(failure, reason=f"{failure.reason}; before that: {before.reason}"))
 
     def abort(self, failure: Failure) -> None:
         """Ends the task from outside; the first failure stays."""
@@ -384,9 +404,8 @@ class _Workers:
         except Exception as error:  # noqa: BLE001  (a defect of ours costs one node its answer, not the sweep its end)
             if (lacking := shortage(error)) is not None:
                 return lacking if job.python is None else replace(lacking, stuck=None)
-            now_at = job.task.overdue().stage.value
-            return Failure(Stage.HEAD,
-                           f"unexpected {type(error).__name__} at {now_at}: {ascii(str(error))[:150]}")
+            return Failure(Stage.HEAD, f"unexpected {type(error).__name__} at {job.task.stage.value}: "
+                                       f"{ascii(str(error))[:150]}")
 
     def _answer(self, job: NodeJob, body: bytes | None, failure: Failure | None) -> None:
         if self._complete(job, body, failure):

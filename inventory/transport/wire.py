@@ -213,7 +213,9 @@ def channel_wire(channel: Tunnel) -> TcpStream:
     stream = _LockedChannel(channel)
 
     def shut() -> None:
-        threading.Thread(target=stream.close, name="muster-close", daemon=True).start()
+        # Without a free thread it ends with the connection to the jump host: an answer that is here counts.
+        with suppress(RuntimeError):
+            threading.Thread(target=stream.close, name="muster-close", daemon=True).start()
     return TcpStream(stream, shut)
 
 

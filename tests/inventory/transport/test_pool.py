@@ -79,7 +79,8 @@ def test_each_sweep_is_a_program_of_its_own_that_ends_with_its_answer(server: Ss
 def test_an_idle_connection_that_gives_no_sign_of_life_is_dropped(
     server: Sshd, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pool_module, "KEEPALIVE_SECONDS", 0.1)
+    # The one that lives has a whole second to answer in.
+    monkeypatch.setattr(pool_module, "KEEPALIVE_SECONDS", 1.0)
     monkeypatch.setattr(link_module, "QUIET_SECONDS", 0.1)
     keeping = Keeping()
     with relay(server.port) as way:
@@ -115,6 +116,8 @@ def test_a_connection_that_was_heard_lately_is_not_asked_for_a_sign_of_life(
     (link,) = keeping.kept._idle.values()
     wait_until(lambda: probed.count(link) > 5, what="the keepalives")
     assert not link._asked
+    # From here on it has two seconds to answer in.
+    monkeypatch.setattr(pool_module, "KEEPALIVE_SECONDS", 2.0)
     monkeypatch.setattr(link_module, "QUIET_SECONDS", 0.01)
     wait_until(lambda: link._asked, what="the keepalive after a long silence")
     asked = link._asked
@@ -124,7 +127,8 @@ def test_a_connection_that_was_heard_lately_is_not_asked_for_a_sign_of_life(
 
 
 def test_a_connection_through_a_jump_host_is_asked_every_time_as_no_kernel_watches_it(
-        server: Sshd, tmp_path: Path, probed: list[SshConnection]) -> None:
+        server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "KEEPALIVE_SECONDS", 2.0)      # and so long it has to answer in
     with sshd(tmp_path / "bastion") as bastion:
         keeping = Keeping(bastion.entry())
         keeping(server.node(proxy_jump="bastion"))
@@ -172,7 +176,7 @@ def test_a_program_that_hangs_costs_its_connection_and_the_next_sweep_answers(
     server: Sshd, keeping: Keeping,
 ) -> None:
     keeping(server.node())
-    refusal(keeping(server.node(), program=speaker("until_end()"), node_s=1)["n1"], Stage.DEADLINE)
+    refusal(keeping(server.node(), program=speaker("until_end()"), program_s=1)["n1"], Stage.DEADLINE)
     wait_until(lambda: not server.serving, what="the end of the session")
     assert keeping(server.node())["n1"].body == b"well"
 

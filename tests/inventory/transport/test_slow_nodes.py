@@ -194,7 +194,7 @@ def test_each_jump_host_of_a_chain_may_take_as_long_as_one(
     way: Way, plain_sshd: Sshd, tmp_path: Path,
 ) -> None:
     def slowly(_: int) -> bool:
-        time.sleep(2.5)
+        time.sleep(4.5)
         return True
 
     with (sshd(tmp_path / "one") as one, sshd(tmp_path / "two") as two,
@@ -202,7 +202,7 @@ def test_each_jump_host_of_a_chain_may_take_as_long_as_one(
         at(one, before_one)
         at(two, before_two)
         config = one.entry("one", port=before_one) + two.entry("two", port=before_two)
-        reply = way.one(plain_sshd.node(proxy_jump="one,two"), config=config, connect_s=4, auth_s=0.9,
+        reply = way.one(plain_sshd.node(proxy_jump="one,two"), config=config, connect_s=6.5, auth_s=2.3,
                         twice=False)
     assert reply.body == b"well", reply.failure
 
@@ -236,7 +236,7 @@ def test_a_login_that_hangs_once_is_reached_by_a_second_try_and_the_reply_says_s
     way: Way, tmp_path: Path,
 ) -> None:
     with hanging(tmp_path, 1) as (server, _):
-        reply = way.one(server.node(), login_s=2)
+        reply = way.one(server.node(), login_s=4)
     assert reply.body == b"well", reply.failure
     assert reply.failure is None
     assert reply.first is not None
@@ -250,7 +250,7 @@ def test_a_second_try_comes_after_all_others_and_when_both_fail_the_reason_says_
     with hanging(tmp_path, 99) as (sick, hangs), sshd(tmp_path / "well") as well:
         nodes = [sick.node("sick"), *(well.node(f"n{number}") for number in range(4))]
         with way.opened() as transport:
-            order = list(transport.run(nodes, speaker(), replace(LIMITS, login_s=2, fanout=2)))
+            order = list(transport.run(nodes, speaker(), replace(LIMITS, login_s=3, fanout=2)))
         assert [reply.node for reply in order][-1] == "sick"
         assert refusal(order[-1], Stage.LOGIN).endswith("; tried twice")
         assert order[-1].attempts == 2
@@ -273,7 +273,7 @@ def test_a_login_that_goes_on_after_it_was_given_up_runs_nothing(way: Way, tmp_p
         f'(eval "$SSH_ORIGINAL_COMMAND"); : > {over}; else eval "$SSH_ORIGINAL_COMMAND"; fi'))
     with sshd(tmp_path / "d", config=f"ForceCommand {shell}") as server:
         reply = way.one(server.node(), speaker(f"open({str(note)!r}, 'a').write('x'); answer(b'well')"),
-                        login_s=2)
+                        login_s=4)
         go.touch()
         wait_until(over.exists, what="the end of the first login")
     assert (reply.body, reply.first and reply.first.stage) == (b"well", Stage.LOGIN)
@@ -303,9 +303,9 @@ def test_the_end_of_the_sweep_before_or_during_a_second_try_leaves_the_first_rea
     way: Way, tmp_path: Path,
 ) -> None:
     with hanging(tmp_path, 99) as (server, _):
-        reason = refusal(way.one(server.node(), login_s=2, sweep_s=3.5), Stage.LOGIN)
+        reason = refusal(way.one(server.node(), login_s=4, sweep_s=7), Stage.LOGIN)
     assert "the shell has not run our command" in reason
-    assert reason.endswith("the sweep's 3.5 s were over during a second try")
+    assert reason.endswith("the sweep's 7 s were over during a second try")
 
 
 # sweep after sweep
@@ -342,7 +342,7 @@ def test_a_hung_login_that_the_sweeps_own_end_cuts_short_counts_as_one_too(tmp_p
     with hanging(tmp_path, 99) as (server, hangs):
         transport = RemoteTransport(keep=1.0)
         try:
-            first, *later = sweeps(transport, server.node(), 4, replace(LIMITS, login_s=20, sweep_s=3))
+            first, *later = sweeps(transport, server.node(), 4, replace(LIMITS, login_s=20, sweep_s=5))
             refusal(first, Stage.DEADLINE)
             assert ["left alone until" in refusal(reply, Stage.LOGIN) for reply in later] == [True] * 3
             assert len(hangs.processes) == 1

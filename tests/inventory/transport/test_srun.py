@@ -17,7 +17,7 @@ from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.transport.base import Limits, Program, Reply, Stage
 from inventory.transport.srun import SrunTransport
-from tests.inventory.transport.speaker import gone, head, killed, speaker, waits
+from tests.inventory.transport.speaker import gone, head, killed, noted, speaker, waits
 from tests.inventory.transport.sweeps import refusal
 from tests.testbed.processes import alive
 from tests.testbed.require import require
@@ -81,7 +81,7 @@ def test_the_end_of_input_is_a_lifeline(bed: Slurm, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     text = (f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end(); open({str(note)!r} + '.ended', "
             "'w')")
-    replies = SrunTransport().run([node("gpu001")], speaker(text), replace(LIMITS, node_s=1.5))
+    replies = SrunTransport().run([node("gpu001")], speaker(text), replace(LIMITS, program_s=2))
     reply = next(replies)
     assert "at work" in refusal(reply, Stage.DEADLINE)
     assert list(replies) == []
@@ -92,7 +92,7 @@ def test_the_end_of_input_is_a_lifeline(bed: Slurm, tmp_path: Path) -> None:
 def test_what_does_not_heed_its_lifeline_is_cancelled(bed: Slurm, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     program = speaker(waits(note, "time.sleep(600)"))
-    replies = SrunTransport().run([node("gpu001")], program, replace(LIMITS, node_s=1))
+    replies = SrunTransport().run([node("gpu001")], program, replace(LIMITS, program_s=3))
     assert next(replies).failure is not None and list(replies) == []
     assert not alive(int(note.read_text()))
     wait_until(lambda: not jobs(bed), 15, "the end of the job")
@@ -156,7 +156,7 @@ def test_a_node_that_a_job_of_the_reservation_has_is_looked_at_beside_it_and_tha
         # One that does not heed its lifeline is ended, and the job that stays is not.
         deaf = tmp_path / "deaf"
         assert sweep("gpu001", program=speaker(waits(deaf, "time.sleep(600)")), reservation="muster-8-y",
-                     node_s=1)["gpu001"].failure is not None
+                     program_s=3)["gpu001"].failure is not None
         gone(deaf)
         assert bed.ask("squeue", "-h", "-o", "%A").split() == ours and alive(int(note.read_text())), found
     finally:
@@ -164,6 +164,23 @@ def test_a_node_that_a_job_of_the_reservation_has_is_looked_at_beside_it_and_tha
         stays.join(30)
         bed.ask("scontrol", "delete", "ReservationName=muster-8-y")
     assert found["gpu001"].body == b"ranks", found
+
+
+def test_an_srun_that_is_killed_here_is_said_so_and_blames_no_node(bed: Slurm, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    found: dict[str, Reply] = {}
+    thread = threading.Thread(target=lambda: found.update(sweep("gpu001", program=speaker(waits(note)))))
+    thread.start()
+    noted(note)
+    bed.kill_sruns()
+    thread.join(30)
+    assert refusal(found["gpu001"], Stage.HEAD) == "srun was killed here while our program ran"
+    gone(note)
+
+
+def test_a_program_that_ends_well_without_an_answer_is_no_srun_that_was_killed(bed: Slurm) -> None:
+    reason = refusal(sweep("gpu001", program=speaker("pass"))["gpu001"], Stage.REPLY)
+    assert "ended without an answer (exit 0)" in reason
 
 
 def test_a_missing_python_is_stage_python(bed: Slurm) -> None:

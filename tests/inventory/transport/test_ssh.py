@@ -68,8 +68,8 @@ def test_a_program_that_talks_without_end_is_held_to_the_nodes_deadline_all_the_
     program = speaker(
         "while True:\n    sys.stderr.write('still here\\n'); sys.stderr.flush(); time.sleep(0.05)")
     began = time.monotonic()
-    assert "still here" in refusal(one(plain_sshd.node(), program, node_s=2), Stage.DEADLINE)
-    assert time.monotonic() - began < 5
+    assert "still here" in refusal(one(plain_sshd.node(), program, program_s=2), Stage.DEADLINE)
+    assert time.monotonic() - began < 15
 
 
 def test_the_sweep_ends_on_time_whatever_its_nodes_do_and_the_others_are_complete(
@@ -80,11 +80,11 @@ def test_the_sweep_ends_on_time_whatever_its_nodes_do_and_the_others_are_complet
         nodes += [Node("mute", address="127.0.0.1", port=mute), Node("full", address="127.0.0.1", port=full),
                   plain_sshd.node("hung", python=str(hung_python(tmp_path)))]
         began = time.monotonic()
-        replies = sweep(nodes, sweep_s=3, login_s=60, connect_s=60, node_s=60)
-        assert time.monotonic() - began < 5
+        replies = sweep(nodes, sweep_s=5, login_s=60, connect_s=60, node_s=60)
+        assert time.monotonic() - began < 20
     assert {replies[f"good{number}"].body for number in range(4)} == {b"well"}
     for name in ("mute", "full", "hung"):
-        assert "3 s" in refusal(replies[name], Stage.DEADLINE)
+        assert "5 s" in refusal(replies[name], Stage.DEADLINE)
 
 
 def test_nodes_whose_turn_never_came_have_a_stage_of_their_own_and_say_so(plain_sshd: Sshd) -> None:

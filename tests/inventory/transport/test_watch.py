@@ -77,7 +77,7 @@ def test_work_that_never_returns_costs_neither_the_others_their_turn_nor_the_swe
     never: threading.Event,
 ) -> None:
     def work(job: NodeJob) -> bytes:
-        job.task.step(0.2, lambda seconds: Failure(Stage.RESOLVE, f"stuck for {seconds:.1f} s"))
+        job.task.step(0.2, lambda seconds: Failure(Stage.RESOLVE, f"its whole time: {seconds >= 0.2}"))
         if job.node.name < "n4":
             never.wait(60)
         return b"done"
@@ -86,7 +86,7 @@ def test_work_that_never_returns_costs_neither_the_others_their_turn_nor_the_swe
     found = replies(8, work, fanout=2, twice=False)
     assert time.monotonic() - began < 5
     assert [found[f"n{number}"].body for number in range(4, 8)] == [b"done"] * 4
-    assert found["n0"].failure == Failure(Stage.RESOLVE, "stuck for 0.2 s")
+    assert found["n0"].failure == Failure(Stage.RESOLVE, "its whole time: True")
 
 
 def test_an_answer_that_comes_after_the_deadline_is_not_a_second_reply() -> None:
@@ -125,6 +125,51 @@ def test_a_try_that_the_nodes_end_cuts_short_on_the_way_does_not_hide_why_it_was
 
     failure = replies(1, work, node_s=0.5, twice=False)["n0"].failure
     assert failure is not None and failure.reason == told
+
+
+@pytest.mark.parametrize(("before", "stage", "told", "stuck"), [
+    (Stage.CONNECT, Stage.AUTH, (Stage.CONNECT, "failed before"), Stage.CONNECT),
+    (Stage.JUMP, Stage.LOGIN, (Stage.JUMP, "failed before"), Stage.JUMP),
+    (Stage.JUMP, Stage.JUMP, (Stage.JUMP, "failed before"), Stage.JUMP),
+    # What runs our program is not tried again, and only what ran none may be said to have failed sooner.
+    (Stage.JUMP, Stage.DEADLINE, (Stage.JUMP, "failed before"), None),
+    (Stage.CONNECT, Stage.DEADLINE, (Stage.DEADLINE, "cut; before that: failed before"), None)])
+@pytest.mark.parametrize("whose", ["node", "sweep"])
+def test_a_try_that_had_less_time_than_those_before_took_says_less_than_they_do(
+    never: threading.Event, before: Stage, stage: Stage, told: tuple[Stage, str], stuck: Stage | None,
+    whose: str,
+) -> None:
+    halt = Halt()
+
+    def work(job: NodeJob) -> bytes:
+        job.task.again(Failure(before, "failed before", before), pause=30.0)
+        if whose == "node":
+            job.task.end = time.monotonic() + 0.05
+        job.task.step(60, lambda _: Failure(stage, "cut"))
+        if whose == "sweep":
+            halt.call()
+        never.wait(60)
+        return b""
+
+    (reply,) = fan_out(nodes(1), Limits(halt=halt, twice=False), work, Watchdog())
+    assert reply.failure is not None
+    if whose == "node":
+        assert (reply.failure.stage, reply.failure.reason) == told
+    else:
+        assert told[1] in reply.failure.reason
+        assert reply.failure.stage is (Stage.JUMP if told[0] is Stage.JUMP else Stage.DEADLINE)
+    assert reply.failure.stuck is stuck
+
+
+def test_what_may_not_run_again_is_never_said_to_be_stuck(never: threading.Event) -> None:
+    def work(job: NodeJob) -> bytes:
+        job.task.final = True
+        job.task.step(0.05, lambda _: Failure(Stage.JUMP, "hangs"))
+        never.wait(60)
+        return b""
+
+    reply = replies(1, work)["n0"]
+    assert reply.failure is not None and (reply.failure.stuck, reply.attempts) == (None, 1)
 
 
 def test_an_abort_calls_what_was_registered_and_what_is_registered_later() -> None:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from inventory.model import Node
 from inventory.text import clean
-from inventory.transport.base import Limits, Program, Reply
+from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.local import LocalTransport
 from provisioning.bringup.policy.model import UpdateRoute
 from provisioning.firmware.inband import send
@@ -110,6 +110,15 @@ def test_a_payload_of_another_digest_is_not_written(machine: AdapterMachine) -> 
     answer = make(machine, replace(order(), sha256="0" * 64))
     assert answer.done is False and answer.never and "has the digest" in answer.message
     assert machine.written == [] and machine.left() == []
+
+
+@pytest.mark.parametrize("stage", [Stage.JUMP, Stage.HEAD])
+@pytest.mark.parametrize(("python", "never"), [(None, True), ("3.11", False)])
+def test_what_failed_here_or_on_the_way_has_begun_nothing_unless_the_program_ran(
+    stage: Stage, python: str | None, never: bool,
+) -> None:
+    answer = answered(Reply("gx01", None, Failure(stage, "it was lost"), 0.0, 1.0, python=python))
+    assert (answer.never, answer.done) == (never, False if never else None)
 
 
 def test_the_same_order_is_never_written_twice(machine: AdapterMachine) -> None:
