@@ -46,7 +46,10 @@ SUBJECTS = {
         "correlate", "episodes", "faults", "gather", "gather_store", "ours", "windows"))),
     # What reads the policy and what else a sweep is judged by: each of these tests loads all rules.
     "policy": ("healthcheck/triage/*.py",
-               ("healthcheck/triage/test_policy*.py", "healthcheck/store/test_versions.py")),
+               ("healthcheck/triage/test_policy*.py", "healthcheck/store/test_versions.py",
+                "healthcheck/triage/test_changed.py", "healthcheck/triage/test_faults.py",
+                "healthcheck/triage/test_plan.py", "healthcheck/triage/test_requalify.py",
+                "provisioning/triage/test_changed.py", "provisioning/fabric/test_disable.py")),
     # What tells people of changes, swaps, repairs and their tickets, and what is taken back: also by what the
     # commands show of it.
     "tickets": ("healthcheck/triage/*.py",

@@ -22,7 +22,7 @@ LISTED = Path(__file__).with_name("survivors.yaml")
 MODULES = {
     "decisions": ("breaker", "decide", "faults", "incidents", "plan", "requalify", "suspect"),
     "grounds": ("correlate", "episodes", "gather", "likelihood", "ours", "past", "symptom", "windows"),
-    "policy": ("decidedby", "digest", "judgedby", "policy", "policyform", "policylists", "policyload"),
+    "policy": ("decidedby", "digest", "judgedby", "policy", "policylists", "policyload"),
     "tickets": ("changed", "ticket", "undo",
                 "whole"),     # nothing of remediation can be changed: it is values alone
     "cordon": ("cordon",),
@@ -78,6 +78,11 @@ def test_every_change_on_the_list_can_be_made_and_has_a_reason() -> None:
     possible = {change for subject in MODULES for change in changes(subject)}
     assert listed().keys() <= possible, "take these from the list: the code is another by now"
     assert all(len(reason) > 20 for reason in listed().values())
+
+
+def test_every_module_on_the_list_is_there() -> None:
+    assert [(subject, name) for subject, names in MODULES.items() for name in names
+            if not any(path.stem == name for path in _files([SUBJECTS[subject][0]], HERE))] == []
 
 
 @pytest.mark.slow

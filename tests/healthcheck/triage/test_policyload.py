@@ -269,7 +269,21 @@ def test_a_policy_may_be_a_file_of_any_name(tmp_path: Path) -> None:
     assert load_policy([packaged(), tmp_path / "ours.yaml"], RULESET).wedged == 7
 
 
+def test_what_covers_no_critical_problem_needs_no_word_on_isolation(tmp_path: Path) -> None:
+    held = loaded(tmp_path, "faults:\n- {id: x, why: x, rules: [gpu-count], severities: [info]}\n")
+    (kind,) = (kind for kind in held.kinds if kind.id == "x")
+    assert kind.isolation is Isolation.NONE
+
+
+def test_what_went_wrong_in_an_earlier_file_is_told_of_its_last_key(tmp_path: Path) -> None:
+    for name, text in (("a", "isolation: none, repair: reboot"), ("b", "confirm: 2")):
+        (tmp_path / f"{name}.yaml").write_text(f"faults:\n- {{id: gpu-error, {text}}}\n")
+    with pytest.raises(RulesError, match=r"a\.yaml:2:44: fault gpu-error: repair: reboot is for nodes"):
+        load_policy([packaged(), tmp_path / "a.yaml", tmp_path / "b.yaml"], RULESET)
+
+
 MISTAKES = [
+    ("places:\n- {id: a b, why: x, rules: [gpu-count], kinds: [leaf]}\n", "policy.yaml:2:8: id: expected"),
     ("places: {}\n", "policy.yaml:1:9: places: expected a list of what places can cause, got a map"),
     ("places:\n- {id: x, why: x, kinds: [rack]}\n",
      "policy.yaml:2:3: place x: rules is missing: expected a list of globs"),
