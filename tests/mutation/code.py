@@ -38,8 +38,8 @@ SUBJECTS = {
     # What decides, by the tests that ask it directly: those take seconds, so that no change has to be let off
     # for want of time.
     "decisions": ("healthcheck/triage/*.py", tuple(f"healthcheck/triage/test_{name}.py" for name in (
-        "breaker", "correlate", "decide", "faults", "gather", "incidents", "plan", "requalify",
-        "suspect", "windows"))),
+        "breaker", "changed", "correlate", "decide", "faults", "gather", "incidents", "machines", "plan",
+        "requalify", "suspect", "windows"))),
     # What they rest on: what is read of the store, and what belongs together, by the tests that ask for that
     # alone.
     "grounds": ("healthcheck/triage/*.py", tuple(f"healthcheck/triage/test_{name}.py" for name in (
