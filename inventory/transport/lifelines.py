@@ -76,8 +76,11 @@ class Lifelines:
             if error.errno in LACKING:
                 time.sleep(_PAUSE_S)    # who waits to be accepted keeps the listener ready
             return
-        line.setblocking(False)
-        ready.register(line, selectors.EVENT_READ)
+        try:
+            line.setblocking(False)
+            ready.register(line, selectors.EVENT_READ)
+        except OSError:
+            _close(line)        # the others are served on
 
     def _greet(self, line: socket.socket) -> None:
         try:

@@ -175,7 +175,7 @@ def test_the_code_that_reads_rules_that_of_checks_and_facts_and_what_plug_ins_ta
     assert repr(("site.count", False, read, [disruptive])).encode() in set(rulesetcache._parts((), True))
 
 
-def said(program: str) -> str:
+def printed(program: str) -> str:
     """What a Python of its own prints."""
     return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
 
@@ -183,12 +183,12 @@ def said(program: str) -> str:
 def test_the_name_is_the_same_whether_our_checks_are_loaded_or_not() -> None:
     name = ("from healthcheck.config.usercache import digest\nfrom healthcheck.ruleset import rulesetcache\n"
             "print(digest(rulesetcache._parts((), False)))")
-    assert said(name) == said(f"import healthcheck.checks.catalogue\n{name}")
+    assert printed(name) == printed(f"import healthcheck.checks.catalogue\n{name}")
 
 
 def test_who_lists_rules_loads_no_check_and_does_not_search_installed_packages(site: Path) -> None:
     load_ruleset((packaged(), site))
-    assert said(f"""
+    assert printed(f"""
 import sys
 from pathlib import Path
 from healthcheck.config.rulesfolder import packaged

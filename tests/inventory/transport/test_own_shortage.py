@@ -187,12 +187,12 @@ def test_lifelines_wait_for_a_free_descriptor_and_take_no_core_for_it(
         first.sendall(f"{lines.greeting('s')} 0\n".encode())
         wait_until(lambda: lines._lines, what="the first line")
         with socket.socket() as line:
-            before = times[0]
+            before, began = times[0], time.monotonic()
             with at_most(0):
                 line.connect(("127.0.0.1", lines.port))
                 line.sendall(f"{lines.greeting('s')} 1\n".encode())
-                time.sleep(1)
-            assert 0 < times[0] - before < 50
+                wait_until(lambda: times[0] >= before + 4, what="the fourth try")
+            assert time.monotonic() - began > 0.5, "it waits between its tries"
             wait_until(lambda: len(lines._lines) == 2, what="the line that waited")
             lines.close()
             assert line.recv(1) == first.recv(1) == b""
@@ -296,6 +296,28 @@ def test_which_ssh_a_node_takes_is_not_decided_for_want_of_a_descriptor(
     with at_most(0), pytest.raises(OSError, match="Too many open files"):
         route_for(node, parsed)
     assert route_for(node, parsed).via is Via.OPENSSH, "and no wrong answer was kept"
+
+
+def test_a_line_that_cannot_be_watched_ends_and_those_after_it_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, refused = selectors.DefaultSelector.register, [False]
+
+    def register(self: Any, line: Any, *rest: Any) -> Any:
+        if lines and line not in (lines[0]._listener, lines[0]._waker) and not refused[0]:
+            refused[0] = True
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(self, line, *rest)
+
+    lines: list[Lifelines] = []
+    monkeypatch.setattr(selectors.DefaultSelector, "register", register)
+    lines.append(held := Lifelines())
+    with socket.create_connection(("127.0.0.1", held.port)) as lost:
+        assert lost.recv(1) == b"" and refused[0]
+    with socket.create_connection(("127.0.0.1", held.port)) as line:
+        line.sendall(f"{held.greeting('s')} 1\n".encode())
+        wait_until(lambda: held._lines, what="the line after it")
+    held.close()
 
 
 def test_no_free_descriptor_for_the_work_itself_may_have_a_second_try_unless_the_program_began() -> None:
