@@ -19,7 +19,7 @@ from healthcheck.checks.base import Check, NotJudged, NotMeasured, NotSupported
 from healthcheck.facts.plain import plain
 from healthcheck.facts.values import Fact, Refusal, Unmeasured, refusals
 from healthcheck.judge.limits import LONGEST_LINE, MOST_FINDINGS, MOST_LINES, MOST_RECORDS
-from healthcheck.judge.nodefacts import NodeFacts, members
+from healthcheck.judge.nodefacts import Given, NodeFacts, members
 from healthcheck.model.cause import few
 from healthcheck.model.outcome import (
     Finding,
@@ -103,12 +103,13 @@ class BoundRule:
             return result(self.rule, Status.SKIPPED, reason=reason)
         if self.answer is not None:
             return self.answer
-        run = None
-        if not node.plain(check):
+        run, given = None, node.whole(check)
+        if given is None:
             run = CheckRun()
             if not ready(check, node, run, lambda name: _empty(name, self.sku)):
                 return conclude(self.rule, run)
-        run = _run(self.function, check, node, run, refused)
+            given = node.given(check)
+        run = _run(self.function, check, node, given, run, refused)
         return self.rule.passed if run is None else conclude(self.rule, run)
 
 
@@ -202,17 +203,16 @@ def _unlearned(name: str, sku: Sku) -> bool:
     return not sku.numbers or (number is not None and sku.numbers.get(number) is None)
 
 
-def _run(function: Callable[..., Iterable[Any]], check: Check, node: NodeFacts, run: CheckRun | None,
-         refused: list[Refusal]) -> CheckRun | None:
+def _run(function: Callable[..., Iterable[Any]], check: Check, node: NodeFacts, given: Given,
+         run: CheckRun | None, refused: list[Refusal]) -> CheckRun | None:
     """Runs a check, for each subject alone if it judges one at a time. `run` holds what is known before; None
     is returned where there is nothing to report."""
-    given = node.given(check)
     refused[:] = given.refused
-    if isinstance(given.failed, Refusal):
-        if given.failed not in refused:     # made elsewhere; a check without subjects has judged nothing
+    if given.failed is not None:
+        if not isinstance(given.failed, Refusal):
+            run = _check_failed(run or CheckRun(), check, given.failed)
+        elif given.failed not in refused:   # made elsewhere; a check without subjects has judged nothing
             refused.append(given.failed)
-    elif given.failed is not None:
-        run = _check_failed(run or CheckRun(), check, given.failed)
     ended = judged = 0      # the latter with all that the check asked for
     declined: list[str] = []
     for arguments in given.calls:

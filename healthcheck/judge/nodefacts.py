@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -81,10 +81,14 @@ def members(value: Any) -> tuple[Any, ...]:
 
 def _caveats(facts: tuple[Any, ...]) -> tuple[str, ...]:
     """The caveats of these facts, each once; facts of most classes have none."""
-    if not any(issubclass(kind, Fact) and ("caveat" in kind.FIELDS or kind.caveat)
-               for kind in set(map(type, facts))):
+    if not any(map(_may_have_caveat, set(map(type, facts)))):
         return ()
     return tuple(dict.fromkeys([fact.caveat for fact in facts if isinstance(fact, Fact) and fact.caveat]))
+
+
+@cache
+def _may_have_caveat(kind: type) -> bool:
+    return issubclass(kind, Fact) and ("caveat" in kind.FIELDS or bool(kind.caveat))
 
 
 def _subjects(check: Check, value: Any) -> tuple[Any, ...]:
@@ -115,7 +119,7 @@ class NodeFacts:
         self.previous = previous
         self._inputs: dict[str, Input] = {}
         self._earlier: dict[str, Input] = {}
-        self._plain: dict[str, bool] = {}
+        self._whole: dict[str, Given | None] = {}
         self._given: dict[str, Given] = {}
         self._growths: dict[str, dict[int, Growth[Any]]] = {}
         self._selected: dict[str, Selected] = {}
@@ -139,14 +143,16 @@ class NodeFacts:
             known = self._earlier[name] = Input.of(self.previous[name])
         return known
 
+    def whole(self, check: Check) -> Given | None:
+        """What a check of one node is given where everything that it takes was wholly measured, without
+        caveats; None elsewhere."""
+        signature = check.signature
+        if signature not in self._whole:
+            self._whole[signature] = self.given(check) if self.plain(check) else None
+        return self._whole[signature]
+
     def plain(self, check: Check) -> bool:
         """Whether everything a check takes was wholly measured, without caveats."""
-        known = self._plain.get(check.signature)
-        if known is None:
-            known = self._plain[check.signature] = self._is_plain(check)
-        return known
-
-    def _is_plain(self, check: Check) -> bool:
         for name in check.facts:
             if not self.input(name).plain:
                 return False
@@ -217,7 +223,7 @@ class NodeFacts:
     def paired(self, name: str) -> dict[int, Growth[Any]]:
         """As `growths`, but not kept: those of a whole fleet take more room than its facts."""
         value, moment = self.input(name).value, self.facts.get(SNAPSHOT_TIME)
-        return pair(value, self.previous or {}, name, moment, self)
+        return pair(value, self.previous or {}, name, moment, self.facts)
 
     def selected(self, name: str) -> Selected:
         """What a selection chooses on this node."""
@@ -280,7 +286,8 @@ def growth_of(growths: Mapping[int, Growth[Any]]) -> Callable[[Fact], Growth[Any
 def pair(
     value: Any, previous: Facts, name: str, moment: Any, owner: object = None,
 ) -> dict[int, Growth[Any]]:
-    """By the id of each member its growth. `moment` is the time of this snapshot, and `owner` the node."""
+    """By the id of each member its growth. `moment` is the time of this snapshot, and `owner` the
+    node's facts: the node itself would hold its growths in a cycle."""
     before = Input.of(previous[name]).value if name in previous else ()
     earlier = {identity: fact for fact, identity in _identified(members(before))}
     found = _identified(members(value))
@@ -297,4 +304,4 @@ def _belonging(subjects: tuple[Any, ...], selected: tuple[Any, ...]) -> list[Any
     identities = {identity for _, identity in readable(selected, _IDENTITY)}
     lengths = set(map(len, identities))
     return [subject for subject, own in readable(subjects, _IDENTITY)
-            if any(own[:length] in identities for length in lengths)]
+            if not identities.isdisjoint([own[:length] for length in lengths])]
