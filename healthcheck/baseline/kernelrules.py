@@ -10,6 +10,7 @@ from typing import Any
 from healthcheck.baseline.catalogue import WORST_FIRST, Catalogue
 from healthcheck.baseline.scope import fitting, words
 from healthcheck.facts.values import Fact, Unmeasured
+from healthcheck.kernellog.masking import templates
 from healthcheck.kernellog.model import Baseline, CatalogueEntry, KernelEventKind, KernelMessage, Scope
 from healthcheck.model.outcome import Origin
 
@@ -57,11 +58,12 @@ class KernelCatalogue(Fact):
 
     def entry(self, message: KernelMessage) -> CatalogueEntry | None:
         """The entry that knows this event's head, or a worse one that knows another of its lines."""
-        found = self._entry_of_head(message)
+        found = self._entry_of(message.template, message.head)
         if message.kind is KernelEventKind.LINE:
             return found
-        entries = {entry.id: entry for line in message.lines
-                   if (entry := self.catalogue.find(line.text)) is not None}
+        texts = [line.text for line in message.lines]
+        entries = {entry.id: entry for template, text in zip(templates(texts), texts, strict=True)
+                   if (entry := self._entry_of(template, text)) is not None}
         worst = min(entries.values(), key=_rank, default=None)
         return worst if worst is not None and (found is None or _rank(worst) < _rank(found)) else found
 
@@ -76,13 +78,13 @@ class KernelCatalogue(Fact):
         entry = self.entry(message)
         return entry is not None and not entry.ordinary
 
-    def _entry_of_head(self, message: KernelMessage) -> CatalogueEntry | None:
+    def _entry_of(self, template: str, text: str) -> CatalogueEntry | None:
         try:
-            return self.by_template[message.template]
+            return self.by_template[template]
         except KeyError:
             if len(self.by_template) >= _MOST_REMEMBERED:
                 self.by_template.clear()
-            found = self.by_template[message.template] = self.catalogue.find(message.head)
+            found = self.by_template[template] = self.catalogue.find(text)
             return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -111,16 +111,30 @@ class LazyDigest:
 
     def select(self, templates: Collection[str]) -> Iterator[KernelMessage]:
         """Of the digest's messages those of these templates, and all reports, in the digest's order."""
-        index, masked = self._index, self._masked
+        yield from self._of_lines(templates)
+        yield from self._of_reports(lambda report: frozenset())
+
+    def select_alike(self, templates: Collection[str]) -> Iterator[KernelMessage]:
+        """The same, but reports are one message only if all their lines have the same templates: how bad a
+        report is may stand in any of its lines, and a later report may be worse than the first."""
+        masked = self._masked
+        yield from self._of_lines(templates)
+        yield from self._of_reports(lambda report: frozenset([masked[place] for place in report.indices]))
+
+    def _of_lines(self, templates: Collection[str]) -> Iterator[KernelMessage]:
+        index = self._index
         for template, places in index.places.items():
             if template in templates:
                 alone = [place for place in places if place not in index.within] if index.within else places
                 if alone:
                     yield self._message(template, KernelEventKind.LINE, [(place,) for place in alone], alone)
-        grouped: dict[tuple[str, KernelEventKind], list[LogReport]] = defaultdict(list)
-        for report in index.reports:
-            grouped[masked[report.head], report.kind].append(report)
-        for (template, kind), group in grouped.items():
+
+    def _of_reports(self, alike: Callable[[LogReport], Collection[str]]) -> Iterator[KernelMessage]:
+        """The reports; those of one template are one message where `alike` is the same."""
+        grouped: dict[tuple[str, KernelEventKind, Collection[str]], list[LogReport]] = defaultdict(list)
+        for report in self._index.reports:
+            grouped[self._masked[report.head], report.kind, alike(report)].append(report)
+        for (template, kind, _), group in grouped.items():
             yield self._message(template, kind, [report.indices for report in group],
                                 [report.head for report in group])
 
@@ -147,17 +161,28 @@ class LazyDigest:
         first = lines[heads[0]]
         if len(heads) == 1:
             single = kind is KernelEventKind.LINE
-            kept = (first,) if single else tuple(lines[place] for place in events[0][:MOST_LINES])
+            kept = (first,) if single else tuple([lines[place] for place in self._shown(events[0])])
             last, busiest = first.seconds, 1
         else:
-            kept = tuple([lines[place] for place in _distinct(events, self._texts)])
+            shown = self._shown(events[0])
+            kept = tuple([lines[place] for place in _distinct(shown, events[1:], self._texts)])
             last = lines[heads[-1]].seconds
             busiest = _busiest(heads, lines, first.seconds, last)
         return construct(KernelMessage, {
             "template": template, "kind": kind, "count": len(heads), "lines": kept,
             "phase": self._index.starts.phase(heads[0]), "first": first.seconds, "last": last,
             "head": first.text, "busiest": busiest,
-            "latest": tuple([lines[place].sequence for place in events[-1][:MOST_LINES]])})
+            "latest": tuple([lines[place].sequence for place in self._shown(events[-1])])})
+
+    def _shown(self, event: Sequence[int]) -> Sequence[int]:
+        """Of an event with more than MOST_LINES lines those that say something else, such as the last line of
+        an out-of-memory report below its list of processes, and as many others as there is room for."""
+        if len(event) <= MOST_LINES:
+            return event
+        first: dict[str, int] = {}
+        for place in event:
+            first.setdefault(self._masked[place], place)
+        return sorted([*dict.fromkeys([*first.values(), *event])][:MOST_LINES])
 
 
 class _Starts:
@@ -192,11 +217,11 @@ def _learn(template: str, text: str) -> _Traits:
     return found
 
 
-def _distinct(events: Sequence[Sequence[int]], texts: Sequence[str]) -> list[int]:
-    """All lines of the first event, then those of the others that differ, up to MOST_DISTINCT."""
-    kept = list(events[0][:MOST_LINES])
+def _distinct(first: Sequence[int], others: Iterable[Sequence[int]], texts: Sequence[str]) -> list[int]:
+    """All of the first event's lines, then those of the others that differ, up to MOST_DISTINCT."""
+    kept = list(first)
     seen = {texts[index] for index in kept}
-    for event in events[1:]:
+    for event in others:
         if len(kept) >= MOST_DISTINCT:
             break
         for index in event:

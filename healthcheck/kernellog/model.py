@@ -60,10 +60,10 @@ class Phase(Enum):
 @dataclass(frozen=True)
 class KernelMessage:
     """All events of one log that share a template, that of `head`, the line that names it. `lines` are those
-    of the event, at most MOST_LINES; of several all of the first, then differing ones of the others up to
-    MOST_DISTINCT. `first` and `last` are seconds since boot of the events, None if unknown. `busiest` is the
-    count in the busiest hour; if no line has a time, of all. `latest` are the numbers of the last event's
-    records."""
+    of the event, at most MOST_LINES, those that say something else first; of several all of the first, then
+    differing ones of the others up to MOST_DISTINCT. `first` and `last` are seconds since boot of the events,
+    None if unknown. `busiest` is the count in the busiest hour; if no line has a time, of all. `latest` are
+    the numbers of the last event's records."""
 
     template: str
     kind: KernelEventKind

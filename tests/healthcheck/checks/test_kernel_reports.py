@@ -1,0 +1,67 @@
+"""Reports of many lines by the packaged catalogue: how bad one is may stand in any of its lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from healthcheck.kernellog.model import MOST_DISTINCT, MOST_LINES
+from healthcheck.model.outcome import Finding, Status
+from tests import packagedrules
+from tests.healthcheck import machine
+from tests.healthcheck.assessing import by_rule
+
+RULES = packagedrules.RULES.select(only=("kernel-hardware-error", "kernel-trouble", "kernel-told"))
+
+
+def found(*reports: Sequence[str]) -> dict[str, dict[str, Finding]]:
+    """By rule and entry what is found in a log with these reports, a minute apart."""
+    texts = [(500 + 60 * minute, text) for minute, report in enumerate(reports) for text in report]
+    log = machine.KMSG + "".join(f"4,{number},{at * 1_000_000},-;{text}\n"
+                                 for number, (at, text) in enumerate(texts, 100))
+    results = by_rule(machine.recording(kernel_log=machine.done(**{"/dev/kmsg": log})), rules=RULES)
+    return {rule: {str(one.subject): one for one in result.findings}
+            for rule, result in results.items() if result.status is Status.FAIL}
+
+
+def firmware(number: int, severity: str) -> list[str]:
+    """What the firmware reports of a memory error (drivers/acpi/apei/ghes.c, drivers/firmware/efi/cper.c)."""
+    said = ["Hardware error from APEI Generic Hardware Error Source: 514", f"event severity: {severity}",
+            f" Error 0, type: {severity}", "  fru_text: A1", "  section_type: memory error",
+            "   error_status: Storage error in DRAM memory (0x0000000000000400)",
+            "  physical_address: 0x0000003a2b1c0000", "  node:0 card:1 module:0 rank:1 bank:1028 row:1234",
+            "  error_type: 2, single-bit ECC", "  DIMM location: not present. DMI handle: 0x0000"]
+    return [f"{{{number}}}[Hardware Error]: {text}" for text in said]
+
+
+def out_of_memory(constraint: str, processes: int = 5) -> list[str]:
+    """What the kernel reports before it kills a process (mm/oom_kill.c)."""
+    return ["python3 invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE), order=0, oom_score_adj=0",
+            "CPU: 3 PID: 77 Comm: python3 Not tainted 6.8.0-1019-nvidia #20", "Call Trace:", " <TASK>",
+            *[f" step_{chr(97 + step)}+0x11/0x22" for step in range(MOST_DISTINCT)], " </TASK>",
+            "[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name",
+            *[f"[{pid:7d}]  1000 {pid:5d}     1000     1000    61440        0             0 python3"
+              for pid in range(processes)],
+            f"oom-kill:constraint={constraint},nodemask=(null),cpuset=/,mems_allowed=0-1,global_oom,"
+            "task_memcg=/slurm/job_12,task=python3,pid=77,uid=1000"]
+
+
+@pytest.mark.parametrize("severity", ["recoverable", "fatal"])
+def test_what_could_not_be_corrected_is_found_behind_any_number_of_corrected_errors(severity: str) -> None:
+    seen = found(*[firmware(number, "corrected") for number in range(1, 6)], firmware(6, severity))
+    worst, others = seen["kernel-hardware-error"][f"cper-{severity}"], seen["kernel-trouble"]["cper-ghes"]
+    assert worst.log is not None and (worst.log.count, worst.log.first) == (1, 800.0)
+    assert others.log is not None and (others.log.count, others.log.last) == (5, 740.0)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_node_that_ran_out_of_memory_is_told_from_jobs_that_met_their_limit(order: int) -> None:
+    seen = found(*[out_of_memory("CONSTRAINT_MEMCG"), out_of_memory("CONSTRAINT_NONE")][::order])
+    assert set(seen["kernel-trouble"]) == {"oom-node"} and set(seen["kernel-told"]) == {"oom-invoked"}
+    assert [each.log.count for each in (*seen["kernel-trouble"].values(), *seen["kernel-told"].values())
+            if each.log is not None] == [1, 1]
+
+
+def test_the_last_line_of_a_report_counts_however_long_the_report() -> None:
+    assert set(found(out_of_memory("CONSTRAINT_NONE", 3 * MOST_LINES))["kernel-trouble"]) == {"oom-node"}
