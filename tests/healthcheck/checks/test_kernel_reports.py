@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from healthcheck.kernellog.model import MOST_DISTINCT, MOST_LINES
-from healthcheck.model.outcome import Finding, Status
+from healthcheck.model.outcome import Finding, Owner, Repair, Status
 from tests import packagedrules
 from tests.healthcheck import machine
 from tests.healthcheck.assessing import by_rule
 
-RULES = packagedrules.RULES.select(only=("kernel-hardware-error", "kernel-trouble", "kernel-told"))
+RULES = packagedrules.RULES.select(only=("kernel-fault", "kernel-hardware-error", "kernel-t*"))
 
 
 def found(*reports: Sequence[str]) -> dict[str, dict[str, Finding]]:
@@ -65,3 +65,17 @@ def test_a_node_that_ran_out_of_memory_is_told_from_jobs_that_met_their_limit(or
 
 def test_the_last_line_of_a_report_counts_however_long_the_report() -> None:
     assert set(found(out_of_memory("CONSTRAINT_NONE", 3 * MOST_LINES))["kernel-trouble"]) == {"oom-node"}
+
+
+@pytest.mark.parametrize(("text", "repair"), [
+    ("nvGpuOpsReportFatalError: uvm encountered global fatal error 0x60, requiring os reboot to recover.",
+     Repair.REBOOT),
+    ("GPU3 kgspWaitForGfwBootOk_TU102: (the GPU may be in a bad state and may need to be reset)",
+     Repair.RESET_GPU),
+    ("GPU0 confComputeSetErrorState_KERNEL: ConfCompute: Fatal error hit!", Repair.RESET_GPU),
+])
+def test_what_the_gpu_driver_itself_calls_fatal_or_wants_a_reset_for_is_a_fault_of_the_node(
+    text: str, repair: Repair,
+) -> None:
+    (finding,) = found([f"NVRM: {text}"])["kernel-fault"].values()
+    assert (finding.owner, finding.repair) == (Owner.OPERATOR, repair)
