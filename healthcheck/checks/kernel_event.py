@@ -16,7 +16,7 @@ from healthcheck.facts.kernel import as_dmesg, moment
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.kernellog.ending import EndKind
 from healthcheck.kernellog.fold import LazyDigest
-from healthcheck.kernellog.model import CatalogueEntry, KernelMessage
+from healthcheck.kernellog.model import CatalogueEntry, KernelEventKind, KernelMessage
 from healthcheck.model.outcome import Finding, LogEvidence, Note, Severity
 
 
@@ -122,12 +122,13 @@ def _candidates(digest: LazyDigest, catalogue: KernelCatalogue,
 
 
 def evidence(messages: Sequence[KernelMessage], emitter: str, ends: str = "") -> LogEvidence:
-    """The raw values of these messages."""
+    """The raw values of these messages; of their records the first and the latest come first."""
     first = [message.first for message in messages if message.first is not None]
     last = [message.last for message in messages if message.last is not None]
-    records = dict.fromkeys(number for message in messages
-                            for number in (*(line.sequence for line in message.lines[:1]), *message.latest,
-                                           *(line.sequence for line in message.lines)))
+    newest = sorted(messages, key=lambda message: message.last or 0.0, reverse=True)
+    records = dict.fromkeys([*(line.sequence for message in messages for line in message.lines[:1]),
+                             *(number for message in newest for number in message.latest),
+                             *(line.sequence for message in newest for line in message.lines)])
     return LogEvidence(emitter, ends, sum(message.count for message in messages), min(first, default=None),
                        max(last, default=None), tuple(records))
 
@@ -146,10 +147,15 @@ def observed(messages: Sequence[KernelMessage], now: float) -> str:
 
 
 def lines_of(messages: Iterable[KernelMessage]) -> Iterator[str]:
-    """The lines themselves, as dmesg prints them."""
+    """The lines themselves, as dmesg prints them; of reports of many lines all of the first one's, and the
+    heads of the others."""
+    reported = False
     for message in messages:
+        single = message.kind is KernelEventKind.LINE
         for line in message.lines:
-            yield as_dmesg(line.seconds, line.text)
+            if single or not reported or line.text == message.head:
+                yield as_dmesg(line.seconds, line.text)
+        reported = reported or not single
 
 
 def _sentences(*parts: str) -> str:

@@ -55,6 +55,15 @@ def test_what_could_not_be_corrected_is_found_behind_any_number_of_corrected_err
     assert others.log is not None and (others.log.count, others.log.last) == (5, 740.0)
 
 
+def test_of_many_reports_the_first_is_shown_whole_and_the_records_of_the_latest_are_kept_longest() -> None:
+    plain = out_of_memory("CONSTRAINT_NONE")
+    reports = [[*plain[:4], f" way_{name}+0x11/0x22", *plain[4:]] for name in ("one", "other", "third")]
+    finding = found(*reports)["kernel-trouble"]["oom-node"]
+    assert len(finding.lines) == len(reports[0]) + 2 and finding.log is not None
+    newest = [100 + 2 * len(reports[0]) + number for number in range(len(reports[0]))]
+    assert finding.log.count == 3 and set(newest) <= set(finding.log.records[:len(newest) + 2])
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_node_that_ran_out_of_memory_is_told_from_jobs_that_met_their_limit(order: int) -> None:
     seen = found(*[out_of_memory("CONSTRAINT_MEMCG"), out_of_memory("CONSTRAINT_NONE")][::order])
