@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from healthcheck.checks.base import Findings, NotJudged, check, listed
@@ -18,7 +19,7 @@ from healthcheck.checks.xid_finding import EventContext, finding, lines, observa
 from healthcheck.facts.xid import NVRM, Xid, Xids
 from healthcheck.kernellog.ending import Ending, EndKind
 from healthcheck.model.outcome import Finding, Note, Owner
-from healthcheck.xid.xidtable import OWNERS, REPAIRS, SERIOUS, WATCHED, Action, Recovery, XidTable
+from healthcheck.xid.xidtable import OWNERS, REPAIRS, SERIOUS, WATCHED, Action, Recovery, XidEntry, XidTable
 
 
 @check("kernel.xid")
@@ -51,12 +52,14 @@ def kernel_xid_job(xids: Xids, xid_table: XidTable, *, everything: bool = False)
     node."""
     found = LogEvents(xids, xid_table, everything)
     of_jobs = found.alive(xids.events, lambda event: entry_of(event, xid_table).action is Action.APP)
+    causes = _Causes(xids, xid_table) if of_jobs else None
     for event, group in _by_number(of_jobs):
         entry = entry_of(event, xid_table)
-        remedy = entry.remedy or xid_table.remedy(entry.action)
-        if event.number == TORN_DOWN and (cause := _cause(group[0], xids.events)) is not None:
-            remedy = f"It follows Xid {cause} of this GPU: see there."
-        yield finding(subject_of(event), group, entry.meaning, remedy, entry.owner, entry.action,
+        remedy, owner = entry.remedy or xid_table.remedy(entry.action), entry.owner
+        if causes is not None and (cause := causes.of(group)) is not None:
+            remedy = f"It follows Xid {cause.number} of this GPU: see there."
+            owner = owner if cause.action is Action.APP else cause.owner
+        yield finding(subject_of(event), group, entry.meaning, remedy, owner, entry.action,
                       found.context(entry.action, entry.ends))
     for subject, group, decoded, context in found.decoded((Action.APP,)):
         yield finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), Owner.USER,
@@ -168,10 +171,35 @@ def _by_number(events: Iterable[Xid]) -> Iterator[tuple[Xid, list[Xid]]]:
         yield group[0], group
 
 
-def _cause(event: Xid, events: Sequence[Xid]) -> int | None:
-    """The Xid that an Xid 45 follows."""
-    if event.cause is not None:
-        return event.cause
-    before = [other.number for other in events if other.pci == event.pci and other.number != TORN_DOWN
-              and 0 <= event.seconds - other.seconds <= BESIDE_SECONDS]
-    return before[0] if before else None
+# Xids that are not about what a job did, and by which none of its errors is explained.
+_NO_CAUSES = (Action.APP, Action.IGNORE, Action.OBEY)
+
+
+class _Causes:
+    """What the errors of jobs follow from: a GPU that fails makes what runs on it report errors of its
+    own."""
+
+    def __init__(self, xids: Xids, table: XidTable) -> None:
+        self._table = table
+        self._any: dict[str, list[tuple[float, int]]] = {}
+        self._failing: dict[str, list[tuple[float, int]]] = {}
+        for event in sorted(xids.events, key=lambda event: event.seconds):
+            if event.number != TORN_DOWN:
+                self._any.setdefault(event.pci, []).append((event.seconds, event.number))
+            if entry_of(event, table).action not in _NO_CAUSES:
+                self._failing.setdefault(event.pci, []).append((event.seconds, event.number))
+
+    def of(self, group: Sequence[Xid]) -> XidEntry | None:
+        """The entry of the Xid that all these reports of a job follow within a minute, the first one's; an
+        Xid 45 follows any other, or the one that its line names."""
+        known = self._any if group[0].number == TORN_DOWN else self._failing
+        found = [self._before(known.get(event.pci, ()), event) for event in group]
+        first = found[0]
+        return None if first is None or None in found else self._table.xid(first, group[0].architecture)
+
+    @staticmethod
+    def _before(events: Sequence[tuple[float, int]], event: Xid) -> int | None:
+        if event.cause is not None:
+            return event.cause
+        at = bisect_left(events, (event.seconds - BESIDE_SECONDS,))
+        return events[at][1] if at < len(events) and events[at][0] <= event.seconds else None

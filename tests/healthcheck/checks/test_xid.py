@@ -306,6 +306,22 @@ def test_a_45_names_the_xid_that_it_follows() -> None:
     assert "Fabric Manager" in alone.remedy
 
 
+@pytest.mark.parametrize("cause", [48, 74, 79, 94, 119])
+@pytest.mark.parametrize("number", [13, 31, 43, 45])
+def test_what_a_job_reports_within_a_minute_of_its_gpus_own_failure_is_not_its_users(
+    number: int, cause: int,
+) -> None:
+    def told(*lines: tuple[float, str]) -> list[tuple[Owner | None, bool]]:
+        found = failing(kmsg(*lines, (50, xid(cause))))["kernel-xid-job"].findings
+        return [(each.owner, f"It follows Xid {cause} of this GPU" in str(each.remedy)) for each in found
+                if f"Xid {number}" in str(each.subject)]
+
+    assert told((50.5, xid(number)), (109, xid(number))) == [(Owner.OPERATOR, True)]
+    for else_where in ((111, xid(number)), (49, xid(number)), (51, xid(number, B))):
+        assert told(else_where) == [(Owner.USER, False)]
+    assert told((51, xid(number)), (900, xid(number))) == [(Owner.USER, False)]
+
+
 def wants(code: int, words: str, gpu: str = A) -> str:
     return (f"NVRM: Xid (PCI:{gpu}): 154, pid='<unknown>', name=<unknown>, GPU recovery action changed from "
             f"0x0 (None) to 0x{code:x} ({words})")
