@@ -134,7 +134,7 @@ def gpu_temperature(gpu: Gpu, *, margin_c: int) -> Iterator[Finding]:
     """Every GPU is at least this far below its highest operating temperature, by its own margin (T.Limit).
 
     The margin is 0 at that temperature, and negative beyond it: on H100 the GPU slows down at -2 or -3 and
-    shuts down at -5 or -8. A temperature of 0 degrees or less is no measurement.
+    shuts down at -5 or -8. A temperature of 0 degrees or less, or of more than 150, is no measurement.
     """
     now, margin = _temperature(gpu), gpu.temperature_margin_c
     if margin < margin_c:
@@ -157,21 +157,27 @@ def gpu_temperature_slowdown(gpu: Gpu, *, margin_c: int) -> Iterator[Finding]:
         raise NotMeasured(gpu, margin.reason, margin.origin, margin.asked)
 
 
+# Degrees C; a GPU shuts itself down long before. 255 is what a sensor without an answer reads.
+_HOTTEST = 150
+
+
 def _temperature(gpu: Gpu) -> int:
-    if gpu.temperature_c <= 0:
-        raise NotMeasured(gpu, f"its temperature reads {gpu.temperature_c} C, which cannot be")
-    return gpu.temperature_c
+    return _possible(gpu, "temperature", gpu.temperature_c)
+
+
+def _possible(gpu: Gpu, what: str, celsius: int) -> int:
+    if not 0 < celsius <= _HOTTEST:
+        raise NotMeasured(gpu, f"its {what} reads {celsius} C, which cannot be")
+    return celsius
 
 
 @check("gpu.memory_temperature")
 def gpu_memory_temperature(gpu: Gpu, *, at_most_c: int) -> Iterator[Finding]:
     """No GPU's memory is hotter than allowed; the GPU's own temperature does not show it. A reading of 0 or
-    less is no measurement."""
-    if gpu.temperature_memory_c <= 0:
-        raise NotMeasured(
-            gpu, f"its memory's temperature reads {gpu.temperature_memory_c} C, which cannot be")
-    if gpu.temperature_memory_c > at_most_c:
-        yield Finding(f"memory at {gpu.temperature_memory_c} C", f"at most {at_most_c} C")
+    less, or of more than 150, is no measurement."""
+    now = _possible(gpu, "memory's temperature", gpu.temperature_memory_c)
+    if now > at_most_c:
+        yield Finding(f"memory at {now} C", f"at most {at_most_c} C")
 
 
 @check("gpu.clocks_low")

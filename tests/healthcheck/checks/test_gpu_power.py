@@ -159,6 +159,8 @@ def test_a_gpu_that_stays_at_its_power_limit_under_load_is_never_accused_of_it(r
     ("gpu-temperature-slowdown", {**OLDER, "temperature_c": 0}),
     ("gpu-memory-temperature", {"temperature_memory_c": 0}),
     ("gpu-memory-temperature", {"temperature_memory_c": -2}),
+    ("gpu-temperature", {"temperature_c": 255}), ("gpu-memory-temperature", {"temperature_memory_c": 255}),
+    ("gpu-temperature-slowdown", {**OLDER, "temperature_c": 255}),
 ])
 def test_a_temperature_that_cannot_be_is_no_measurement(rule: str, raw: Raw) -> None:
     result = verdict(rule, gpus(raw))
