@@ -119,7 +119,9 @@ _HEAT = ("Look at the transceiver's temperature (mlxlink -m), fans and blanking 
 _LOOK: Mapping[str, tuple[str, str, Owner]] = {
     "insufficient slot power": (r"Detected insufficient power on the PCIe slot", _POWER, Owner.DATACENTRE),
     "module too hot": (r"Port module event[^\n]{0,60}High Temperature", _HEAT, Owner.DATACENTRE),
-    "adapter too hot": (r"High temperature on sensors|[Tt]emperature warning", _HEAT, Owner.DATACENTRE),
+    "adapter too hot": (r"High temperature on sensors|[Tt]emperature warning"
+                        r"|Health issue observed, High temperature, severity\([3-7]\)",
+                        _HEAT, Owner.DATACENTRE),
     "bad cable or module": (r"Port module event\[error\]: module \d+, Cable error",
                             "Clean, reseat or replace cable and transceiver.", Owner.NETWORK),
     "firmware error": (r"Health issue observed, [^\n]{0,80}severity\([3-7]\)", "Keep the firmware's dump "

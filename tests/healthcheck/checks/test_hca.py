@@ -175,6 +175,8 @@ LOOK_AT = [
      Owner.DATACENTRE),
     ("Port module event[error]: module 1, Cable error, Bad or shorted cable/module", "bad cable or module",
      Owner.NETWORK),
+    ("print_health_info:425:(pid 912): Health issue observed, High temperature, severity(3) ERROR:",
+     "adapter too hot", Owner.DATACENTRE),
     ("print_health_info:425:(pid 912): Health issue observed, firmware internal error, severity(3) ERROR:",
      "firmware error", Owner.VENDOR),
 ]
