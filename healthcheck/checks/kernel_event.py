@@ -67,6 +67,13 @@ _ELSEWHERE = (
 )
 
 
+def _elsewhere(message: KernelMessage, entry: CatalogueEntry) -> bool:
+    """Whether another check reports the event. That of corrected errors only counts them: what is critical in
+    a report that begins with one is not its own."""
+    by = [pattern for pattern in _ELSEWHERE if pattern.match(message.head)]
+    return bool(by) and (entry.severity is not Severity.CRITICAL or by != [memory.CORRECTED_LINES])
+
+
 def _known(
     events: KernelEvents, catalogue: KernelCatalogue, severity: Severity, everything: bool, *,
     groups: tuple[str, ...] = (), but: tuple[str, ...] = (),
@@ -82,8 +89,7 @@ def _known(
     digests = [digest for digest in (events.earlier, events.digest) if digest is not None]
     for message in chain.from_iterable(_candidates(digest, catalogue, asked) for digest in digests):
         entry = catalogue.entry(message)
-        if (entry is None or not asked(entry)
-                or (not everything and any(pattern.match(message.head) for pattern in _ELSEWHERE))):
+        if entry is None or not asked(entry) or (not everything and _elsewhere(message, entry)):
             continue
         emitter = catalogue.emitter(entry, message)
         if not everything and message.last is not None and entry.ending.over(events.age_hours(message.last)):

@@ -76,6 +76,20 @@ def test_the_last_line_of_a_report_counts_however_long_the_report() -> None:
     assert set(found(out_of_memory("CONSTRAINT_NONE", 3 * MOST_LINES))["kernel-trouble"]) == {"oom-node"}
 
 
+@pytest.mark.parametrize("worse", [
+    "[Hardware Error]: CPU:44 (19:11:1) MC17_STATUS[Over|UE|MiscV|AddrV|PCC|TCC|SyndV|UECC|-|-|-]: "
+    "0xfe00000000070f0f",
+    "mce: [Hardware Error]: Some CPUs didn't answer in synchronization",
+    "[Hardware Error]: GHES: python3:4132: synchronous unrecoverable error (SIGBUS)",
+])
+def test_what_is_critical_counts_in_a_report_that_begins_with_a_corrected_error(worse: str) -> None:
+    corrected = ["[Hardware Error]: Corrected error, no action required.",
+                 "[Hardware Error]: CPU:2 (19:11:1) MC21_STATUS[Over|CE|MiscV|AddrV|-|-|SyndV|CECC|-|-|-]: "
+                 "0xdc2040000400011b"]
+    alone, beside = (found(lines)["kernel-hardware-error"] for lines in ([worse], [*corrected, worse]))
+    assert "kernel-hardware-error" not in found(corrected) and set(beside) == set(alone)
+
+
 @pytest.mark.parametrize(("text", "repair"), [
     ("nvGpuOpsReportFatalError: uvm encountered global fatal error 0x60, requiring os reboot to recover.",
      Repair.REBOOT),
