@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from healthcheck.facts.nvml_output import Line, reading
-from healthcheck.facts.values import UNSUPPORTED, Fact
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 
 
 class Gpu(Fact):
@@ -196,5 +196,7 @@ def gpu_fields(line: Line, held: Mapping[str, Any], source: str) -> dict[str, An
         value = held.get(key)
         if type(value) is not kind and value is not UNSUPPORTED:
             value = reading(line, key, kind, source)
+        if convert is bool and type(value) is int and value not in (0, 1):
+            value = Unmeasured(f"{source}: {key} has the value {value}, expected 0 or 1")
         values[field] = convert(value) if convert and type(value) is kind else value
     return values

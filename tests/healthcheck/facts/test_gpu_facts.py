@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from healthcheck.facts import gpu_process, nvlink
 from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.gpureadings import READINGS
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading, readings
 from healthcheck.model.recording import Capture, Outcome
 from healthcheck.scrub import scrub
@@ -268,6 +269,14 @@ def test_a_damaged_reading_costs_its_own_gpu_and_never_makes_health(
         assert [fact for fact in found if fact.name.startswith("GPU 0") and "GPU 1" not in fact.name] == [
             fact for fact in built(name, machine.nvml(2)) if fact.name.startswith("GPU 0")
             and "GPU 1" not in fact.name]
+
+
+@pytest.mark.parametrize("field", [field for field, (_, _, convert) in READINGS.items() if convert is bool])
+def test_a_flag_that_is_neither_set_nor_clear_is_not_measured(field: str) -> None:
+    key = READINGS[field][0]
+    for number in (-1, 2, 255, 2 ** 32 - 1):
+        found = built("gpus", machine.nvml(2, gpu1={key: {"ok": number}}))[1]
+        assert reading(found, field) == Unmeasured(f"NVML: {key} has the value {number}, expected 0 or 1")
 
 
 def test_an_answer_that_holds_one_gpu_twice_is_not_relied_on() -> None:
