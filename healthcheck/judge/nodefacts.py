@@ -287,14 +287,24 @@ def pair(
     value: Any, previous: Facts, name: str, moment: Any, owner: object = None,
 ) -> dict[int, Growth[Any]]:
     """By the id of each member its growth. `moment` is the time of this snapshot, and `owner` the
-    node's facts: the node itself would hold its growths in a cycle."""
+    node's facts: the node itself would hold its growths in a cycle.
+
+    Of several with one identity (paths to one drive, GPUs that give one address) each is compared with the
+    one of its name.
+    """
     before = Input.of(previous[name]).value if name in previous else ()
-    earlier = {identity: fact for fact, identity in _identified(members(before))}
+    earlier: dict[Identity, dict[str, Any]] = {}
+    for fact, identity in _identified(members(before)):
+        earlier.setdefault(identity, {})[fact.name] = fact
     found = _identified(members(value))
     began = previous.get(SNAPSHOT_TIME)
     seconds = moment.time - began.time if began is not None and moment is not None else 0.0
-    return {id(fact): Growth(fact, earlier.get(identity), seconds, name, owner)
+    return {id(fact): Growth(fact, _same(earlier.get(identity, {}), fact.name), seconds, name, owner)
             for fact, identity in found}
+
+
+def _same(known: Mapping[str, Any], name: str) -> Any:
+    return next(iter(known.values())) if len(known) == 1 else known.get(name)
 
 
 def _belonging(subjects: tuple[Any, ...], selected: tuple[Any, ...]) -> list[Any]:

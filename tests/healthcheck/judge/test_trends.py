@@ -14,11 +14,12 @@ from healthcheck.facts.snapshot_time import SnapshotTime
 from healthcheck.facts.values import (
     UNSUPPORTED,
     Fact,
+    NotMeasured,
     Partial,
     Unmeasured,
 )
 from healthcheck.judge.judge import judge
-from healthcheck.judge.nodefacts import NodeFacts
+from healthcheck.judge.nodefacts import NodeFacts, pair
 from healthcheck.model.outcome import Finding, Result, Status
 from healthcheck.ruleset.rule import UnsupportedPolicy
 from tests.healthcheck.judge.things import COLD, DARK, HOT, judged, trend
@@ -162,3 +163,17 @@ def test_a_subject_that_cannot_be_paired_hides_no_other_that_was_judged(
     assert (result(paired, bare).status, result(paired, bare).reason) == (Status.PASS,
                                                                           "not supported: serial of slot 1")
     assert result(bare).status is Status.SKIPPED
+
+
+def test_of_several_subjects_of_one_identity_each_is_compared_with_the_one_of_its_name() -> None:
+    def grown(before: tuple[Slot, ...], *now: Slot) -> list[int]:
+        found = pair(now, {"slots": before, "snapshot_time": BEFORE}, "slots", NOW)
+        return [found[id(one)].of("weight") for one in now]
+
+    first, second = Slot("slot 0", "S1", 900), Slot("slot 1", "S1", 0)
+    for before in ((first, second), (second, first)):
+        assert grown(before, first, second) == grown(before, second, first) == [0, 0]
+        assert grown(before, first, Slot("slot 1", "S1", 7)) == [0, 7]
+    assert grown((first,), Slot("slot 9", "S1", 901)) == [1]
+    with pytest.raises(NotMeasured, match="the earlier snapshot has no such"):
+        grown((first, second), Slot("slot 9", "S1", 901))
