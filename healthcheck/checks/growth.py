@@ -22,7 +22,8 @@ class Growth(Generic[F]):
     def __init__(self, now: F, before: F | None, seconds: float, fact: str = "subject",
                  owner: object = None) -> None:
         """`seconds` passed between the two by the node's clock, which may have been set; `fact` is the fact
-        or collection that the subject is of, and `owner` the node, of which a subject may be as another's."""
+        or collection that the subject is of, and `owner` stands for the node, of which a subject may be as
+        another's."""
         self.now = now
         self._before = before
         self._seconds = seconds

@@ -122,7 +122,7 @@ def _without_refused(
         for value in facts.taken(check):
             lacking = 0
             for fact in members(value):
-                own, of_growth = id(fact), (id(facts), id(fact))
+                own, of_growth = id(fact), (id(facts.mark), id(fact))
                 if own in by_source or of_growth in by_source:
                     reasons = [*by_source.get(own, {}).values(), *by_source.get(of_growth, {}).values()]
                     runs[node].add_refused(reasons, check.name)

@@ -117,6 +117,8 @@ class NodeFacts:
     def __init__(self, facts: Facts, previous: Facts | None = None) -> None:
         self.facts = facts
         self.previous = previous
+        # Stands for the node in its growths, which would hold the node itself in a cycle
+        self.mark = object()
         self._inputs: dict[str, Input] = {}
         self._earlier: dict[str, Input] = {}
         self._whole: dict[str, Given | None] = {}
@@ -223,7 +225,7 @@ class NodeFacts:
     def paired(self, name: str) -> dict[int, Growth[Any]]:
         """As `growths`, but not kept: those of a whole fleet take more room than its facts."""
         value, moment = self.input(name).value, self.facts.get(SNAPSHOT_TIME)
-        return pair(value, self.previous or {}, name, moment, self.facts)
+        return pair(value, self.previous or {}, name, moment, self.mark)
 
     def selected(self, name: str) -> Selected:
         """What a selection chooses on this node."""
@@ -287,7 +289,7 @@ def pair(
     value: Any, previous: Facts, name: str, moment: Any, owner: object = None,
 ) -> dict[int, Growth[Any]]:
     """By the id of each member its growth. `moment` is the time of this snapshot, and `owner` the
-    node's facts: the node itself would hold its growths in a cycle.
+    node's mark.
 
     Of several with one identity (paths to one drive, GPUs that give one address) each is compared with the
     one of its name.

@@ -1,4 +1,7 @@
-"""Connections that nodes hold to the head; what runs there ends when we close them, or end ourselves."""
+"""Connections that nodes hold to the head; what runs there ends when we close them, or end ourselves.
+
+A peer that says nothing is let go: else whoever reaches the port could hold all our descriptors.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from contextlib import suppress
 from inventory.errors import LACKING
 
 _GREETING = 64
+_GREETING_S = 10.0  # what it takes is one packet, sent at once
 _PAUSE_S = 0.2      # for a descriptor to be free again
 
 
@@ -27,6 +31,7 @@ class Lifelines:
         self._lock = threading.Lock()
         self._lines: dict[tuple[str, int], socket.socket] = {}
         self._over: set[tuple[str, int]] = set()
+        self._silent: dict[socket.socket, float] = {}       # until when each may say who it is, in order
         self._closed = False
         self._waker, self._wake = socket.socketpair()
         threading.Thread(target=self._serve, name="muster-lifelines", daemon=True).start()
@@ -59,15 +64,28 @@ class Lifelines:
             ready.register(self._listener, selectors.EVENT_READ)
             ready.register(self._waker, selectors.EVENT_READ)
             while not self._closed:
-                for key, _ in ready.select():
+                for key, _ in ready.select(self._patience()):
                     if key.fileobj is self._listener:
                         self._accept(ready)
                     elif key.fileobj is not self._waker:
                         assert isinstance(key.fileobj, socket.socket)  # noqa: S101  (narrowing)
                         ready.unregister(key.fileobj)
+                        del self._silent[key.fileobj]
                         self._greet(key.fileobj)
+                while self._silent and self._patience() == 0:
+                    line = next(iter(self._silent))
+                    ready.unregister(line)
+                    del self._silent[line]
+                    _close(line)
+        for line in self._silent:
+            _close(line)
         _close(self._waker)
         _close(self._wake)
+
+    def _patience(self) -> float | None:
+        """Seconds until the first peer has been silent for too long; None where all have spoken."""
+        until = next(iter(self._silent.values()), None)
+        return None if until is None else max(0.0, until - time.monotonic())
 
     def _accept(self, ready: selectors.BaseSelector) -> None:
         try:
@@ -79,6 +97,7 @@ class Lifelines:
         try:
             line.setblocking(False)
             ready.register(line, selectors.EVENT_READ)
+            self._silent[line] = time.monotonic() + _GREETING_S
         except OSError:
             _close(line)        # the others are served on
 

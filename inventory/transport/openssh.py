@@ -9,18 +9,13 @@ checked by other rules; for a jump host it is, so that one with a second factor 
 
 from __future__ import annotations
 
-import hashlib
-import math
 import os
 import shlex
 import shutil
-import subprocess
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from inventory.errors import ConfigError
@@ -31,25 +26,24 @@ from inventory.sshtarget import DEFAULT_GLOBAL_KNOWN_HOSTS, own_known_hosts
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.frame import shell_command
 from inventory.transport.mux import MuxError, MuxSession
-from inventory.transport.openssh_config import SILENT_S, Configs, global_files, quoted, version
+from inventory.transport.openssh_config import (
+    SILENT_S,
+    Configs,
+    global_files,
+    inventory_options,
+    quoted,
+    version,
+)
+from inventory.transport.openssh_follower import MASTER_SECONDS, LogFollower, SharedOutput, Stale, Way
 from inventory.transport.openssh_hops import HopProbes
-from inventory.transport.openssh_log import OpenSshLog, Reached
-from inventory.transport.pipes import OutputHandler, close_process, converse, kill_group, spawn
+from inventory.transport.openssh_masters import Masters
+from inventory.transport.pipes import close_process, converse, kill_group, spawn
 from inventory.transport.retry import with_retries
 from inventory.transport.session import Dialogue, no_session
 from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, fan_out
 from inventory.transport.wire import ConnectionDropped, place
 
 MOST_HOPS = 8
-MOST_MASTERS = 512          # connections kept between sweeps: a process each
-_LONGEST_MASTER = 15 * 60   # seconds that a kept connection may outlive us, should we be killed
-_MASTER_SECONDS = 5.0       # for a kept connection to open a session, before a new one is made
-_CLOSE_SECONDS = 10.0       # for ending all that is kept
-_CLOSERS = 8
-
-
-class _Stale(Exception):
-    """A shared connection failed; a new one may work, or will show why not."""
 
 
 class OpensshTransport:
@@ -60,7 +54,7 @@ class OpensshTransport:
     def __init__(self, config_files: Iterable[Path] | None = None, *, keep: float | None = None) -> None:
         self._files = (tuple(config_files) if config_files is not None
                        else (Path("~/.ssh/config").expanduser(), SYSTEM_CONFIG))
-        self._masters = None if keep is None else _Masters(keep)
+        self._masters = None if keep is None else Masters(keep)
 
     def begin(
         self, program: Program, limits: Limits, watch: Watchdog, nodes: Iterable[Node] = (),
@@ -87,7 +81,7 @@ class OpenSshSweep:
     """State that the ssh processes of one sweep share."""
 
     def __init__(
-        self, files: tuple[Path, ...], program: Program, limits: Limits, masters: _Masters | None,
+        self, files: tuple[Path, ...], program: Program, limits: Limits, masters: Masters | None,
     ) -> None:
         self._program = program
         self._limits = limits
@@ -127,7 +121,7 @@ class OpenSshSweep:
             # The first try's may still be there, and is stuck.
             self._masters.drop(master)
             master = self._masters.path([job.node.name, *options])
-        way = _Way(hops, limits)
+        way = Way(hops, limits)
 
         def attempt() -> bytes | Failure:
             nonlocal master
@@ -135,7 +129,7 @@ class OpenSshSweep:
             words = options if way.logins_s is None else patient
             try:
                 return self._try(job, words, master, way)
-            except _Stale:
+            except Stale:
                 assert self._masters is not None and master is not None  # noqa: S101  (only they can be stale)
                 self._masters.drop(master)
                 master = None
@@ -144,7 +138,7 @@ class OpenSshSweep:
         return with_retries(job.task, lambda: self._through(job, patient[1], way, attempt), job)
 
     def _through(
-        self, job: NodeJob, config: str, way: _Way, attempt: Callable[[], bytes | Failure],
+        self, job: NodeJob, config: str, way: Way, attempt: Callable[[], bytes | Failure],
     ) -> bytes | Failure:
         """What `attempt` gives, unless a jump host failed and not the node: then that is named. Where all of
         them let us in, the node is tried once more."""
@@ -202,7 +196,7 @@ class OpenSshSweep:
         else:
             config = self._configs.path(known_hosts=() if node.known_hosts_file else (own,),
                                         connect_s=limits.connect_s, given=given, auth_s=limits.auth_s)
-        options = ["-F", config, *_inventory_options(node)]
+        options = ["-F", config, *inventory_options(node)]
         # What `config` adds holds where ssh_config says nothing, and for the machines on the way.
         if node.known_hosts_file and hops and theirs is None:
             options += ["-o", global_files(DEFAULT_GLOBAL_KNOWN_HOSTS)]
@@ -259,11 +253,11 @@ class OpenSshSweep:
         return route
 
     def _try(
-        self, job: NodeJob, options: list[str], master: str | None, way: _Way,
+        self, job: NodeJob, options: list[str], master: str | None, way: Way,
     ) -> bytes | Failure:
         node = job.node
         dialogue = Dialogue(self._program.of(node.name), way.limits, python=node.python, become=node.become,
-                            by_hand=shlex.join(["ssh", *_inventory_options(node), node.name]))
+                            by_hand=shlex.join(["ssh", *inventory_options(node), node.name]))
         command = shell_command(self._program, node.python, become=node.become,
                                 words=self._program.arguments(node))
         if master is not None and Path(master).exists():
@@ -276,21 +270,21 @@ class OpenSshSweep:
         return dialogue.failure
 
     def _share(
-        self, job: NodeJob, dialogue: Dialogue, master: str, command: str, way: _Way,
+        self, job: NodeJob, dialogue: Dialogue, master: str, command: str, way: Way,
     ) -> None:
-        """Uses a kept connection; raises _Stale if that is dead."""
+        """Uses a kept connection; raises Stale if that is dead."""
         limits = way.limits
-        seconds = min(_MASTER_SECONDS, limits.connect_s)
+        seconds = min(MASTER_SECONDS, limits.connect_s)
         who = place(job.node.address or job.node.name, job.node.port or 22)
         job.task.step(3 * seconds + limits.login_s, lambda s: no_session(who, s))
         try:
             session = MuxSession(master, command, seconds)
         except MuxError:
             job.task.check()
-            raise _Stale from None
+            raise Stale from None
         try:
             job.task.step(limits.login_s, dialogue.timed_out)
-            converse(job, dialogue, session, limits, _SharedOutput(dialogue, who, session))
+            converse(job, dialogue, session, limits, SharedOutput(dialogue, who, session))
         finally:
             way.sent, way.doubtful = way.sent or dialogue.sent > 0, session.lost
             session.close()
@@ -299,13 +293,13 @@ class OpenSshSweep:
 
     def _start(
         self, job: NodeJob, dialogue: Dialogue, options: list[str], master: str | None, command: str,
-        way: _Way,
+        way: Way,
     ) -> None:
         """Starts an ssh, which may leave a connection behind that is kept."""
         node = job.node
         succeeded = False
         process = None
-        handler = _LogFollower(dialogue, job, way, self._configs, master is not None)
+        handler = LogFollower(dialogue, job, way, self._configs, master is not None)
         try:
             argv = [self._ssh, *options, "-E", handler.path, "-o", "LogLevel=DEBUG1", "-T",
                     *self._sharing(master), "--", node.name, command]
@@ -334,263 +328,6 @@ class OpenSshSweep:
             return ["-o", "ControlMaster=no", "-o", "ControlPath=none"]
         return ["-o", "ControlMaster=auto", "-o", f"ControlPath={master}", "-o",
                 f"ControlPersist={self._masters.seconds}"]
-
-
-@dataclass
-class _Way:
-    """The jump hosts before one node, and what its attempts showed: whether the last one failed as it does
-    where a hop failed (`doubtful`), whether a living hop could not connect further (`refused`), whether the
-    node was tried again, whether anything was sent to a program there, and how long the hops took to let us
-    in, once that was looked at."""
-
-    hops: tuple[Hop, ...]
-    limits: Limits      # the node's
-    doubtful: bool = False
-    refused: bool = False
-    again: bool = False
-    sent: bool = False
-    logins_s: float | None = None
-
-
-class _SharedOutput(OutputHandler):
-    """For a session on a kept connection: its loss is not the program's end."""
-
-    def __init__(self, dialogue: Dialogue, who: str, session: MuxSession) -> None:
-        super().__init__(dialogue)
-        self._who = who
-        self._session = session
-
-    def ended(self, exit_status: int | None) -> None:
-        if self._session.lost:
-            self.dialogue.lost(self._who)
-        else:
-            self.dialogue.ended(exit_status)
-
-
-class _LogFollower(OutputHandler):
-    """Follows ssh's log to know its stage, and limits the time of each stage."""
-
-    def __init__(
-        self, dialogue: Dialogue, job: NodeJob, way: _Way, configs: Configs, shared: bool,
-    ) -> None:
-        super().__init__(dialogue)
-        self._job = job
-        self._limits = limits = way.limits
-        self._configs = configs
-        self._shared = shared
-        self._first = not way.again
-        self._logins_s = way.logins_s
-        self._cut = False       # the connection ended, not the program
-        self._hops = max(1, len(way.hops))      # a ProxyCommand is one
-        self._route = (f"the jump host{'s' if len(way.hops) > 1 else ''} "
-                         f"{', '.join(hop.host for hop in way.hops)}")
-        self._log = OpenSshLog(place(job.node.address or job.node.name, job.node.port or 22))
-        self._end = time.monotonic() + limits.connect_s
-        job.task.step(limits.connect_s, self._overdue)
-        try:
-            self.log, self._writer = os.pipe()
-        except OSError as error:
-            raise TaskFailed(Stage.HEAD, f"this machine has no free pipe ({error.strerror}); try a "
-                                         "smaller --fanout", stuck=Stage.CONNECT) from None
-        os.set_blocking(self.log, False)
-        # ssh closes inherited files, so it opens the pipe by name. The pipe ends with us.
-        self.path = f"/proc/{os.getpid()}/fd/{self._writer}"
-
-    def close(self) -> None:
-        """Closes our ends. A connection that is kept goes on without a log."""
-        self._close_writer()
-        if self.log is not None:
-            os.close(self.log)
-            self.log = None
-
-    def logged(self, data: bytes) -> None:
-        self._close_writer()
-        if self._log.feed(data):
-            self._next_stage()
-        self._bounded()
-
-    def errors(self, data: bytes) -> None:
-        # Before the session this is not the program's output but a login banner or the proxy's.
-        if self._log.reached in (Reached.MASTER, Reached.LOGIN, Reached.RUNNING):
-            self.dialogue.errors(data)
-        else:
-            self._log.stderr(data)
-            self._bounded()
-
-    def timed_out_waiting(self) -> None:
-        if self._log.reached is Reached.BANNER:
-            raise TaskFailed(Stage.CONNECT, f"{self._log.proxy} did not connect us to {self._log.who} within "
-                                            f"{self._limits.connect_s:.3g} s{self._log.hint}")
-        raise _Stale
-
-    @property
-    def refused(self) -> bool:
-        """Whether a living jump host could not connect to what comes next."""
-        return self._log.refused
-
-    @property
-    def through(self) -> bool:
-        """Whether it ended as it does where a machine on the way failed."""
-        return self._log.through or (self._cut and self._log.proxy is not None)
-
-    def ended(self, exit_status: int | None) -> None:
-        log, dialogue = self._log, self.dialogue
-        if (log.reached is Reached.MASTER
-            or (self._shared and log.proxy is not None and log.reached <= Reached.BANNER)):
-            # When the connection is to be kept, ssh hides why it failed.
-            raise _Stale
-        cut = self._cut = exit_status == 255 and not log.exited and (log.own or log.troubled)
-        if log.reached < Reached.RUNNING or (cut and dialogue.stage is Stage.LOGIN):
-            verdict = log.verdict(self._job.node.name)
-            reason = self._configs.named(verdict.reason)
-            if verdict.again:
-                raise ConnectionDropped(reason)
-            raise TaskFailed(verdict.stage, reason, stuck=verdict.stuck)
-        if cut:
-            dialogue.lost(log.who)
-        else:
-            dialogue.ended(exit_status)
-
-    def _close_writer(self) -> None:
-        if self._writer >= 0:
-            os.close(self._writer)
-            self._writer = -1
-
-    def _bounded(self) -> None:
-        if self._log.flooded and self._log.reached < Reached.RUNNING:
-            stage = Stage.AUTH if self._log.reached >= Reached.AUTH else Stage.CONNECT
-            raise TaskFailed(stage, f"{self._log.who} floods the connection instead of letting us in")
-
-    def _next_stage(self) -> None:
-        reached = self._log.reached
-        self.deadline = (time.monotonic() + min(_MASTER_SECONDS, self._limits.connect_s)
-                         if reached is Reached.MASTER else None)
-        seconds = max(0.0, self._end - time.monotonic())
-        if reached is Reached.BANNER and self._log.proxy is not None:
-            seconds = self._hops * self._limits.hop_s
-            if self._log.jumps and self._first:
-                # Look for the hop that hangs while there is time to name it.
-                self.deadline = time.monotonic() + self._limits.connect_s
-            elif self._logins_s is not None:
-                # The hops were well a moment ago; they may take twice as long as then.
-                seconds = min(seconds, 2 * self._logins_s + self._limits.connect_s)
-        elif reached is Reached.EXCHANGE:
-            seconds = self._limits.connect_s
-        elif reached is Reached.AUTH:
-            seconds = self._limits.auth_s
-        elif reached >= Reached.LOGIN:
-            if self.dialogue.python is None:
-                self._job.task.step(self._limits.login_s, self.dialogue.timed_out)
-            return
-        self._job.task.step(seconds, self._overdue)
-
-    def _overdue(self, seconds: float) -> Failure:
-        who, reached, within = self._log.who, self._log.reached, f"within {seconds:.3g} s"
-        if reached is Reached.START:
-            return Failure(Stage.RESOLVE, f"ssh has not begun to connect to {who} {within} (a resolver that "
-                                          "is down, or a Match exec?)")
-        if reached is Reached.AUTH:
-            return Failure(Stage.AUTH, f"{who} did not decide on our keys {within} (a hung home or directory "
-                                       "there, or an agent here that waits for you?)")
-        if reached is Reached.EXCHANGE:
-            return Failure(Stage.CONNECT, f"{who} did not finish the key exchange {within}")
-        if reached is Reached.BANNER and self._log.proxy is not None:
-            # Where no one has looked at the hops yet, it may be one of them that hangs.
-            if self._log.jumps and self._logins_s is None:
-                return Failure(Stage.JUMP, f"{self._route} did not connect us to {who} "
-                                           f"{within}{self._log.hint}")
-            return Failure(Stage.CONNECT,
-                           f"{self._log.proxy} did not connect us to {who} {within}{self._log.hint}")
-        if reached is Reached.BANNER:
-            return Failure(Stage.CONNECT, f"{who} accepted the connection, then sent nothing (waited "
-                                          f"{self._limits.connect_s:.3g} s: a hung sshd, or no sshd at all)")
-        return Failure(Stage.CONNECT, f"{who} did not answer {within} (host down, or a firewall that drops)")
-
-
-class _Masters:
-    """The connections that ssh keeps for us, by their sockets. They end after `seconds` without use."""
-
-    def __init__(self, keep: float) -> None:
-        self.seconds = min(math.ceil(keep * 2.2) + 5, _LONGEST_MASTER)
-        self._folder: str | None = None
-        self._paths: set[str] = set()
-        self._dropped: dict[str, int] = {}
-        self._lock = threading.Lock()
-
-    def path(self, words: list[str]) -> str | None:
-        """The socket of the connection with these options; None when there are too many."""
-        # The name of our configuration differs from sweep to sweep.
-        message = "\0".join(word for word in words if not word.startswith("/proc/")).encode(
-            "utf-8", "surrogateescape")
-        digest = hashlib.sha256(message).hexdigest()[:16]
-        with self._lock:
-            if self._folder is not None and not Path(self._folder).is_dir():
-                # /run/user/UID is removed at the last logout, and old files in /tmp are cleaned up.
-                self._folder, self._paths = None, set()
-            if self._folder is None:
-                # A socket's path has room for 107 bytes, of which ssh takes 17 for a temporary name.
-                home = f"/run/user/{os.getuid()}"
-                self._folder = tempfile.mkdtemp(prefix="muster-", dir=home if os.access(home, os.W_OK)
-                                                else "/tmp")  # noqa: S108
-            # ssh removes its socket when it ends, however late, so a dropped name is never reused.
-            path = f"{self._folder}/{digest}.{self._dropped.get(digest, 0)}"
-            if path not in self._paths and len(self._paths) >= MOST_MASTERS:
-                # Connections to removed nodes have ended, and their sockets with them.
-                self._paths = {known for known in self._paths if Path(known).exists()}
-                if len(self._paths) >= MOST_MASTERS:
-                    return None
-            self._paths.add(path)
-            return path
-
-    def drop(self, path: str) -> None:
-        """Stops using a connection. Returns at once."""
-        with self._lock:
-            self._paths.discard(path)
-            digest, _, number = Path(path).name.partition(".")
-            self._dropped[digest] = int(number) + 1
-        with suppress(RuntimeError):    # no free thread: it ends by itself, unused
-            threading.Thread(target=_end, args=(path,), name="muster-close", daemon=True).start()
-
-    def close(self) -> None:
-        """Ends them all, within 10 s."""
-        with self._lock:
-            folder, self._folder = self._folder, None
-            paths, self._paths = list(self._paths), set()
-        if folder is None:
-            return
-        paths = [path for path in paths if Path(path).exists()]
-        threads = [threading.Thread(target=_end, args=tuple(paths[number::_CLOSERS]), name="muster-close",
-                                    daemon=True) for number in range(min(_CLOSERS, len(paths)))]
-        until = time.monotonic() + _CLOSE_SECONDS
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(max(0.0, until - time.monotonic()))
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _end(*paths: str) -> None:
-    for path in paths:
-        with suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(["ssh", "-F", "none", "-O", "exit", "-o", f"ControlPath={path}", "--", "muster"],
-                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                           timeout=2, check=False)
-        with suppress(OSError):
-            Path(path).unlink()
-
-
-def _inventory_options(node: Node) -> list[str]:
-    """The inventory's settings for a node as options of ssh."""
-    words = []
-    if node.address is not None:
-        words += ["-o", f"HostName={node.address.replace('%', '%%')}"]
-    if node.port is not None:
-        words += ["-p", str(node.port)]
-    if node.user is not None:
-        words += ["-l", node.user]
-    if node.proxy_jump is not None:
-        words += ["-o", f"ProxyJump={node.proxy_jump}"]
-    return words
 
 
 def _read(files: tuple[Path, ...]) -> SshConfig | None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO
 
+from inventory.model import Node
 from inventory.sshconfig import SYSTEM_CONFIG
 from inventory.sshtarget import DEFAULT_GLOBAL_KNOWN_HOSTS, DEFAULT_KEYS
 from inventory.transport.base import Limits, Stage
@@ -203,3 +204,17 @@ class Configs:
         self._open[path] = file
         self._names[path] = name
         return path
+
+
+def inventory_options(node: Node) -> list[str]:
+    """The inventory's settings for a node as options of ssh."""
+    words = []
+    if node.address is not None:
+        words += ["-o", f"HostName={node.address.replace('%', '%%')}"]
+    if node.port is not None:
+        words += ["-p", str(node.port)]
+    if node.user is not None:
+        words += ["-l", node.user]
+    if node.proxy_jump is not None:
+        words += ["-o", f"ProxyJump={node.proxy_jump}"]
+    return words

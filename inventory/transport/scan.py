@@ -15,6 +15,7 @@ from inventory.sshtarget import SshTarget
 from inventory.transport.base import Failure, Limits, Program, Stage
 from inventory.transport.jump import Route, route_to
 from inventory.transport.link import SshConnection
+from inventory.transport.openssh_config import inventory_options
 from inventory.transport.retry import with_retries
 from inventory.transport.ssh import SshSweep, SshTransport
 from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, WatchedTask, fan_out
@@ -105,9 +106,7 @@ class _Scanner:
 
 
 def _by_hand(node: Node) -> str:
-    from inventory.transport.openssh import _inventory_options
-
-    return shlex.join(["ssh", "-o", "StrictHostKeyChecking=ask", *_inventory_options(node), node.name,
+    return shlex.join(["ssh", "-o", "StrictHostKeyChecking=ask", *inventory_options(node), node.name,
                        "true"])
 
 

@@ -128,24 +128,17 @@ class WatchedTask:
         return self._overdue(0.0).stage
 
     def overdue(self) -> Failure:
-        """The failure of the current step if its time were over now. Where that is not by its own limit, what
-        failed before counts more: the rest of the time says nothing about a resolver or a connection, nor of
-        what comes after them if it is less than the tries before took."""
+        """The failure of the current step if its time were over now; where that is not by the step's own
+        limit, what failed before may count more (`_cut_short`)."""
         now = time.monotonic()
-        failure, before = self._overdue(now - self._since), self.before
+        taken = now - self._since
+        failure = self._overdue(taken)
         if failure.stage in BUSY:
             failure = replace(failure, stuck=None if self.final else failure.stage)
-        if before is None or (self.until <= now and self.until < self.end):
+        by_its_limit = self.until <= now and self.until < self.end
+        if self.before is None or by_its_limit:
             return failure
-        if failure.stage in (Stage.RESOLVE, Stage.CONNECT):
-            return before
-        if now - self._since >= self._lost:
-            return failure
-        if failure.stage in BUSY:
-            return before
-        # Our program is at work, so this is no try that did not get so far.
-        return (replace(before, stuck=None) if before.stage is Stage.JUMP
-                else replace(failure, reason=f"{failure.reason}; before that: {before.reason}"))
+        return _cut_short(failure, self.before, enough=taken >= self._lost)
 
     def abort(self, failure: Failure) -> None:
         """Ends the task from outside; the first failure stays."""
@@ -269,6 +262,22 @@ class NodeJob:
             received_bytes=self.received + (0 if first is None else first.received_bytes),
             attempts=max(1, self.attempts) + (0 if first is None else first.attempts), python=self.python,
             first=before)
+
+
+def _cut_short(failure: Failure, before: Failure, *, enough: bool) -> Failure:
+    """What is said of a task whose end cut its second try short: `failure` is of the step that it was in, and
+    `before` of the try before. The rest of the time says nothing about a resolver or a connection, nor of
+    what comes after them unless it is `enough`: as much as the tries before took."""
+    if failure.stage in (Stage.RESOLVE, Stage.CONNECT):
+        return before
+    if enough:
+        return failure
+    if failure.stage in BUSY:
+        return before
+    # Our program is at work, so this is no try that did not get so far.
+    if before.stage is Stage.JUMP:
+        return replace(before, stuck=None)
+    return replace(failure, reason=f"{failure.reason}; before that: {before.reason}")
 
 
 def _of_both(first: Failure, second: Failure, cut: str) -> Failure:

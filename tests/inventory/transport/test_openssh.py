@@ -18,8 +18,9 @@ import pytest
 from inventory.model import Node
 from inventory.transport import openssh_config
 from inventory.transport.base import Limits, Stage
-from inventory.transport.openssh import MOST_MASTERS, OpensshTransport, _Masters
+from inventory.transport.openssh import OpensshTransport
 from inventory.transport.openssh_config import Configs, version
+from inventory.transport.openssh_masters import MOST_MASTERS, Masters
 from inventory.transport.remote import RemoteTransport
 from inventory.transport.watch import TaskFailed
 from tests.inventory.transport.speaker import gone, speaker, waits
@@ -372,7 +373,7 @@ def test_a_folder_of_sockets_that_somebody_tidied_away_costs_no_answer(
 
 
 def test_the_number_of_kept_connections_is_bounded_and_their_names_are_short() -> None:
-    held = _Masters(60.0)
+    held = Masters(60.0)
     paths = []
     for number in range(MOST_MASTERS + 1):
         paths.append(held.path(["n", str(number), "/proc/1/fd/3"]))
