@@ -49,7 +49,8 @@ XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})(?P<instance>(?: [^)\n]{0,39})?)\)[^\n]{0,80}?: "
     r"(?P<number>[0-9]{1,5})\b"
     r"(?:, pid='?(?P<pid>[0-9]{1,10})?[^,\n]{0,24})?(?:, name=(?P<process>[^,\n]{0,64}))?")
-_ANY_XID = MessagePattern(r"NVRM: (?:GPU[^(\n]{0,24} )?Xid\b|nvidia-nvswitch\d{1,4}: SXid\b", "Xid")
+_ANY_XID = MessagePattern(
+    r"NVRM:\s{0,4}(?:GPU[^(\n]{0,24}\s)?Xid\b|nvidia-nvswitch\d{1,4}:\s{0,4}SXid\b", "Xid")
 _FALLEN = MessagePattern(r"NVRM: (?!Xid \()[^\n]{0,300}?fallen off the bus", "fallen off the bus")
 _GPU_HERE = MessagePattern(r"NVRM: The NVIDIA GPU (?![^\n]{0,300}?fallen off)", "The NVIDIA GPU ")
 _BDF = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]\b")

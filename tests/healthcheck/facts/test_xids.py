@@ -142,6 +142,7 @@ def test_an_nvswitchs_lines_of_one_second_are_one_event() -> None:
 
 @pytest.mark.parametrize("text", ["NVRM: Xid garbled", "NVRM: Xid (PCI:0000:66:00): abc, pid=2280636",
                                   "NVRM: GPU0 Xid (PCI:0000:66:00): 48, DBE",
+                                  "NVRM:  Xid (PCI:0000:66:00): 48, DBE", "NVRM:Xid (PCI:0000:66:00): 48",
                                   "NVRM: GPU 0000:66:00.0: Xid (PCI:0000:66:00): 48, DBE",
                                   "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): garbled, Fatal"])
 def test_a_report_that_cannot_be_read_leaves_the_log_partly_measured(text: str) -> None:
