@@ -124,7 +124,7 @@ def _candidates(digest: LazyDigest, catalogue: KernelCatalogue,
     wanted = digest.templates
     if known is not None:
         wanted = frozenset(template for template, entry in known.items() if asked(entry))
-    return () if digest.single_lines and not wanted else digest.select_alike(wanted)
+    return () if digest.single_lines and not wanted else digest.select_apart(wanted)
 
 
 def evidence(messages: Sequence[KernelMessage], emitter: str, ends: str = "") -> LogEvidence:

@@ -114,8 +114,8 @@ class LazyDigest:
         yield from self._of_lines(templates)
         yield from self._of_reports(lambda report: frozenset())
 
-    def select_alike(self, templates: Collection[str]) -> Iterator[KernelMessage]:
-        """The same, but reports are one message only if all their lines have the same templates: how bad a
+    def select_apart(self, templates: Collection[str]) -> Iterator[KernelMessage]:
+        """The same, but reports are one message only if all their lines have equal templates: how bad a
         report is may stand in any of its lines, and a later report may be worse than the first."""
         masked = self._masked
         yield from self._of_lines(templates)
@@ -129,11 +129,11 @@ class LazyDigest:
                 if alone:
                     yield self._message(template, KernelEventKind.LINE, [(place,) for place in alone], alone)
 
-    def _of_reports(self, alike: Callable[[LogReport], Collection[str]]) -> Iterator[KernelMessage]:
-        """The reports; those of one template are one message where `alike` is the same."""
+    def _of_reports(self, key: Callable[[LogReport], Collection[str]]) -> Iterator[KernelMessage]:
+        """The reports; those of one template are one message where `key` is equal."""
         grouped: dict[tuple[str, KernelEventKind, Collection[str]], list[LogReport]] = defaultdict(list)
         for report in self._index.reports:
-            grouped[self._masked[report.head], report.kind, alike(report)].append(report)
+            grouped[self._masked[report.head], report.kind, key(report)].append(report)
         for (template, kind, _), group in grouped.items():
             yield self._message(template, kind, [report.indices for report in group],
                                 [report.head for report in group])
