@@ -57,15 +57,20 @@ class KernelCatalogue(Fact):
         return found
 
     def entry(self, message: KernelMessage) -> CatalogueEntry | None:
-        """The entry that knows this event's head, or a worse one that knows another of its lines."""
+        """The entry that knows this event's head, or of its other lines' a worse one, or one to which the
+        head's yields."""
         found = self._entry_of(message.template, message.head)
         if message.kind is KernelEventKind.LINE:
             return found
+
+        def rank(entry: CatalogueEntry) -> tuple[int, bool]:
+            return WORST_FIRST.index(entry.severity), found is None or entry.id not in found.yields
+
         texts = [line.text for line in message.lines]
-        entries = {entry.id: entry for template, text in zip(templates(texts), texts, strict=True)
-                   if (entry := self._entry_of(template, text)) is not None}
-        worst = min(entries.values(), key=_rank, default=None)
-        return worst if worst is not None and (found is None or _rank(worst) < _rank(found)) else found
+        known = [entry for template, text in zip(templates(texts), texts, strict=True)
+                 if (entry := self._entry_of(template, text)) is not None]
+        worst = min(known, key=rank, default=None)
+        return worst if worst is not None and (found is None or rank(worst) < rank(found)) else found
 
     def emitter(self, entry: CatalogueEntry, message: KernelMessage) -> str:
         """The emitter of the message that the entry knows; empty if each SUBSYSTEM= is of another."""
@@ -86,10 +91,6 @@ class KernelCatalogue(Fact):
                 self.by_template.clear()
             found = self.by_template[template] = self.catalogue.find(text)
             return found
-
-
-def _rank(entry: CatalogueEntry) -> int:
-    return WORST_FIRST.index(entry.severity)
 
 
 class KernelBaseline(Fact):

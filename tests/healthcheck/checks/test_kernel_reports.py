@@ -64,10 +64,17 @@ def test_of_many_reports_the_first_is_shown_whole_and_the_records_of_the_latest_
     assert finding.log.count == 3 and set(newest) <= set(finding.log.records[:len(newest) + 2])
 
 
+@pytest.mark.parametrize(("constraint", "entry"), [("MEMCG", "oom-job"), ("MEMORY_POLICY", "oom-bound")])
+def test_a_report_is_named_by_the_line_that_says_more_of_it_than_its_first(
+    constraint: str, entry: str,
+) -> None:
+    assert set(found(out_of_memory(f"CONSTRAINT_{constraint}"))["kernel-told"]) == {entry}
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_node_that_ran_out_of_memory_is_told_from_jobs_that_met_their_limit(order: int) -> None:
     seen = found(*[out_of_memory("CONSTRAINT_MEMCG"), out_of_memory("CONSTRAINT_NONE")][::order])
-    assert set(seen["kernel-trouble"]) == {"oom-node"} and set(seen["kernel-told"]) == {"oom-invoked"}
+    assert set(seen["kernel-trouble"]) == {"oom-node"} and set(seen["kernel-told"]) == {"oom-job"}
     assert [each.log.count for each in (*seen["kernel-trouble"].values(), *seen["kernel-told"].values())
             if each.log is not None] == [1, 1]
 
