@@ -58,7 +58,7 @@ def kernel_xid_job(xids: Xids, xid_table: XidTable, *, everything: bool = False)
         remedy, owner = entry.remedy or xid_table.remedy(entry.action), entry.owner
         if causes is not None and (cause := causes.of(group)) is not None:
             remedy = f"It follows Xid {cause.number} of this GPU: see there."
-            owner = owner if cause.action is Action.APP else cause.owner
+            owner = cause.owner if causes.failing(event.pci, cause.number) else owner
         yield finding(subject_of(event), group, entry.meaning, remedy, owner, entry.action,
                       found.context(entry.action, entry.ends))
     for subject, group, decoded, context in found.decoded((Action.APP,)):
@@ -196,6 +196,10 @@ class _Causes:
         found = [self._before(known.get(event.pci, ()), event) for event in group]
         first = found[0]
         return None if first is None or None in found else self._table.xid(first, group[0].architecture)
+
+    def failing(self, pci: str, number: int) -> bool:
+        """Whether the log holds this Xid of the GPU, and it is the GPU's own failure."""
+        return any(number == held for _, held in self._failing.get(pci, ()))
 
     @staticmethod
     def _before(events: Sequence[tuple[float, int]], event: Xid) -> int | None:
