@@ -175,35 +175,49 @@ def _by_number(events: Iterable[Xid]) -> Iterator[tuple[Xid, list[Xid]]]:
 _NO_CAUSES = (Action.APP, Action.IGNORE, Action.OBEY)
 
 
+# Of one GPU or, under MIG, of one instance of it, by address and instance.
+_Reports = dict[tuple[str, str], list[tuple[float, int]]]
+
+
 class _Causes:
-    """What the errors of jobs follow from: a GPU that fails makes what runs on it report errors of its
-    own."""
+    """What the errors of jobs follow from: a GPU that fails makes what runs on it report errors of its own.
+    What an instance under MIG reports explains nothing on another."""
 
     def __init__(self, xids: Xids, table: XidTable) -> None:
         self._table = table
-        self._any: dict[str, list[tuple[float, int]]] = {}
-        self._failing: dict[str, list[tuple[float, int]]] = {}
+        self._any: _Reports = {}
+        self._failing: _Reports = {}
         for event in sorted(xids.events, key=lambda event: event.seconds):
+            place, report = (event.pci, _gpu_instance(event)), (event.seconds, event.number)
             if event.number != TORN_DOWN:
-                self._any.setdefault(event.pci, []).append((event.seconds, event.number))
+                self._any.setdefault(place, []).append(report)
             if entry_of(event, table).action not in _NO_CAUSES:
-                self._failing.setdefault(event.pci, []).append((event.seconds, event.number))
+                self._failing.setdefault(place, []).append(report)
 
     def of(self, group: Sequence[Xid]) -> XidEntry | None:
         """The entry of the Xid that all these reports of a job follow within a minute, the first one's; an
         Xid 45 follows any other, or the one that its line names."""
         known = self._any if group[0].number == TORN_DOWN else self._failing
-        found = [self._before(known.get(event.pci, ()), event) for event in group]
+        found = [event.cause or _before(known, event) for event in group]
         first = found[0]
         return None if first is None or None in found else self._table.xid(first, group[0].architecture)
 
     def failing(self, pci: str, number: int) -> bool:
         """Whether the log holds this Xid of the GPU, and it is the GPU's own failure."""
-        return any(number == held for _, held in self._failing.get(pci, ()))
+        return any(number == held for place, reports in self._failing.items() if place[0] == pci
+                   for _, held in reports)
 
-    @staticmethod
-    def _before(events: Sequence[tuple[float, int]], event: Xid) -> int | None:
-        if event.cause is not None:
-            return event.cause
-        at = bisect_left(events, (event.seconds - BESIDE_SECONDS,))
-        return events[at][1] if at < len(events) and events[at][0] <= event.seconds else None
+
+def _gpu_instance(event: Xid) -> str:
+    """The GPU instance under MIG, without its compute instance."""
+    return event.instance.partition(" ")[0]
+
+
+def _before(known: _Reports, event: Xid) -> int | None:
+    """The first report of the GPU, or of the event's instance of it, in the minute before."""
+    found: list[tuple[float, int]] = []
+    for instance in {"", _gpu_instance(event)}:
+        reports = known.get((event.pci, instance), [])
+        at = bisect_left(reports, (event.seconds - BESIDE_SECONDS,))
+        found += [one for one in reports[at:at + 1] if one[0] <= event.seconds]
+    return min(found)[1] if found else None

@@ -322,6 +322,16 @@ def test_what_a_job_reports_within_a_minute_of_its_gpus_own_failure_is_not_its_u
     assert told((51, xid(number)), (900, xid(number))) == [(Owner.USER, False)]
 
 
+def test_under_mig_a_job_follows_the_failure_of_its_own_instance_or_of_the_whole_gpu() -> None:
+    def owner(cause: str, where: str) -> Owner | None:
+        log = kmsg((50, xid(95, f"{A}{cause}")), (51, xid(13, f"{A}{where}")))
+        (found,) = failing(log)["kernel-xid-job"].findings
+        return found.owner
+
+    assert owner(" GPU-I:05 GPU-CI:00", " GPU-I:05 GPU-CI:01") is owner("", " GPU-I:05") is Owner.OPERATOR
+    assert owner(" GPU-I:05 GPU-CI:00", " GPU-I:07 GPU-CI:00") is owner(" GPU-I:05", "") is Owner.USER
+
+
 def wants(code: int, words: str, gpu: str = A) -> str:
     return (f"NVRM: Xid (PCI:{gpu}): 154, pid='<unknown>', name=<unknown>, GPU recovery action changed from "
             f"0x0 (None) to 0x{code:x} ({words})")
