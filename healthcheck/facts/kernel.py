@@ -34,6 +34,7 @@ _TEXT = re.compile(r"^[0-9]{1,6},[0-9]{1,20},[0-9]{1,20},[^;\n]{0,200};(.*)$", r
 # them.
 _SUBSYSTEM = re.compile(r"^[0-9]{1,6},([0-9]{1,20}),.*\n SUBSYSTEM=(.{0,64}).*\n", re.MULTILINE)
 _NEWEST = re.compile(r"(?s:.*)^[0-9]{1,6},[0-9]{1,20},([0-9]{1,20}),[^;\n]{0,200};", re.MULTILINE)
+_NO_BOOT_S = 20 * 365 * 86_400.0     # seconds; nothing runs for 20 years
 _CALLER = re.compile(r"\bcaller=([TC][0-9]{1,10})")
 TORN = "overwritten"        # in the note of a capture: records were overwritten while they were read
 # Our own flags for lines of a saved log without time or priority; the kernel's records always have both.
@@ -128,10 +129,11 @@ class KernelLog(Fact):
         nothing for days.
 
         The newest record's time where that is later or uptime is not known: in a container, uptime may be the
-        container's.
+        container's. A time that no boot reaches is none: a clock that wrapped would end what was reported.
         """
         record = _NEWEST.match(self.text)
-        return max(self.uptime, int(record[1]) / 1e6 if record is not None else 0.0)
+        seconds = int(record[1]) / 1e6 if record is not None else 0.0
+        return max(self.uptime, seconds if seconds < _NO_BOOT_S else 0.0)
 
     def records(self) -> Records:
         """All of them, oldest first."""

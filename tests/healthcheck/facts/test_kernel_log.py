@@ -35,6 +35,12 @@ def test_the_newest_moment_is_the_snapshots_unless_a_record_is_later(uptime: str
     assert built("kernel_log", text, uptime=uptime).newest == newest
 
 
+@pytest.mark.parametrize(("uptime", "newest"), [("36000.00 1.0\n", 36000.0), ("rubbish\n", 0.0)])
+def test_a_record_of_a_clock_that_wrapped_is_not_the_newest_moment(uptime: str, newest: float) -> None:
+    text = "6,1,50000000,-;a\n6,2,18446744073709551,-;b\n"
+    assert built("kernel_log", text, uptime=uptime).newest == newest
+
+
 def test_a_log_without_records_has_no_newest_moment() -> None:
     assert machine.kernel_log("").newest == 0.0
 
