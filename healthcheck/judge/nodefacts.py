@@ -7,6 +7,7 @@ asks.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -288,25 +289,23 @@ def growth_of(growths: Mapping[int, Growth[Any]]) -> Callable[[Fact], Growth[Any
 def pair(
     value: Any, previous: Facts, name: str, moment: Any, owner: object = None,
 ) -> dict[int, Growth[Any]]:
-    """By the id of each member its growth. `moment` is the time of this snapshot, and `owner` the
-    node's mark.
+    """By the id of each member its growth. `moment` is the time of this snapshot, `owner` the node's mark.
 
     Of several with one identity (paths to one drive, GPUs that give one address) each is compared with the
     one of its name.
     """
-    before = Input.of(previous[name]).value if name in previous else ()
-    earlier: dict[Identity, dict[str, Any]] = {}
-    for fact, identity in _identified(members(before)):
-        earlier.setdefault(identity, {})[fact.name] = fact
+    before = _identified(members(Input.of(previous[name]).value)) if name in previous else []
     found = _identified(members(value))
+    earlier = {identity: fact for fact, identity in before}
+    if len(earlier) < len(before):
+        counted = Counter([identity for _, identity in before])
+        before, found = ([(fact, (*identity, fact.name) if counted[identity] > 1 else identity)
+                          for fact, identity in facts] for facts in (before, found))
+        earlier = {identity: fact for fact, identity in before}
     began = previous.get(SNAPSHOT_TIME)
     seconds = moment.time - began.time if began is not None and moment is not None else 0.0
-    return {id(fact): Growth(fact, _same(earlier.get(identity, {}), fact.name), seconds, name, owner)
+    return {id(fact): Growth(fact, earlier.get(identity), seconds, name, owner)
             for fact, identity in found}
-
-
-def _same(known: Mapping[str, Any], name: str) -> Any:
-    return next(iter(known.values())) if len(known) == 1 else known.get(name)
 
 
 def _belonging(subjects: tuple[Any, ...], selected: tuple[Any, ...]) -> list[Any]:
