@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from healthcheck.burnin import faults
-from healthcheck.burnin.checksums import odd_ones
+from healthcheck.burnin import faults, limits
+from healthcheck.burnin.checksums import SAME_SETUP, odd_ones
 from healthcheck.burnin.clocks import clock_reason, clocks
 from healthcheck.burnin.counters import CounterGrowth, counted
 from healthcheck.burnin.fabricresult import FabricCoverage
+from healthcheck.burnin.figures import LATENCY
 from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.judgement import JudgedFigure, Judgement
 from healthcheck.burnin.merged import merged, task_of
@@ -27,6 +28,7 @@ from healthcheck.burnin.model import (
     Object,
     Participant,
     RankEnd,
+    RankReport,
     TaskKind,
     TaskResult,
 )
@@ -36,6 +38,7 @@ from healthcheck.burnin.published import BY_SIZE, CHECKSUMS, GLOO, BurninRules, 
 from healthcheck.burnin.setting import (
     OF_HOST,
     OF_HOST_MEMORY,
+    OF_RANK,
     Measure,
     SkuHardware,
     backend_of,
@@ -45,10 +48,11 @@ from healthcheck.burnin.setting import (
 )
 from healthcheck.burnin.sizes import busbw, without_nvls
 from healthcheck.burnin.stagecounters import StageCounters, with_causes
-from healthcheck.burnin.stats import LEAST_EQUALS, slow
+from healthcheck.burnin.stats import LEAST_EQUALS, LEAST_RATIO, slow
 from healthcheck.burnin.storagejudge import not_measured, without_shared
 from healthcheck.burnin.training import odd_nodes
-from inventory.text import clean
+from inventory.nodeset import natural
+from inventory.text import clean, listed
 
 # PairJudge compares pairs, and few runs of all nodes are no equals.
 _BY_EQUALS = (BurnInStage.NODE.value, BurnInStage.RAIL.value, BurnInStage.TRAIN.value)
@@ -104,9 +108,12 @@ def judge(burnt: BurnInResults, floors: Floors) -> Judgement:
                     known.append(why)
         peak = rules.peak(of.setting)
         for one in (one for one in group if peak is not None and one.value > peak):
-            why = f"{of.setting.figure} of {one.name} is {one.value:g}, more than its data sheet allows"
+            why = (f"{of.setting.figure} of {one.name} is {one.value:g}, more than its "
+                   f"{'ports carry' if of.setting.through_ports else 'data sheet allows'}")
             for node in one.nodes:
                 doubts.setdefault(node, []).append(why)
+    for node, why in _hidden(held, groups, rules):
+        doubts.setdefault(node, []).append(why)
     jitter, jitter_unjudged = _jitter(burnt.results, rules.jitter)
     named = [*(one for result in burnt.results for one in result.accusations), *burnt.found, *odd.accusations,
              *apart.accusations, *errors.accusations, *_wrong(burnt.results), *slows, *jitter]
@@ -117,6 +124,7 @@ def judge(burnt: BurnInResults, floors: Floors) -> Judgement:
     accusations = with_causes(merged(without_shared(named, burnt.results), places), burnt.stage_counters,
                               burnt.results)
     _uncovered(burnt.results, rules.coverage, doubts)
+    _lacking(burnt.results, doubts)
     _on_cpus(burnt, doubts)
     _far(burnt.results, rules, doubts)
     _not_learned(burnt.results, doubts)
@@ -181,6 +189,29 @@ def _behind(of: JudgedFigure, group: Sequence[Measure], least: float | None) -> 
                    f"({beside.median or 0:.4g}{far})")
             yield Accusation(own[0].object, name, _slow(own[0].object), why,
                              tuple(dict.fromkeys(one.task for one in own)))
+
+
+def _hidden(held: Iterable[JudgedFigure], groups: Mapping[Setting, Sequence[Measure]],
+            rules: BurninRules) -> Iterator[tuple[str, str]]:
+    """The nodes, and why, of what no floor judged and the scatter of its equals hides; of pairs only a node
+    that no pair shows to be sound."""
+    pools: dict[Setting, dict[tuple[str, str], list[Measure]]] = defaultdict(lambda: defaultdict(list))
+    for of in held:
+        if of.equals and of.floor is None and not rules.accepts(of.setting):
+            for one in groups[of.setting]:
+                pools[of.setting.learned_from][of.setting.stage, one.name].append(one)
+    for setting, each in pools.items():
+        values = {key: statistics.median(one.value for one in own) for key, own in each.items()}
+        beside = slow(values, ratio=rules.relative[setting.backend] or LEAST_RATIO)
+        sound = {node for key, own in each.items() if beside[key].off is False and len(own[0].nodes) > 1
+                 for node in own[0].nodes}
+        seen = set(sound)
+        for key in sorted(key for key in values if beside[key].off is None):
+            first = replace(each[key][0], value=values[key])
+            for node in first.nodes:
+                if node not in seen:
+                    seen.add(node)
+                    yield node, f"{_figure(first)} of {key[1]} in {key[0]} was not judged: {beside[key].why}"
 
 
 def _comparable(setting: Setting) -> bool:
@@ -279,6 +310,28 @@ def _uncovered(results: Iterable[TaskResult], least: Mapping[str, float | None],
                 how = "an unknown part" if share is None else f"{share:.0%}"
                 doubts.setdefault(report.seat.node, []).append(
                     f"{how} of the memory of {report.seat} was tested, wanted {wanted:.0%}")
+
+
+def _lacking(results: Iterable[TaskResult], doubts: dict[str, list[str]]) -> None:
+    """Adds nodes with ranks that lack some of the figures which others of equal work and setup have."""
+    groups: dict[tuple[object, ...], list[RankReport]] = defaultdict(list)
+    for result in results:
+        task = result.task
+        for report in result.reports if result.whole else ():
+            setup = tuple(report.facts.get(fact, "") for fact in SAME_SETUP)
+            groups[task.kind, task.stage, len(task.seats), tuple(sorted(task.params.items())),
+                   setup].append(report)
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for equals in groups.values():
+        own = [{name for name, value in report.figures.items()
+                if value > 0 and (name in OF_RANK or name.startswith(LATENCY))} for report in equals]
+        every = set[str]().union(*own)
+        for report, names in zip(equals, own, strict=True):
+            if names and names != every:
+                found[report.seat.node, tuple(sorted(every - names, key=natural))].append(str(report.seat))
+    for (node, lacks), seats in found.items():
+        what = f"{listed(lacks, limits.NAMES)} of {listed(seats, limits.NODES_NAMED)}"
+        doubts.setdefault(node, []).append(f"{what} was not measured, as it was of equals")
 
 
 def _not_learned(results: Iterable[TaskResult], doubts: dict[str, list[str]]) -> None:

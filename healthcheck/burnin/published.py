@@ -57,6 +57,11 @@ class Setting:
         """The same, named by the stage under which such figures are learned."""
         return replace(self, stage=learning_stage(BurnInStage(self.stage)).value)
 
+    @property
+    def through_ports(self) -> bool:
+        """Whether it is a bandwidth that leaves the node or its NVLink domain."""
+        return self.figure in (BUSBW, BY_SIZE) and not self.nvlink
+
     def __str__(self) -> str:
         parts = [self.figure, self.stage, self.gpu or "no GPU", f"{self.nodes} x {self.gpus}"]
         if self.size:
@@ -164,9 +169,13 @@ class BurninRules:
         return (best.value or 0) * (setting.nics if best.per_nic else 1), best
 
     def peak(self, setting: Setting) -> float | None:
-        """The largest credible figure; None without a data sheet."""
+        """The largest credible figure, by data sheet or the rate of the ports; None where neither is known.
+        A ring sends its bus bandwidth through the ports of each node. Any other algorithm sends and receives
+        at least the buffer, so its bus bandwidth is at most twice the rate."""
         bounds = [one.peak for one in self.published if one.peak is not None
                   and replace(one, watts=0).holds(setting)]
+        if setting.through_ports and setting.backend == NCCL and setting.nics * setting.gbps > 0:
+            bounds.append(setting.nics * setting.gbps / 8 * (1 if setting.algo == "ring" else 2))
         return self.believed * max(bounds) if bounds else None
 
     def datasheet(self, figure: str, gpu: str) -> PublishedFigure | None:

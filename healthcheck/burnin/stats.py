@@ -23,10 +23,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from statistics import median as _median
+from typing import TypeVar
+
+K = TypeVar("K")
 
 # The median absolute deviation of a normal distribution is its standard deviation divided by this.
 SIGMA = 1.4826
 LEAST_RATIO = 0.97
+# Who is below this power of the ratio (0.91 for 0.97) of what the best quarter of equals reach is not known
+# to be sound, however much they scatter: it may be of the slow half of a fleet, or far behind a noisy few.
+_HIDDEN = 3
 # With two slow ones of five the median is a good one; of four it is not.
 LEAST_EQUALS = 5
 # One wrong accusation in so many groups of equals: ten thousand burn-ins of forty groups (by figure, stage
@@ -91,10 +97,11 @@ def deviations(equals: int) -> float:
     return next(far for least, far in reversed(_FEW) if equals >= least or least == _FEW[0][0])
 
 
-def slow(values: Mapping[str, float], *, least: int = LEAST_EQUALS,
-         ratio: float = LEAST_RATIO) -> dict[str, PeerComparison]:
+def slow(values: Mapping[K, float], *, least: int = LEAST_EQUALS,
+         ratio: float = LEAST_RATIO) -> dict[K, PeerComparison]:
     """Compares equals (same stage, power cap, hops, size) with their median; these are rates, more is better.
-    Values that are not positive and finite do not count; with fewer than `least` others none is judged."""
+    Values that are not positive and finite do not count; with fewer than `least` others none is judged, nor
+    is one far below the best quarter of them whom their scatter keeps from being accused."""
     known = {name: value for name, value in values.items() if _measured(value)}
     found = {name: PeerComparison(value, None, why="not a figure that can be judged")
              for name, value in values.items() if name not in known}
@@ -104,10 +111,15 @@ def slow(values: Mapping[str, float], *, least: int = LEAST_EQUALS,
     few = (f"one of {len(known)} equals, fewer than the {least} that it takes to compare"
            if len(known) < least else "")
     allowed = least_share(len(known), deviation / middle, ratio)
+    best = sorted(known.values())[3 * len(known) // 4]
     for name, value in known.items():
         far, share = robust_z(value, middle, deviation), value / middle
-        found[name] = PeerComparison(value, None if few else share < allowed, middle, share, far, len(known),
-                                     few)
+        off: bool | None = share < allowed
+        why = few
+        if not few and not off and value < ratio ** _HIDDEN * best:
+            why = (f"the best quarter of {len(known)} equals reach {best:.4g} or more, and they differ too "
+                   "much to tell who is slow")
+        found[name] = PeerComparison(value, None if why else off, middle, share, far, len(known), why)
     return {name: found[name] for name in values}
 
 

@@ -81,7 +81,7 @@ class Cluster:
                    "copy_from_gb_s": 52.0}
         if task.kind is TaskKind.ALLREDUCE:
             best = (477.0 if len(task.nodes) == 1 and task.stage is BurnInStage.NODE else 370.0
-                    if task.stage is not BurnInStage.RAIL else 24.0)
+                    if "rail" not in task.params else 24.0)
             return {**figures, **collective(best * share, ranks=len(task.seats),
                                             size=int(task.params.get("bytes", 4 * GIB)))}
         if task.kind is TaskKind.SIZES:
