@@ -90,7 +90,19 @@ def _open(weighed: WeighedEvidence) -> Iterator[Accusation]:
         how = f"a test of {test} would decide" if test is not None else _NO_TEST
         passed = [at for cause in causes for at in evidence.passed(cause)]
         why = f"{_named_causes(causes, ' or ')} ({_times(rival)} between the best two): {how}"
-        yield _accusation(evidence, Object.UNEXPLAINED, name, why, tests, sorted(set(passed)))
+        yield replace(_accusation(evidence, Object.UNEXPLAINED, name, why, tests, sorted(set(passed))),
+                      nodes=_touched(causes, evidence))
+
+
+def _touched(causes: Iterable[CandidateCause], evidence: PairEvidence) -> tuple[str, ...]:
+    """The nodes that are or lie behind one of these causes."""
+    sites, found = evidence.sites, set[str]()
+    for cause in causes:
+        names = {cause.name, cause.other} - {""}
+        found |= {node for node in sites.order
+                  if node in names or names & {str(sites.leaf[node]), str(sites.near[node])}
+                  or cause.group in (sites.leaf[node], sites.near[node])}
+    return tuple(node for node in sites.order if node in found)
 
 
 def _times(rival: Rival) -> str:

@@ -195,23 +195,26 @@ def _hidden(held: Iterable[JudgedFigure], groups: Mapping[Setting, Sequence[Meas
             rules: BurninRules) -> Iterator[tuple[str, str]]:
     """The nodes, and why, of what no floor judged and the scatter of its equals hides; of pairs only a node
     that no pair shows to be sound."""
-    pools: dict[Setting, dict[tuple[str, str], list[Measure]]] = defaultdict(lambda: defaultdict(list))
+    pools: dict[Setting, dict[str, list[Measure]]] = defaultdict(lambda: defaultdict(list))
     for of in held:
-        if of.equals and of.floor is None and not rules.accepts(of.setting):
+        if (of.equals and of.floor is None and not rules.accepts(of.setting)
+                and of.setting.stage != BurnInStage.RAIL_CONFIRM.value):
             for one in groups[of.setting]:
-                pools[of.setting.learned_from][of.setting.stage, one.name].append(one)
+                # Pairs of suspects have those of planned rounds as equals.
+                alike = of.setting.learned_from if one.object is Object.PAIR else of.setting
+                pools[alike][one.name].append(one)
     for setting, each in pools.items():
-        values = {key: statistics.median(one.value for one in own) for key, own in each.items()}
+        values = {name: statistics.median(one.value for one in own) for name, own in each.items()}
         beside = slow(values, ratio=rules.relative[setting.backend] or LEAST_RATIO)
-        sound = {node for key, own in each.items() if beside[key].off is False and len(own[0].nodes) > 1
-                 for node in own[0].nodes}
-        seen = set(sound)
-        for key in sorted(key for key in values if beside[key].off is None):
-            first = replace(each[key][0], value=values[key])
+        seen = {node for name, own in each.items() if beside[name].off is False and len(own[0].nodes) > 1
+                for node in own[0].nodes}
+        for name in sorted(name for name in values if beside[name].off is None):
+            first = replace(each[name][0], value=values[name])
             for node in first.nodes:
                 if node not in seen:
                     seen.add(node)
-                    yield node, f"{_figure(first)} of {key[1]} in {key[0]} was not judged: {beside[key].why}"
+                    yield node, (f"{_figure(first)} of {name} in {setting.stage} was not judged: "
+                                 f"{beside[name].why}")
 
 
 def _comparable(setting: Setting) -> bool:
@@ -232,6 +235,8 @@ def _figure(one: Measure) -> str:
                 "GB/s")
     if figure.startswith("tflops_"):
         return f"{figure.removeprefix('tflops_')} product {one.value:.4g} TFLOPS"
+    if figure == "train_steps_s":
+        return f"training {one.value:.4g} steps a second"
     if figure == BY_SIZE:
         ranks = one.setting.nodes * one.setting.gpus
         # Solved for the time, the definition of the bandwidth has the same form.

@@ -93,8 +93,9 @@ def _sort_in(
                              there), f"{one.fault} between {clean(one.name, 120)}: which of them is unknown"
     else:
         tests = {one.name, *map(task_of, one.tests_for)}
-        nodes = doubtful.get(one.name) or frozenset(name for result in results if result.task.id in tests
-                                                    for name in result.task.nodes) or frozenset(there)
+        nodes = (frozenset(one.nodes) or doubtful.get(one.name)
+                 or frozenset(name for result in results if result.task.id in tests
+                              for name in result.task.nodes) or frozenset(there))
         why = f"{one.fault} in {clean(one.name, 120)} is unexplained"
     for name in nodes:
         open_[name].append(why)
