@@ -107,6 +107,12 @@ def judge(burnt: BurnInResults, floors: Floors) -> Judgement:
                 if why not in (known := doubts.setdefault(node, [])):
                     known.append(why)
         peak = rules.peak(of.setting)
+        least = rules.least_of_ports(of.setting) if of.floor is None else None
+        for one in (one for one in group if least is not None and one.value < least):
+            why = (f"{_figure(one)} of {one.name} in {of.setting.stage} is less than a quarter of what its "
+                   "ports carry, and no floor says that it may be")
+            for node in one.nodes:
+                doubts.setdefault(node, []).append(why)
         for one in (one for one in group if peak is not None and one.value > peak):
             why = (f"{of.setting.figure} of {one.name} is {one.value:g}, more than its "
                    f"{'ports carry' if of.setting.through_ports else 'data sheet allows'}")

@@ -18,6 +18,8 @@ BUSBW = "busbw_gb_s"
 BY_SIZE = "busbw_by_size_gb_s"      # of a sweep, whose sizes are settings of their own
 CHECKSUMS = "checksums"     # of random products, which equals judge
 NCCL, GLOO = "nccl", "gloo"
+# Sound rings of 2 to 16 nodes reach 0.9 of the ports' rate, and half of it where a port sends to itself.
+_LEAST_OF_PORTS = 0.25
 # The algorithm asked of NCCL; for a sweep whether it may use NVLS.
 ALGOS = ("auto", "ring", "tree", "nvls", "nvlstree", "collnet", "pat", "nvls-on", "nvls-off")
 # Stages with comparable figures: floors learned in one hold in the other.
@@ -177,6 +179,14 @@ class BurninRules:
         if setting.through_ports and setting.backend == NCCL and setting.nics * setting.gbps > 0:
             bounds.append(setting.nics * setting.gbps / 8 * (1 if setting.algo == "ring" else 2))
         return self.believed * max(bounds) if bounds else None
+
+    def least_of_ports(self, setting: Setting) -> float | None:
+        """The bandwidth of large buffers below which ports do not do their work, whatever equals do; None
+        where their rate is unknown, or the site accepts such a figure that nothing judged."""
+        if (setting.figure != BUSBW or not setting.through_ports or setting.backend != NCCL
+                or setting.size < GIB or setting.nics * setting.gbps == 0 or self.accepts(setting)):
+            return None
+        return _LEAST_OF_PORTS * setting.nics * setting.gbps / 8
 
     def datasheet(self, figure: str, gpu: str) -> PublishedFigure | None:
         """The entry with the data sheet's figure for a product name; None without one."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -40,6 +42,7 @@ from tests.healthcheck.burnin.made import (
     places,
     result,
     sound,
+    spread,
     task,
 )
 
@@ -594,3 +597,40 @@ def test_a_figure_that_equals_have_and_one_rank_lacks_leaves_its_node_unknown() 
     other = changed(sound(EIGHT), "node-rate-gpu003", "*", figures={"tflops_fp8": 0.0},
                     facts={"torch": "2.1"})
     assert counted(judged(other)) == {BurnInOutcome.PASS: 8}
+
+
+def of_rails(busbw: float, low: Mapping[str, float] = MappingProxyType({})) -> list[TaskResult]:
+    """The test of each rail of eight nodes by itself; `low` are shares by rail."""
+    return [result(task(f"rail-{rail}-{one.node}", BurnInStage.RAIL, TaskKind.ALLREDUCE, [one.node], gpus=2,
+                        environment={"NCCL_ALGO": "RING"}, rail=rail, tests=8),
+                   collective(busbw * spread(8 * number + rail) * low.get(f"{one.node}/rail{rail}", 1),
+                              ranks=2, size=GIB)) for number, one in enumerate(EIGHT) for rail in range(8)]
+
+
+@pytest.mark.parametrize(("busbw", "passes"), [(24, True), (13, True), (12, False), (2.4, False)])
+def test_rails_that_are_all_far_slower_than_their_ports_do_not_pass_by_being_equal(
+    busbw: float, passes: bool,
+) -> None:
+    asked = (*PAIRED, (BurnInStage.RAIL, TaskKind.ALLREDUCE))
+    of = judged([*sound(EIGHT), *of_rails(busbw)], asked=asked)
+    assert not of.accusations and counted(of) == {
+        BurnInOutcome.PASS if passes else BurnInOutcome.UNKNOWN: 8}
+    assert passes or "less than a quarter of what its ports carry" in why(of, "gpu001")
+    # Where the rate of the ports is not known, equals judge alone.
+    there = places(8, sku=None)
+    unknown = judged([*sound(there), *of_rails(busbw)], there, asked=asked)
+    assert "quarter of what" not in why(unknown, "gpu001")
+    accepting = Floors(replace(RULES, accept={"nccl": (*RULES.accept["nccl"], "busbw_gb_s in rail")}))
+    assert counted(judged([*sound(EIGHT), *of_rails(busbw)], floors=accepting, asked=asked)) == {
+        BurnInOutcome.PASS: 8}
+
+
+def test_a_rail_slow_by_8_per_cent_is_accused_where_rails_are_alike_and_not_where_they_scatter() -> None:
+    asked = (*PAIRED, (BurnInStage.RAIL, TaskKind.ALLREDUCE))
+    low = {"gpu003/rail5": 0.92}
+    alike = judged([*sound(EIGHT), *of_rails(24, low)], asked=asked)
+    assert accused(alike) == {"gpu003/rail5": faults.SLOW_LINK}
+    noise = random.Random(1)
+    scattered = {f"{one.node}/rail{rail}": noise.gauss(1, 0.04) for one in EIGHT for rail in range(8)} | low
+    of = judged([*sound(EIGHT), *of_rails(24, scattered)], asked=asked)
+    assert not of.accusations and counted(of) == {BurnInOutcome.PASS: 8}
