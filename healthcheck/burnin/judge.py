@@ -107,12 +107,6 @@ def judge(burnt: BurnInResults, floors: Floors) -> Judgement:
                 if why not in (known := doubts.setdefault(node, [])):
                     known.append(why)
         peak = rules.peak(of.setting)
-        least = rules.least_of_ports(of.setting) if of.floor is None else None
-        for one in (one for one in group if least is not None and one.value < least):
-            why = (f"{_figure(one)} of {one.name} in {of.setting.stage} is less than a quarter of what its "
-                   "ports carry, and no floor says that it may be")
-            for node in one.nodes:
-                doubts.setdefault(node, []).append(why)
         for one in (one for one in group if peak is not None and one.value > peak):
             why = (f"{of.setting.figure} of {one.name} is {one.value:g}, more than its "
                    f"{'ports carry' if of.setting.through_ports else 'data sheet allows'}")
@@ -199,11 +193,11 @@ def _behind(of: JudgedFigure, group: Sequence[Measure], least: float | None) -> 
 
 def _hidden(held: Iterable[JudgedFigure], groups: Mapping[Setting, Sequence[Measure]],
             rules: BurninRules) -> Iterator[tuple[str, str]]:
-    """The nodes, and why, of what no floor judged and the scatter of its equals hides; of pairs only a node
-    that no pair shows to be sound."""
+    """The nodes, and why, of what no floor judged and the scatter of its equals hides, or is far too slow for
+    its ports though its equals are as well; of pairs only a node that no pair shows to be sound."""
     pools: dict[Setting, dict[str, list[Measure]]] = defaultdict(lambda: defaultdict(list))
     for of in held:
-        if (of.equals and of.floor is None and not rules.accepts(of.setting)
+        if (_judged(of) and of.floor is None and not rules.accepts(of.setting)
                 and of.setting.stage != BurnInStage.RAIL_CONFIRM.value):
             for one in groups[of.setting]:
                 # Pairs of suspects have those of planned rounds as equals.
@@ -211,16 +205,19 @@ def _hidden(held: Iterable[JudgedFigure], groups: Mapping[Setting, Sequence[Meas
                 pools[alike][one.name].append(one)
     for setting, each in pools.items():
         values = {name: statistics.median(one.value for one in own) for name, own in each.items()}
-        beside = slow(values, ratio=rules.relative[setting.backend] or LEAST_RATIO)
-        seen = {node for name, own in each.items() if beside[name].off is False and len(own[0].nodes) > 1
+        least = rules.least_of_ports(setting)
+        whys = {name: f"was not judged: {beside.why}" for name, beside in slow(
+            values, ratio=rules.relative[setting.backend] or LEAST_RATIO).items() if beside.off is None}
+        whys.update({name: "is less than a quarter of what its ports carry, and no floor says that it may be"
+                     for name, value in values.items() if least is not None and value < least})
+        seen = {node for name, own in each.items() if name not in whys and len(own[0].nodes) > 1
                 for node in own[0].nodes}
-        for name in sorted(name for name in values if beside[name].off is None):
+        for name in sorted(whys):
             first = replace(each[name][0], value=values[name])
             for node in first.nodes:
                 if node not in seen:
                     seen.add(node)
-                    yield node, (f"{_figure(first)} of {name} in {setting.stage} was not judged: "
-                                 f"{beside[name].why}")
+                    yield node, f"{_figure(first)} of {name} in {setting.stage} {whys[name]}"
 
 
 def _comparable(setting: Setting) -> bool:
