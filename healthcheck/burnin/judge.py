@@ -201,8 +201,8 @@ def _hidden(held: Iterable[JudgedFigure], groups: Mapping[Setting, Sequence[Meas
                 and of.setting.stage != BurnInStage.RAIL_CONFIRM.value):
             for one in groups[of.setting]:
                 # Pairs of suspects have those of planned rounds as equals.
-                alike = of.setting.learned_from if one.object is Object.PAIR else of.setting
-                pools[alike][one.name].append(one)
+                pool = of.setting.learned_from if one.object is Object.PAIR else of.setting
+                pools[pool][one.name].append(one)
     for setting, each in pools.items():
         values = {name: statistics.median(one.value for one in own) for name, own in each.items()}
         least = rules.least_of_ports(setting)
