@@ -52,6 +52,12 @@ def test_a_burn_in_that_was_read_is_judged_as_it_was() -> None:
     assert after.judgement.verdict is BurnInOutcome.FAIL and after.burnt.places == before.burnt.places
 
 
+def test_a_rank_that_reports_a_size_that_cannot_be_spoils_the_document_of_no_other() -> None:
+    there = places(8)
+    results = changed(sound(there), "node-allreduce-gpu003", "*", figures={"size_bytes": 1e30})
+    assert len(read(as_bytes(burnin(there, results)), "x").judgement.outcomes) == 8
+
+
 def test_who_may_share_in_what_is_unexplained_is_kept() -> None:
     whole = burnin()
     open_ = Accusation(Object.UNEXPLAINED, "gpu003, what leads out of leaf03", "slow", "either", ("all-1",),
