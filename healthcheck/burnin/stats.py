@@ -9,8 +9,9 @@ they scatter much, 3 % is nothing.
 The scatter of equals is estimated by their own deviation, worse for fewer equals: of 8 the median absolute
 deviation is sometimes a tenth of the right one. So the number of deviations (`deviations`) grows as equals
 get fewer: one group of `GROUPS` accuses an innocent, at any noise. Where that is more than noise of `NOISE`
-can cause, and no more noise is seen, the effect of `NOISE` is the limit. scripts/bench/falsealarms shows the
-rates at 8, 512 and 4,096 nodes.
+can cause, and no more noise is seen, the effect of `NOISE` is the limit. Where few equals show somewhat more
+than that, who is beyond this limit is unknown, and slow where the noise that they may have does not explain it
+either. scripts/bench/falsealarms shows the rates at 8, 512 and 4,096 nodes.
 
 A relative rule is blind where more than half are slow, so an absolute floor is judged as well
 (`healthcheck.burnin.judge`).
@@ -53,7 +54,8 @@ _NONE = 1e-12
 @dataclass(frozen=True)
 class PeerComparison:
     """One value beside its equals. `off`: whether it is an outlier on the bad side, None where unknown
-    (`why`). `z` is None where the equals do not scatter; then the ratio decides alone."""
+    (`why`). `behind`: whether it would be one if their noise was at most NOISE, which one of several tests
+    may be judged by. `z` is None where the equals do not scatter; then the ratio decides alone."""
 
     value: float
     off: bool | None
@@ -62,6 +64,7 @@ class PeerComparison:
     z: float | None = None
     equals: int = 0
     why: str = ""
+    behind: bool = False
 
 
 def median(values: Iterable[float]) -> float:
@@ -113,15 +116,15 @@ def slow(values: Mapping[K, float], *, least: int = LEAST_EQUALS,
            if len(known) < least else "")
     allowed = least_share(len(known), deviation / middle, ratio)
     least_known = known_sound(known.values(), ratio)
+    sure = min(allowed, 1 - _at_most(len(known), SIGMA * deviation / middle))
     for name, value in known.items():
         far, share = robust_z(value, middle, deviation), value / middle
-        off: bool | None = share < allowed
-        why = few
-        if not few and not off and value < least_known:
+        behind, off, why = not few and share < allowed, share < sure, few
+        if not few and not off and (behind or value < least_known):
             best = best_quarter(known.values())
             why = (f"the best quarter of {len(known)} equals reach {best:.4g} or more, and they differ too "
                    "much to tell who is slow")
-        found[name] = PeerComparison(value, None if why else off, middle, share, far, len(known), why)
+        found[name] = PeerComparison(value, None if why else off, middle, share, far, len(known), why, behind)
     return {name: found[name] for name in values}
 
 
@@ -153,7 +156,19 @@ def _scatter(equals: int, sigma: float) -> float:
     """How far below the median (as a share) sound equals of this deviation may be."""
     seen = deviations(equals) * sigma
     # Few values may look noisier than they are.
-    return min(seen, normal(equals) * NOISE) if sigma <= NOISE * (1 + 4 / math.sqrt(equals)) else seen
+    return min(seen, normal(equals) * NOISE) if sigma <= _noise(equals, 4) else seen
+
+
+def _at_most(equals: int, sigma: float) -> float:
+    """The same for a few that look noisier than NOISE, and may have more noise than they look."""
+    if equals >= _MANY or not _noise(equals, 0.5) < sigma <= _noise(equals, 4):
+        return 0.0
+    return min(deviations(equals) * sigma, normal(equals) * sigma * (1 + 4 / math.sqrt(equals)))
+
+
+def _noise(equals: int, beyond: float) -> float:
+    """What so many equals with a standard deviation of NOISE seem to have, or somewhat more than that."""
+    return NOISE * (1 + beyond / math.sqrt(equals))
 
 
 def _measured(value: float) -> bool:
