@@ -10,7 +10,7 @@ The scatter of equals is estimated by their own deviation, worse for fewer equal
 deviation is sometimes a tenth of the right one. So the number of deviations (`deviations`) grows as equals
 get fewer: one group of `GROUPS` accuses an innocent, at any noise. Where that is more than noise of `NOISE`
 can cause, and no more noise is seen, the effect of `NOISE` is the limit. Where few equals show somewhat more
-than that, who is beyond this limit is unknown, and slow where the noise that they may have does not explain it
+than that, who is beyond this limit is unknown, and slow if the noise that they may have does not explain it
 either. scripts/bench/falsealarms shows the rates at 8, 512 and 4,096 nodes.
 
 A relative rule is blind where more than half are slow, so an absolute floor is judged as well
