@@ -96,13 +96,12 @@ def _open(weighed: WeighedEvidence) -> Iterator[Accusation]:
 
 def _touched(causes: Iterable[CandidateCause], evidence: PairEvidence) -> tuple[str, ...]:
     """The nodes that are or lie behind one of these causes."""
-    sites, found = evidence.sites, set[str]()
-    for cause in causes:
-        names = {cause.name, cause.other} - {""}
-        found |= {node for node in sites.order
-                  if node in names or names & {str(sites.leaf[node]), str(sites.near[node])}
-                  or cause.group in (sites.leaf[node], sites.near[node])}
-    return tuple(node for node in sites.order if node in found)
+    known, sites = list(causes), evidence.sites
+    names = {name for cause in known for name in (cause.name, cause.other)} - {""}
+    groups = {cause.group for cause in known}
+    return tuple(node for node in sites.order
+                 if node in names or not groups.isdisjoint((sites.leaf[node], sites.near[node]))
+                 or not names.isdisjoint((str(sites.leaf[node]), str(sites.near[node]))))
 
 
 def _times(rival: Rival) -> str:

@@ -57,6 +57,8 @@ from inventory.text import clean, listed
 # PairJudge compares pairs, and few runs of all nodes are no equals.
 _BY_EQUALS = (BurnInStage.NODE.value, BurnInStage.RAIL.value, BurnInStage.TRAIN.value)
 _ALONE = (BurnInStage.ALL.value, BurnInStage.BISECT.value, BurnInStage.SOAK.value)
+# Work with several figures, of which a rank may lack some.
+_SEVERAL = (TaskKind.RATE, TaskKind.COPY, TaskKind.SIZES)
 
 
 @dataclass(frozen=True)
@@ -325,10 +327,10 @@ def _lacking(results: Iterable[TaskResult], doubts: dict[str, list[str]]) -> Non
     groups: dict[tuple[object, ...], list[RankReport]] = defaultdict(list)
     for result in results:
         task = result.task
-        for report in result.reports if result.whole else ():
-            setup = tuple(report.facts.get(fact, "") for fact in SAME_SETUP)
-            groups[task.kind, task.stage, len(task.seats), tuple(sorted(task.params.items())),
-                   setup].append(report)
+        if task.kind in _SEVERAL and result.whole:
+            work = task.kind, task.stage, len(task.seats), tuple(sorted(task.params.items()))
+            for report in result.reports:
+                groups[work, tuple(report.facts.get(fact, "") for fact in SAME_SETUP)].append(report)
     found: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for equals in groups.values():
         own = [{name for name, value in report.figures.items()
