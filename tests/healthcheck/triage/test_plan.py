@@ -83,7 +83,8 @@ def test_what_a_person_gave_back_stays_so_for_the_verdict_that_they_saw_and_for_
     ({"subject": "GPU 5"}, {}, "kernel-xid of GPU 5"),
     ({"rule": "gpu-recovery-action"}, {}, ""),              # another verdict: nothing was decided against it
     ({"serial": "B2"}, {}, "kernel-xid of GPU 3"),          # another board in the same slot
-    ({"subject": "GPU 5", "began": -6}, {}, None), ({}, {}, None),
+    ({"subject": "GPU 5", "began": -6}, {}, None), ({"subject": "GPU 5", "began": -5}, {}, None),
+    ({}, {}, None),
     # It came before, and comes again.
     ({"subject": "GPU 5"}, {"over": (problem("kernel-xid", "GPU 5", began=-9, ended=-8, node="n1"),)}, None),
 ])
