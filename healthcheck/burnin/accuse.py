@@ -90,7 +90,18 @@ def _open(weighed: WeighedEvidence) -> Iterator[Accusation]:
         how = f"a test of {test} would decide" if test is not None else _NO_TEST
         passed = [at for cause in causes for at in evidence.passed(cause)]
         why = f"{_named_causes(causes, ' or ')} ({_times(rival)} between the best two): {how}"
-        yield _accusation(evidence, Object.UNEXPLAINED, name, why, tests, sorted(set(passed)))
+        yield replace(_accusation(evidence, Object.UNEXPLAINED, name, why, tests, sorted(set(passed))),
+                      nodes=_touched(causes, evidence))
+
+
+def _touched(causes: Iterable[CandidateCause], evidence: PairEvidence) -> tuple[str, ...]:
+    """The nodes that are or lie behind one of these causes."""
+    known, sites = list(causes), evidence.sites
+    names = {name for cause in known for name in (cause.name, cause.other)} - {""}
+    groups = {cause.group for cause in known}
+    return tuple(node for node in sites.order
+                 if node in names or not groups.isdisjoint((sites.leaf[node], sites.near[node]))
+                 or not names.isdisjoint((str(sites.leaf[node]), str(sites.near[node]))))
 
 
 def _times(rival: Rival) -> str:

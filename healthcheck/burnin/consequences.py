@@ -132,7 +132,7 @@ def _counts(burnin: Burnin, places: Mapping[str, Participant]) -> Mapping[str, f
 
 def _sharing(one: Accusation, places: Mapping[str, Participant], tasks: Mapping[str, Task]) -> frozenset[str]:
     """The nodes of an accused pair or behind an accused leaf; of unexplained failures those of a pair."""
-    found = sharing(one.name, places)
+    found = frozenset(one.nodes) or sharing(one.name, places)
     if one.object is Object.UNEXPLAINED and not found:
         found = frozenset(node for test in (one.name, *map(task_of, one.tests_for)) if test in tasks
                           for node in tasks[test].nodes)

@@ -148,7 +148,8 @@ def accusation(one: Accusation) -> dict[str, Any]:
     """One accusation."""
     return {"object": one.object.value, "name": one.name, "fault": one.fault, "why": clean(one.why, 800),
             "for": list(one.tests_for), "against": list(one.tests_against), "confirmed": one.confirmed,
-            **({"counted": [clean(line, 600) for line in one.counted]} if one.counted else {})}
+            **({"counted": [clean(line, 600) for line in one.counted]} if one.counted else {}),
+            **({"nodes": list(one.nodes)} if one.nodes else {})}
 
 
 def _option(name: str, value: Option) -> Option:

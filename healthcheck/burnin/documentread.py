@@ -111,7 +111,8 @@ def _place(of: Fields) -> Participant:
 def _accusation(of: Fields) -> Accusation:
     return Accusation(of.word("object", Object), of.text("name"), of.text("fault"), of.text("why"),
                       of.texts("for"), of.texts("against"), of.get("confirmed", bool),
-                      of.texts("counted") if "counted" in of.held else ())
+                      of.texts("counted") if "counted" in of.held else (),
+                      of.texts("nodes") if "nodes" in of.held else ())
 
 
 def _counter(item: Any, at: str) -> CounterGrowth:

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from healthcheck.burnin import faults
-from healthcheck.burnin.checksums import odd_ones
+from healthcheck.burnin import faults, limits
+from healthcheck.burnin.checksums import SAME_SETUP, odd_ones
 from healthcheck.burnin.clocks import clock_reason, clocks
 from healthcheck.burnin.counters import CounterGrowth, counted
 from healthcheck.burnin.fabricresult import FabricCoverage
+from healthcheck.burnin.figures import LATENCY
 from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.judgement import JudgedFigure, Judgement
 from healthcheck.burnin.merged import merged, task_of
@@ -27,6 +28,7 @@ from healthcheck.burnin.model import (
     Object,
     Participant,
     RankEnd,
+    RankReport,
     TaskKind,
     TaskResult,
 )
@@ -36,6 +38,7 @@ from healthcheck.burnin.published import BY_SIZE, CHECKSUMS, GLOO, BurninRules, 
 from healthcheck.burnin.setting import (
     OF_HOST,
     OF_HOST_MEMORY,
+    OF_RANK,
     Measure,
     SkuHardware,
     backend_of,
@@ -45,14 +48,17 @@ from healthcheck.burnin.setting import (
 )
 from healthcheck.burnin.sizes import busbw, without_nvls
 from healthcheck.burnin.stagecounters import StageCounters, with_causes
-from healthcheck.burnin.stats import LEAST_EQUALS, slow
+from healthcheck.burnin.stats import LEAST_EQUALS, LEAST_RATIO, slow
 from healthcheck.burnin.storagejudge import not_measured, without_shared
 from healthcheck.burnin.training import odd_nodes
-from inventory.text import clean
+from inventory.nodeset import natural
+from inventory.text import clean, listed
 
 # PairJudge compares pairs, and few runs of all nodes are no equals.
 _BY_EQUALS = (BurnInStage.NODE.value, BurnInStage.RAIL.value, BurnInStage.TRAIN.value)
 _ALONE = (BurnInStage.ALL.value, BurnInStage.BISECT.value, BurnInStage.SOAK.value)
+# Work with several figures, of which a rank may lack some.
+_SEVERAL = (TaskKind.RATE, TaskKind.COPY, TaskKind.SIZES)
 
 
 @dataclass(frozen=True)
@@ -104,9 +110,12 @@ def judge(burnt: BurnInResults, floors: Floors) -> Judgement:
                     known.append(why)
         peak = rules.peak(of.setting)
         for one in (one for one in group if peak is not None and one.value > peak):
-            why = f"{of.setting.figure} of {one.name} is {one.value:g}, more than its data sheet allows"
+            why = (f"{of.setting.figure} of {one.name} is {one.value:g}, more than its "
+                   f"{'ports carry' if of.setting.through_ports else 'data sheet allows'}")
             for node in one.nodes:
                 doubts.setdefault(node, []).append(why)
+    for node, why in _hidden(held, groups, rules):
+        doubts.setdefault(node, []).append(why)
     jitter, jitter_unjudged = _jitter(burnt.results, rules.jitter)
     named = [*(one for result in burnt.results for one in result.accusations), *burnt.found, *odd.accusations,
              *apart.accusations, *errors.accusations, *_wrong(burnt.results), *slows, *jitter]
@@ -117,6 +126,7 @@ def judge(burnt: BurnInResults, floors: Floors) -> Judgement:
     accusations = with_causes(merged(without_shared(named, burnt.results), places), burnt.stage_counters,
                               burnt.results)
     _uncovered(burnt.results, rules.coverage, doubts)
+    _lacking(burnt.results, doubts)
     _on_cpus(burnt, doubts)
     _far(burnt.results, rules, doubts)
     _not_learned(burnt.results, doubts)
@@ -183,6 +193,35 @@ def _behind(of: JudgedFigure, group: Sequence[Measure], least: float | None) -> 
                              tuple(dict.fromkeys(one.task for one in own)))
 
 
+def _hidden(held: Iterable[JudgedFigure], groups: Mapping[Setting, Sequence[Measure]],
+            rules: BurninRules) -> Iterator[tuple[str, str]]:
+    """The nodes, and why, of what no floor judged and the scatter of its equals hides, or is far too slow for
+    its ports though its equals are as well; of pairs only a node that no pair shows to be sound."""
+    pools: dict[Setting, dict[str, list[Measure]]] = defaultdict(lambda: defaultdict(list))
+    for of in held:
+        if (_judged(of) and of.floor is None and not rules.accepts(of.setting)
+                and of.setting.stage != BurnInStage.RAIL_CONFIRM.value):
+            for one in groups[of.setting]:
+                # Pairs of suspects have those of planned rounds as equals.
+                pool = of.setting.learned_from if one.object is Object.PAIR else of.setting
+                pools[pool][one.name].append(one)
+    for setting, each in pools.items():
+        values = {name: statistics.median(one.value for one in own) for name, own in each.items()}
+        least = rules.least_of_ports(setting)
+        whys = {name: f"was not judged: {beside.why}" for name, beside in slow(
+            values, ratio=rules.relative[setting.backend] or LEAST_RATIO).items() if beside.off is None}
+        whys.update({name: "is less than a quarter of what its ports carry, and no floor says that it may be"
+                     for name, value in values.items() if least is not None and value < least})
+        seen = {node for name, own in each.items() if name not in whys and len(own[0].nodes) > 1
+                for node in own[0].nodes}
+        for name in sorted(whys):
+            first = replace(each[name][0], value=values[name])
+            for node in first.nodes:
+                if node not in seen:
+                    seen.add(node)
+                    yield node, f"{_figure(first)} of {name} in {setting.stage} {whys[name]}"
+
+
 def _comparable(setting: Setting) -> bool:
     """Whether equals may accuse by it: not by what CPUs do within a node, as they do other work too; not by
     small sizes of a sweep, whose times scatter by more than the rule allows for; not by storage, as a full
@@ -201,6 +240,8 @@ def _figure(one: Measure) -> str:
                 "GB/s")
     if figure.startswith("tflops_"):
         return f"{figure.removeprefix('tflops_')} product {one.value:.4g} TFLOPS"
+    if figure == "train_steps_s":
+        return f"training {one.value:.4g} steps a second"
     if figure == BY_SIZE:
         ranks = one.setting.nodes * one.setting.gpus
         # Solved for the time, the definition of the bandwidth has the same form.
@@ -279,6 +320,28 @@ def _uncovered(results: Iterable[TaskResult], least: Mapping[str, float | None],
                 how = "an unknown part" if share is None else f"{share:.0%}"
                 doubts.setdefault(report.seat.node, []).append(
                     f"{how} of the memory of {report.seat} was tested, wanted {wanted:.0%}")
+
+
+def _lacking(results: Iterable[TaskResult], doubts: dict[str, list[str]]) -> None:
+    """Adds nodes with ranks that lack some of the figures which others of equal work and setup have."""
+    groups: dict[tuple[object, ...], list[RankReport]] = defaultdict(list)
+    for result in results:
+        task = result.task
+        if task.kind in _SEVERAL and result.whole:
+            work = task.kind, task.stage, len(task.seats), tuple(sorted(task.params.items()))
+            for report in result.reports:
+                groups[work, tuple(report.facts.get(fact, "") for fact in SAME_SETUP)].append(report)
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for equals in groups.values():
+        own = [{name for name, value in report.figures.items()
+                if value > 0 and (name in OF_RANK or name.startswith(LATENCY))} for report in equals]
+        every = set[str]().union(*own)
+        for report, names in zip(equals, own, strict=True):
+            if names and names != every:
+                found[report.seat.node, tuple(sorted(every - names, key=natural))].append(str(report.seat))
+    for (node, lacks), seats in found.items():
+        what = f"{listed(lacks, limits.NAMES)} of {listed(seats, limits.NODES_NAMED)}"
+        doubts.setdefault(node, []).append(f"{what} was not measured, as it was of equals")
 
 
 def _not_learned(results: Iterable[TaskResult], doubts: dict[str, list[str]]) -> None:

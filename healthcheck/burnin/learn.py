@@ -15,7 +15,7 @@ from healthcheck.burnin.judgement import BurnInOutcome
 from healthcheck.burnin.model import BurnInStage
 from healthcheck.burnin.published import BY_SIZE, BurninRules, Setting
 from healthcheck.burnin.setting import Measure, measures
-from healthcheck.burnin.stats import mad, median, normal, sound
+from healthcheck.burnin.stats import best_quarter, known_sound, mad, median, normal, sound
 from inventory.errors import UsageError
 from inventory.text import many
 from inventory.times import millisecond
@@ -91,7 +91,10 @@ def _floor(setting: Setting, values: Iterable[float], rules: BurninRules) -> Lea
                         len(known), floor)
     found = rules.value(setting)
     if found is None:
-        return made
+        if setting.figure == BY_SIZE or floor >= known_sound(known):
+            return made
+        return replace(made, warning=f"{floor:.4g} is far below the {best_quarter(known):.4g} or more that a "
+                       "quarter of them reach: check whether the others are slow")
     published, entry = found
     # No warning where even sound machines need not reach the published figure.
     if floor >= min(rules.warn_share, entry.share or 1) * published:

@@ -54,8 +54,9 @@ def sharing(name: str, places: Mapping[str, Participant]) -> frozenset[str]:
 
 def merged(accusations: Iterable[Accusation], places: Mapping[str, Participant]) -> tuple[Accusation, ...]:
     """Each object once, with all tests for and against; the gravest first. A GPU or rail replaces its node
-    and gets its tests; a node (or part of one) the pairs with it, a leaf the pairs that cross it, and
-    anything named for a task that task as unexplained."""
+    and gets its tests; a node (or part of one) the pairs with it, a leaf or a path between two the pairs that
+    cross it, what is unexplained but for some nodes the pairs of its tests, and anything named for a task
+    that task as unexplained."""
     one_each = _united(accusations)
     parts = [one for one in one_each if one.object in (Object.GPU, Object.RAIL)]
     kept = _into_parts(one_each, parts)
@@ -64,9 +65,16 @@ def merged(accusations: Iterable[Accusation], places: Mapping[str, Participant])
                                         if one.object is Object.LEAF))
     explained = {task_of(test) for one in kept if one.object is not Object.UNEXPLAINED
                  for test in one.tests_for}
+    paths = [tuple(behind(leaf, places) for leaf in one.name.split(" - ")) for one in kept
+             if one.object is Object.PAIR and places.keys().isdisjoint(one.name.split(" - "))]
+    narrowed = {task_of(test) for one in kept if one.nodes for test in one.tests_for}
     left = []
     for one in kept:
         if one.object is Object.PAIR and set(one.name.split(" - ")) & (guilty | crossing):
+            continue
+        if one.object is Object.PAIR and (
+                (one.tests_for and narrowed.issuperset(map(task_of, one.tests_for)))
+                or any(_crosses(one.name, path) for path in paths)):
             continue
         if one.object is Object.UNEXPLAINED and one.name in explained:
             continue
@@ -74,6 +82,13 @@ def merged(accusations: Iterable[Accusation], places: Mapping[str, Participant])
     return tuple(sorted(left,
                         key=lambda one: (_ORDER.index(one.object) == _ORDER.index(Object.UNEXPLAINED),
                                          _weight(one.fault), _ORDER.index(one.object), natural(one.name))))
+
+
+def _crosses(name: str, path: Sequence[frozenset[str]]) -> bool:
+    """Whether a pair of nodes lies across this path between two groups."""
+    ends = name.split(" - ")
+    return len(ends) == len(path) == 2 and any(
+        one in path[0] and other in path[1] for one, other in (ends, reversed(ends)))
 
 
 def _united(accusations: Iterable[Accusation]) -> list[Accusation]:
@@ -91,7 +106,9 @@ def unite(one: Accusation, other: Accusation) -> Accusation:
     in_favour = _tests((*first.tests_for, *second.tests_for))
     against = _tests((*first.tests_against, *second.tests_against), {task_of(test) for test in in_favour})
     return replace(first, why=why[:limits.WHY_TEXT], tests_for=in_favour, tests_against=against,
-                   confirmed=first.confirmed or second.confirmed)
+                   confirmed=first.confirmed or second.confirmed,
+                   nodes=(tuple(dict.fromkeys((*one.nodes, *other.nodes)))
+                          if one.nodes and other.nodes else ()))
 
 
 def _tests(tests: Iterable[str], but: Collection[str] = ()) -> tuple[str, ...]:

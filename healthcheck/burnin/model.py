@@ -205,7 +205,8 @@ class Object(Enum):
 class Accusation:
     """Who is guilty of what (a word of `healthcheck.burnin.faults`), and why in one line. `tests_for` and
     `tests_against` are ids of tasks, with what each showed; `counted` is what the accused's own error
-    counters did in the stages of those tests, a line each."""
+    counters did in the stages of those tests, a line each. `nodes` are those that may share in what is
+    unexplained; () where any node of its tests may."""
 
     object: Object
     name: str
@@ -215,6 +216,7 @@ class Accusation:
     tests_against: tuple[str, ...] = ()
     confirmed: bool = False
     counted: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -93,8 +93,9 @@ def _sort_in(
                              there), f"{one.fault} between {clean(one.name, 120)}: which of them is unknown"
     else:
         tests = {one.name, *map(task_of, one.tests_for)}
-        nodes = doubtful.get(one.name) or frozenset(name for result in results if result.task.id in tests
-                                                    for name in result.task.nodes) or frozenset(there)
+        nodes = (frozenset(one.nodes) or doubtful.get(one.name)
+                 or frozenset(name for result in results if result.task.id in tests
+                              for name in result.task.nodes) or frozenset(there))
         why = f"{one.fault} in {clean(one.name, 120)} is unexplained"
     for name in nodes:
         open_[name].append(why)
@@ -132,17 +133,17 @@ def _stage(stage: BurnInStage, place: Participant, own: Sequence[_Part], kinds: 
             return StageDone(stage, False, f"{kind.value} was not finished in "
                              f"{', '.join(part.task.id for part in tasks[:3])}")
         # In a collective across nodes each GPU of the node must have reported figures.
-        complete = whole if stage in _EACH_GPU else [part for part in whole
-                                                 if all(_measured(one.figures, kind) for one in part.reports)]
+        complete = whole if stage in _EACH_GPU else [
+            part for part in whole if all(_measured(one.figures, part.task) for one in part.reports)]
         measured = {report.seat.gpu for part in complete for report in part.reports
-                    if _measured(report.figures, kind)}
+                    if _measured(report.figures, part.task)}
         if not measured:
             return StageDone(stage, False, f"{kind.value} reported no figure")
         if stage in _EACH_GPU and not kind.of_node and len(measured & set(range(place.gpus))) < place.gpus:
             return StageDone(stage, False,
                              f"{kind.value} was measured on {len(measured)} of {place.gpus} GPUs")
         tests = max(_tests(part.task) for part in tasks)
-        done = sum(all(_measured(one.figures, kind) for one in part.reports) for part in complete)
+        done = sum(all(_measured(one.figures, part.task) for one in part.reports) for part in complete)
         if done < tests:
             return StageDone(stage, False, f"{kind.value} was measured in {done} of its {tests} tests")
     return StageDone(stage, True)
@@ -160,10 +161,13 @@ def _stands_in(task: Task, stage: BurnInStage, leaves: Mapping[str, str | None])
                                                        or len({leaves.get(node) for node in task.nodes}) > 1)
 
 
-def _measured(figures: Mapping[str, float], kind: TaskKind) -> bool:
-    """Whether a report shows that the work was done at all."""
+def _measured(figures: Mapping[str, float], task: Task) -> bool:
+    """Whether a report shows that the work was done at all, and how fast."""
+    kind = task.kind
     if kind is TaskKind.SIZES and not any(name.startswith(LATENCY) and value > 0
                                           for name, value in figures.items()):
+        return False
+    if kind is TaskKind.ALLREDUCE and len(task.seats) > 1 and not figures.get(BUSBW, 0) > 0:
         return False
     if kind is TaskKind.WRITE:     # it verifies no data
         return figures.get(WRITE_RATE, 0) > 0

@@ -43,7 +43,9 @@ class PairJudge:
         if floor is not None and one.value < floor.least:
             return True
         equals = {**self._figures[of], name: one.value}
-        beside = stats.slow(equals, ratio=ratio)[name].off if ratio is not None else None
+        compared = stats.slow(equals, ratio=ratio)[name] if ratio is not None else None
+        # One test accuses no one yet.
+        beside = None if compared is None else compared.behind or compared.off
         # An unjudged pair clears no one, unless the site's policy accepts an unknown speed.
         return (False if beside is None
                 and (floor is not None or self._floors.rules.accepts(one.setting)) else beside)

@@ -18,6 +18,8 @@ BUSBW = "busbw_gb_s"
 BY_SIZE = "busbw_by_size_gb_s"      # of a sweep, whose sizes are settings of their own
 CHECKSUMS = "checksums"     # of random products, which equals judge
 NCCL, GLOO = "nccl", "gloo"
+# Sound rings of 2 to 16 nodes reach 0.9 of the ports' rate, and half of it where a port sends to itself.
+_LEAST_OF_PORTS = 0.25
 # The algorithm asked of NCCL; for a sweep whether it may use NVLS.
 ALGOS = ("auto", "ring", "tree", "nvls", "nvlstree", "collnet", "pat", "nvls-on", "nvls-off")
 # Stages with comparable figures: floors learned in one hold in the other.
@@ -56,6 +58,11 @@ class Setting:
     def learned_from(self) -> Setting:
         """The same, named by the stage under which such figures are learned."""
         return replace(self, stage=learning_stage(BurnInStage(self.stage)).value)
+
+    @property
+    def through_ports(self) -> bool:
+        """Whether it is a bandwidth that leaves the node or its NVLink domain."""
+        return self.figure in (BUSBW, BY_SIZE) and not self.nvlink
 
     def __str__(self) -> str:
         parts = [self.figure, self.stage, self.gpu or "no GPU", f"{self.nodes} x {self.gpus}"]
@@ -164,10 +171,22 @@ class BurninRules:
         return (best.value or 0) * (setting.nics if best.per_nic else 1), best
 
     def peak(self, setting: Setting) -> float | None:
-        """The largest credible figure; None without a data sheet."""
+        """The largest credible figure, by data sheet or the rate of the ports; None where neither is known.
+        A ring sends its bus bandwidth through the ports of each node. Any other algorithm sends and receives
+        at least the buffer, so its bus bandwidth is at most twice the rate."""
         bounds = [one.peak for one in self.published if one.peak is not None
                   and replace(one, watts=0).holds(setting)]
+        if setting.through_ports and setting.backend == NCCL and setting.nics * setting.gbps > 0:
+            bounds.append(setting.nics * setting.gbps / 8 * (1 if setting.algo == "ring" else 2))
         return self.believed * max(bounds) if bounds else None
+
+    def least_of_ports(self, setting: Setting) -> float | None:
+        """The bandwidth of large buffers below which ports do not do their work, whatever equals do; None
+        where their rate is unknown, or the site accepts such a figure that nothing judged."""
+        if (setting.figure != BUSBW or not setting.through_ports or setting.backend != NCCL
+                or setting.size < GIB or setting.nics * setting.gbps == 0 or self.accepts(setting)):
+            return None
+        return _LEAST_OF_PORTS * setting.nics * setting.gbps / 8
 
     def datasheet(self, figure: str, gpu: str) -> PublishedFigure | None:
         """The entry with the data sheet's figure for a product name; None without one."""

@@ -26,6 +26,7 @@ OF_STORAGE = ("storage_write_gb_s", "storage_read_gb_s")
 DEVICE, BACKEND, WATTS = "device", "backend", "power_limit_w"
 NUMA = "numa"
 CPU = "cpu"
+_LARGEST = 2**62        # bytes
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,9 @@ def rail_of(task: Task) -> int | None:
 
 
 def size_of(size: float) -> int:
-    """Bytes; a buffer close to a power of two (less what ranks cannot share evenly) counts as that power."""
-    if size < 1:
+    """Bytes; a buffer close to a power of two (less what ranks cannot share evenly) counts as that power; 0
+    for what no buffer can be."""
+    if not 1 <= size <= _LARGEST:
         return 0
     power = 2 ** round(math.log2(size))
     return power if abs(power - size) < power / 1000 else int(size)

@@ -101,7 +101,9 @@ def shares(burnin: Burnin) -> Shares:
 
 
 def _nodes(accusation: Accusation) -> tuple[str, ...]:
-    """The nodes whose rows an accusation marks: both of a pair."""
+    """The nodes whose rows an accusation marks: both of a pair, and who may share in what is unexplained."""
+    if accusation.nodes:
+        return accusation.nodes
     if accusation.object is Object.PAIR:
         return tuple(accusation.name.split(" - "))
     node = node_of(accusation)

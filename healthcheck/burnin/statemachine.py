@@ -173,10 +173,12 @@ class BurninRun:
         return [place for place in self.places if place.node not in self.out]
 
     def accuse(self, accusations: Iterable[Accusation]) -> None:
-        """The accused nodes leave, with all nodes behind an accused leaf."""
+        """The accused nodes leave, with all nodes behind an accused leaf, and those that may share in what is
+        unexplained if they are few."""
         for one in accusations:
             where = f"behind {one.name}" if one.object is Object.LEAF else one.name
-            for node in self._behind(one):
+            doubtful = one.nodes if 2 * len(one.nodes) < len(self.left()) else ()
+            for node in (*self._behind(one), *doubtful):
                 self._out(node, f"{where}: {one.fault}")
 
     def _behind(self, one: Accusation) -> Collection[str]:

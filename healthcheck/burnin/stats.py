@@ -9,8 +9,9 @@ they scatter much, 3 % is nothing.
 The scatter of equals is estimated by their own deviation, worse for fewer equals: of 8 the median absolute
 deviation is sometimes a tenth of the right one. So the number of deviations (`deviations`) grows as equals
 get fewer: one group of `GROUPS` accuses an innocent, at any noise. Where that is more than noise of `NOISE`
-can cause, and no more noise is seen, the effect of `NOISE` is the limit. scripts/bench/falsealarms shows the
-rates at 8, 512 and 4,096 nodes.
+can cause, and no more noise is seen, the effect of `NOISE` is the limit. Where few equals show somewhat more
+than that, who is beyond this limit is unknown, and slow if the noise that they may have does not explain it
+either. scripts/bench/falsealarms shows the rates at 8, 512 and 4,096 nodes.
 
 A relative rule is blind where more than half are slow, so an absolute floor is judged as well
 (`healthcheck.burnin.judge`).
@@ -23,10 +24,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from statistics import median as _median
+from typing import TypeVar
+
+K = TypeVar("K")
 
 # The median absolute deviation of a normal distribution is its standard deviation divided by this.
 SIGMA = 1.4826
 LEAST_RATIO = 0.97
+# Who is below this share of what the ratio leaves of the best quarter of equals (0.82 of these for 0.97) is
+# not known to be sound, however much they scatter: it may be of the slow half of a fleet, or far behind a few
+# with noise. Sound equals with a standard deviation of 4 % are not that far behind.
+_FAR = 0.85
 # With two slow ones of five the median is a good one; of four it is not.
 LEAST_EQUALS = 5
 # One wrong accusation in so many groups of equals: ten thousand burn-ins of forty groups (by figure, stage
@@ -46,7 +54,8 @@ _NONE = 1e-12
 @dataclass(frozen=True)
 class PeerComparison:
     """One value beside its equals. `off`: whether it is an outlier on the bad side, None where unknown
-    (`why`). `z` is None where the equals do not scatter; then the ratio decides alone."""
+    (`why`). `behind`: whether it would be one if their noise was at most NOISE, which one of several tests
+    may be judged by. `z` is None where the equals do not scatter; then the ratio decides alone."""
 
     value: float
     off: bool | None
@@ -55,6 +64,7 @@ class PeerComparison:
     z: float | None = None
     equals: int = 0
     why: str = ""
+    behind: bool = False
 
 
 def median(values: Iterable[float]) -> float:
@@ -91,10 +101,11 @@ def deviations(equals: int) -> float:
     return next(far for least, far in reversed(_FEW) if equals >= least or least == _FEW[0][0])
 
 
-def slow(values: Mapping[str, float], *, least: int = LEAST_EQUALS,
-         ratio: float = LEAST_RATIO) -> dict[str, PeerComparison]:
+def slow(values: Mapping[K, float], *, least: int = LEAST_EQUALS,
+         ratio: float = LEAST_RATIO) -> dict[K, PeerComparison]:
     """Compares equals (same stage, power cap, hops, size) with their median; these are rates, more is better.
-    Values that are not positive and finite do not count; with fewer than `least` others none is judged."""
+    Values that are not positive and finite do not count; with fewer than `least` others none is judged, nor
+    is one far below the best quarter of them whom their scatter keeps from being accused."""
     known = {name: value for name, value in values.items() if _measured(value)}
     found = {name: PeerComparison(value, None, why="not a figure that can be judged")
              for name, value in values.items() if name not in known}
@@ -104,11 +115,28 @@ def slow(values: Mapping[str, float], *, least: int = LEAST_EQUALS,
     few = (f"one of {len(known)} equals, fewer than the {least} that it takes to compare"
            if len(known) < least else "")
     allowed = least_share(len(known), deviation / middle, ratio)
+    least_known = known_sound(known.values(), ratio)
+    sure = min(allowed, 1 - _at_most(len(known), SIGMA * deviation / middle))
     for name, value in known.items():
         far, share = robust_z(value, middle, deviation), value / middle
-        found[name] = PeerComparison(value, None if few else share < allowed, middle, share, far, len(known),
-                                     few)
+        behind, off, why = not few and share < allowed, share < sure, few
+        if not few and not off and (behind or value < least_known):
+            best = best_quarter(known.values())
+            why = (f"the best quarter of {len(known)} equals reach {best:.4g} or more, and they differ too "
+                   "much to tell who is slow")
+        found[name] = PeerComparison(value, None if why else off, middle, share, far, len(known), why, behind)
     return {name: found[name] for name in values}
+
+
+def best_quarter(values: Iterable[float]) -> float:
+    """What at least a quarter of some values reach."""
+    known = sorted(values)
+    return known[3 * len(known) // 4]
+
+
+def known_sound(values: Iterable[float], ratio: float = LEAST_RATIO) -> float:
+    """What an equal has to reach to be known as sound beside the best of these."""
+    return _FAR * ratio * best_quarter(values)
 
 
 def least_share(equals: int, deviation: float, ratio: float = LEAST_RATIO) -> float:
@@ -128,7 +156,19 @@ def _scatter(equals: int, sigma: float) -> float:
     """How far below the median (as a share) sound equals of this deviation may be."""
     seen = deviations(equals) * sigma
     # Few values may look noisier than they are.
-    return min(seen, normal(equals) * NOISE) if sigma <= NOISE * (1 + 4 / math.sqrt(equals)) else seen
+    return min(seen, normal(equals) * NOISE) if sigma <= _noise(equals, 4) else seen
+
+
+def _at_most(equals: int, sigma: float) -> float:
+    """The same for a few that look noisier than NOISE, and may have more noise than they look."""
+    if equals >= _MANY or not _noise(equals, 0.5) < sigma <= _noise(equals, 4):
+        return 0.0
+    return min(deviations(equals) * sigma, normal(equals) * sigma * (1 + 4 / math.sqrt(equals)))
+
+
+def _noise(equals: int, beyond: float) -> float:
+    """What so many equals with a standard deviation of NOISE seem to have, or somewhat more than that."""
+    return NOISE * (1 + beyond / math.sqrt(equals))
 
 
 def _measured(value: float) -> bool:

@@ -55,7 +55,7 @@ class Rebuilt:
 
     def past(
         self, node: Node, now: float, cordons: tuple[OpenCordon, ...] = (),
-        verdict: OpenVerdict | None = None, overridden: str = "",
+        verdict: OpenVerdict | None = None, overridden: str = "", overridden_at: float = float("inf"),
     ) -> NodeHistory:
         """What was known at `now` of a node that we hold so, with that verdict."""
         name = node.name
@@ -94,7 +94,8 @@ class Rebuilt:
             overridden, "", self._leased(name, now), domains(node), away, heard.left,
             was.state if was is not None else "", self._seen(was.began, was.seen, now) if was is not None
             else 0.0, self._record.versions.get(name, _NO_VERSIONS), ports(node),
-            new_since=machine.at if machine is not None else 0.0, sku=node.sku or "", machine=machine)
+            new_since=machine.at if machine is not None else 0.0, sku=node.sku or "", machine=machine,
+            overridden_at=overridden_at)
 
     def known(self, row: ProblemRow, now: float) -> Problem | None:
         """A problem as the sweeps until then had left it; None where it was not there yet,

@@ -95,7 +95,7 @@ class _Replay:
                           if verdict.began <= since and (ended is None or ended > since)}
         self._number = 1 + max((verdict.id for found in record.verdicts.values() for verdict, _ in found),
                                default=0)
-        self._overridden: dict[str, tuple[int, str]] = {}
+        self._overridden: dict[str, tuple[int, str, float]] = {}
         self._isolated: list[Isolated] = []
         self._open: tuple[float, str] | None = None
         self._incidents = Incidents(record, since)
@@ -118,7 +118,8 @@ class _Replay:
                 held = self._verdicts.get(name)
                 if (held is not None and stored.verdict == held.id and not stored.holds(self._since)
                     and not stored.back_by_triage):
-                    self._overridden[name] = (held.id, f"{BY_HAND}, against muster#{stored.id}")
+                    self._overridden[name] = (held.id, f"{BY_HAND}, against muster#{stored.id}",
+                                              stored.ended if stored.ended is not None else self._since)
                 if name in self._nodes and stored.holds(self._since):
                     self._ours[name] = OpenCordon(stored.id, BACKEND, stored.why, stored.began,
                                                   held.id if held is not None else 0)
@@ -158,7 +159,7 @@ class _Replay:
                     self._release(name, cordon, stored.ended, BY_HAND)
                     held = self._verdicts.get(name)
                     self._overridden[name] = (held.id if held is not None else 0,
-                                              f"{BY_HAND}, against muster#{stored.id}")
+                                              f"{BY_HAND}, against muster#{stored.id}", stored.ended)
                     break
         for one in self._record.breaker:
             if (self._open is not None and one.by_person and one.closed is not None
@@ -218,9 +219,9 @@ class _Replay:
                        if not stored.by_triage and stored.holds(now))
         ours = (self._ours[name],) if name in self._ours else ()
         verdict = self._verdicts.get(name)
-        of, words = self._overridden.get(name, (0, ""))
+        of, words, at = self._overridden.get(name, (0, "", float("inf")))
         overridden = words if verdict is not None and verdict.id == of else ""
-        return self._rebuilt.past(self._nodes[name], now, (*theirs, *ours), verdict, overridden)
+        return self._rebuilt.past(self._nodes[name], now, (*theirs, *ours), verdict, overridden, at)
 
     def _take(self, plan: TriagePlan, due: set[str]) -> None:
         """What the plan says is done at once, and remembered as the store would."""

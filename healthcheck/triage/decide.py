@@ -7,13 +7,13 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from healthcheck.model.faultkind import Isolation
-from healthcheck.model.outcome import Owner, Repair, Severity
+from healthcheck.model.outcome import Owner, Repair
 from healthcheck.model.verdict import INCIDENT, MACHINE, RMA, Fault, Incident, Verdict
 from healthcheck.store.machines import AnotherMachine
 from healthcheck.triage.faults import faults, suspect_node
 from healthcheck.triage.past import NodeHistory, Repaired
 from healthcheck.triage.policy import TriagePolicy
-from healthcheck.triage.requalify import requalified, unproven_machine
+from healthcheck.triage.requalify import requalified, spoiled, unproven_machine
 from healthcheck.triage.symptom import symptom
 from inventory.times import minute
 
@@ -97,11 +97,9 @@ def _unproven(other: AnotherMachine, past: NodeHistory, policy: TriagePolicy) ->
     """Why what is proven of a node's name is not of the machine that has it now."""
     origin = f", which sat in {other.origin} before" if other.origin else ""
     wanted = policy.requalify
-    lasting = sorted({problem.rule or "what keeps it from answering" for problem in past.unsilenced.problems
-                      if problem.severity != Severity.INFO.value})
-    beside = f"; no look is clean while there is {', '.join(lasting[:3])}" if lasting else ""
     return (f"another machine has its name since {minute(other.at)}{origin}: bring it up again: muster check "
-            f"{past.node} --profile {wanted.profile} --store, {wanted.sweeps} times clean{beside}")
+            f"{past.node} --profile {wanted.profile} --store, {wanted.sweeps} times clean"
+            f"{spoiled(past.unsilenced)}")
 
 
 def _due(found: Sequence[Fault]) -> Repair:

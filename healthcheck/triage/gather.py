@@ -183,7 +183,7 @@ class _Memory:
         self._repaired = repairs(store, since)
         self._away = self._read_rmas(store, since)
         self._verdicts = self._read_verdicts(store)
-        self._cordons, self._overridden = self._read_cordons(store, lost)
+        self._cordons, self._overridden = self._read_cordons(store, lost, now)
         self._anew = {} if not self._verdicts else _anew(store, lost, now)
         self._looks = self._read_snapshots(store, policy.requalify.profile, now)
         self._states = {row[0]: (row[1], row[2]) for row in store.rows(
@@ -271,13 +271,13 @@ class _Memory:
         return found
 
     def _read_cordons(
-        self, store: Store, lost: Lost,
-    ) -> tuple[Mapping[str, list[OpenCordon]], Mapping[str, str]]:
-        """Our cordons that hold, and what people did against the verdict that holds."""
+        self, store: Store, lost: Lost, now: float,
+    ) -> tuple[Mapping[str, list[OpenCordon]], Mapping[str, tuple[str, float]]]:
+        """Our cordons that hold, and what people did against the verdict that holds, and when."""
         cordons: dict[str, list[OpenCordon]] = defaultdict(list)
-        overridden: dict[str, str] = {}
-        for number, node, backend, why, state, began, verdict, named, said in store.rows(
-                "SELECT coalesce(number, cordon.id), cordon.node, backend, cordon.why, state, began, "
+        overridden: dict[str, tuple[str, float]] = {}
+        for number, node, backend, why, state, began, ended, verdict, named, said in store.rows(
+                "SELECT coalesce(number, cordon.id), cordon.node, backend, cordon.why, state, began, ended, "
                 "verdict, cordon.store, outcome FROM cordon LEFT JOIN ledger ON ledger.id = cordon.line "
                 "WHERE ended IS NULL OR verdict IN (SELECT id FROM verdict WHERE ended IS NULL) "
                 "ORDER BY cordon.id"):
@@ -294,9 +294,9 @@ class _Memory:
                 continue
             if (verdict is not None and holds is not None and verdict == holds.id
                 and not str(said or "").startswith("not done")):
-                overridden[node] = (f"{instead or 'it was given back by hand'}, against "
-                                    f"{CordonMark(named, number)}, whose verdict holds; muster cordon {node} "
-                                    "cordons it again")
+                words = (f"{instead or 'it was given back by hand'}, against {CordonMark(named, number)}, "
+                         f"whose verdict holds; muster cordon {node} cordons it again")
+                overridden[node] = words, now if ended is None else ended
         return cordons, overridden
 
     def past(self, node: Node, others: str) -> NodeHistory:
@@ -304,6 +304,7 @@ class _Memory:
         name = node.name
         here = self._here.get(name, _NOTHING_HERE)
         machine = self._machines.get(name)
+        overridden, at = self._overridden.get(name, ("", float("inf")))
         return NodeHistory(
             name, node.in_service, node.lifecycle.state.value, tuple(self._problems.get(name, ())),
             tuple(self._over.get(name, ())),
@@ -311,14 +312,14 @@ class _Memory:
                   if problem.node != name),
             self._hidden(name, here), tuple(self._boots.get(name, ())), tuple(self._looks.get(name, ())),
             tuple(self._repaired.get(name, ())), self._chassis.get(name, 0.0),
-            tuple(self._cordons.get(name, ())), self._verdicts.get(name), self._overridden.get(name, ""),
+            tuple(self._cordons.get(name, ())), self._verdicts.get(name), overridden,
             others, self._leased.get(name, ""), domains(node), self._away.get(name, ""),
             self._left.get(name, 0.0), *self._states.get(name, ("", 0.0)),
             self._versions.get(name, _NO_VERSIONS), ports(node), new_since=max(
                 self._new_since.get(name, 0.0), machine.at if machine is not None else 0.0),
             sku=node.sku or "", changed=tuple(self._changed.get(name, ())),
             anew=self._anew.get(name) if name in self._verdicts else None,
-            machine=self._unproven.get(name))
+            machine=self._unproven.get(name), overridden_at=at)
 
     def _hidden(self, name: str, here: Iterable[int]) -> SilencedHistory:
         if not (self._silent or self._silent_over or self._silent_left or self._muted):

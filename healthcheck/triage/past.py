@@ -175,7 +175,8 @@ class NodeHistory:
     those that are not of a component that has left; when the last of the latter was over is `left`. Since
     when it is this machine, installed as it is, is `new_since`; 0 where nothing else is known. `boots` are
     the first sweeps of its boots, oldest first. `overridden` says who gave the node back by hand while the
-    verdict that isolated it holds; `others` who else keeps jobs away from it; `leased` who tests it now.
+    verdict that isolated it holds, and `overridden_at` when: what is new since then they have not seen;
+    `others` who else keeps jobs away from it; `leased` who tests it now.
     `domains` are its failure domains by kind (rack, leaf ...). `away` is an open RMA's words, empty where
     there is none. `state` is what the newest sweep that judged it called it, at `seen`; empty where none has.
     `versions` are those that its newest look showed (driver, kernel, firmware), `ports` its ports' leaf and
@@ -217,6 +218,7 @@ class NodeHistory:
     sku: str = ""
     changed: tuple[VersionChange, ...] = ()
     machine: AnotherMachine | None = None
+    overridden_at: float = float("inf")
     came: Mapping[Problem, CameWith] = field(default_factory=lambda: _EMPTY)
 
     @property

@@ -185,6 +185,9 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
             isolated += 1
             withheld_of.pop(verdict.node, None)
             why = verdict.why if verdict.incident else f"{verdict.fault}: {verdict.why}"
+            if unseen := _unseen(past, verdict):
+                what = " of ".join(filter(None, (unseen[0].rule, unseen[0].subject)))
+                why += f"; {what or 'that it is not reached'} is new since it was given back by hand"
             steps.append(PlannedAction(Act.ISOLATE, verdict.node, why, verdict, reserve=reserve, place=place))
         # Which place goes beside may have changed, and with it what counts inside a domain:
         # the next plan would find that room.
@@ -257,10 +260,27 @@ def _first(verdict: Verdict) -> str:
 
 
 def _overridden(past: NodeHistory, verdict: Verdict) -> str:
-    """Who released the node by hand; it applies only to the current verdict."""
+    """Who released the node by hand; it applies only to the current verdict, and to nothing that is new in it
+    since then."""
     held = past.verdict
-    return past.overridden if held is None or (held.fault, held.isolation, held.incident) == (
-        verdict.fault, verdict.isolation, verdict.incident) else ""
+    if held is not None and (held.fault, held.isolation, held.incident) != (
+            verdict.fault, verdict.isolation, verdict.incident):
+        return ""
+    return "" if _unseen(past, verdict) else past.overridden
+
+
+def _unseen(past: NodeHistory, verdict: Verdict) -> list[Problem]:
+    """What isolates now and was not there, nor before, when a person gave the node back."""
+    if not past.overridden or verdict.incident:
+        return []
+    known = {_what(problem) for problem in (*past.unsilenced.problems, *past.unsilenced.over)
+             if problem.began <= past.overridden_at}
+    return [problem for fault in verdict.faults if fault.isolation is not Isolation.NONE
+            for problem in fault.problems if _what(problem) not in known]
+
+
+def _what(problem: Problem) -> tuple[str, str, str | None]:
+    return problem.rule, problem.subject, problem.serial
 
 
 def _later(verdict: Verdict, windows: Iterable[InWindow]) -> str:

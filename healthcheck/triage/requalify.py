@@ -93,13 +93,20 @@ def _shown(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bool, s
     if len(clean) < wanted.sweeps:
         apart = f", {wanted.apart_minutes:g} min apart," if wanted.apart_minutes and wanted.sweeps > 1 else ""
         not_seen = f"; not measured: {', '.join(sorted(unmeasured)[:3])}" if unmeasured else ""
-        return (False, f"{len(clean)} of {wanted.sweeps} clean looks{apart}{_since(since)}{not_seen}: "
-                       f"{by_hand}")
+        return (False, f"{len(clean)} of {wanted.sweeps} clean looks{apart}{_since(since)}{not_seen}"
+                       f"{spoiled(past)}: {by_hand}")
     if now - clean[0].time > policy.fresh_hours * 3600:
         return (False, f"its last clean look was at {minute(clean[0].time)}, over {policy.fresh_hours:g} h "
                        f"ago: {by_hand}")
     return (True, f"clean in its last {wanted.sweeps} looks under profile {wanted.profile}, since "
                   f"{minute(clean[-1].time)}")
+
+
+def spoiled(past: NodeHistory) -> str:
+    """What keeps looks from being clean, as the end of a sentence; empty where nothing does."""
+    lasting = sorted({problem.rule or "what keeps it from answering" for problem in past.problems
+                      if problem.severity != Severity.INFO.value})
+    return f"; no look is clean while there is {', '.join(lasting[:3])}" if lasting else ""
 
 
 def unproven_machine(past: NodeHistory, policy: TriagePolicy, now: float) -> AnotherMachine | None:

@@ -18,7 +18,7 @@ from healthcheck.burnin.documentread import load, read
 from healthcheck.burnin.judge import judge
 from healthcheck.burnin.judgement import BurnInOutcome
 from healthcheck.burnin.limits import DOCUMENT_BYTES
-from healthcheck.burnin.model import RankEnd, WrongData
+from healthcheck.burnin.model import Accusation, Object, RankEnd, WrongData
 from inventory.errors import ConfigError, UsageError
 from tests.documents import schema
 from tests.healthcheck.burnin.faulty import faulty
@@ -50,6 +50,21 @@ def test_a_burn_in_that_was_read_is_judged_as_it_was() -> None:
     assert [one.name for one in after.judgement.accusations] == [one.name
                                                                  for one in before.judgement.accusations]
     assert after.judgement.verdict is BurnInOutcome.FAIL and after.burnt.places == before.burnt.places
+
+
+def test_a_rank_that_reports_a_size_that_cannot_be_spoils_the_document_of_no_other() -> None:
+    there = places(8)
+    results = changed(sound(there), "node-allreduce-gpu003", "*", figures={"size_bytes": 1e30})
+    assert len(read(as_bytes(burnin(there, results)), "x").judgement.outcomes) == 8
+
+
+def test_who_may_share_in_what_is_unexplained_is_kept() -> None:
+    whole = burnin()
+    open_ = Accusation(Object.UNEXPLAINED, "gpu003, what leads out of leaf03", "slow", "either", ("all-1",),
+                       nodes=("gpu003", "gpu004"))
+    data = as_bytes(replace(whole, burnt=replace(whole.burnt, found=(open_,))))
+    jsonschema.validate(json.loads(data), SCHEMA)
+    assert read(data, "x").burnt.found == (open_,)
 
 
 def test_how_a_rank_ended_and_where_it_was_is_kept() -> None:

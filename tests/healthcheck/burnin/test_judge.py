@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -40,6 +42,7 @@ from tests.healthcheck.burnin.made import (
     places,
     result,
     sound,
+    spread,
     task,
 )
 
@@ -506,3 +509,128 @@ def test_host_copies_of_ranks_that_are_not_bound_to_their_socket_accuse_no_gpu()
     bound = judged(changed(slow, "node-copy-gpu003", "*",
                            facts={"numa": "node 1, by its cores only: Operation not permitted"}))
     assert accused(bound) == {"gpu003:2": faults.SLOW}
+
+
+def scaled(results: Sequence[TaskResult], nodes: Sequence[str], kind: TaskKind, **shares: float
+           ) -> list[TaskResult]:
+    """The same results, but for these nodes' figures in this kind of work."""
+    return [one if one.task.kind is not kind or not set(one.task.nodes) <= set(nodes) else replace(
+        one, reports=tuple(replace(report, figures={name: value * shares.get(name, 1)
+                                                    for name, value in report.figures.items()})
+                           for report in one.reports)) for one in results]
+
+
+@pytest.mark.parametrize("slow", [3, 4, 6])
+def test_where_a_large_part_of_the_nodes_is_far_slower_and_no_floor_judges_these_do_not_pass(
+    slow: int,
+) -> None:
+    nodes = [f"gpu{number + 1:03}" for number in range(slow)]
+    of = judged(scaled(sound(EIGHT), nodes, TaskKind.MEMORY, memory_gb_s=0.6))
+    assert {name.partition(":")[0] for name in accused(of)} == set(nodes if slow == 3 else ())
+    assert {one.node for one in of.outcomes if one.outcome is not BurnInOutcome.PASS} == set(nodes)
+    assert slow == 3 or "was not judged: the best quarter of 64 equals reach 1" in why(of, "gpu001")
+
+
+def test_a_node_far_behind_a_few_that_scatter_is_not_accused_and_does_not_pass() -> None:
+    results: Sequence[TaskResult] = sound(EIGHT)
+    for number, share in enumerate((1.04, 0.96, 0.4, 1.03, 0.97, 1.02, 0.98, 1.05)):
+        results = scaled(results, [f"gpu{number + 1:03}"], TaskKind.HOST, host_gb_s=share)
+    of = judged(results)
+    assert not of.accusations and counted(of) == ONE_UNKNOWN
+    unjudged = "host memory 144.6 GB/s of gpu003 in node was not judged: the best quarter of 8"
+    assert unjudged in why(of, "gpu003")
+    # A floor says what scatter does not.
+    [setting] = {one.setting for one in of.held if one.setting.figure == "host_gb_s"}
+    low = (LearnedFloor(setting, (1, 1), 360, 1, 32, 130.0, by="site", at="2026-11-01T00:00:00Z"),)
+    assert unjudged not in why(judged(results, floors=Floors(RULES, low)), "gpu003")
+
+
+def test_slow_pairs_that_the_scatter_of_equals_hides_leave_unknown_only_nodes_with_no_better_pair() -> None:
+    there = places(12, sku=None)
+    nodes = [one.node for one in there]
+    others = [one for one in sound(there) if one.task.stage is not BurnInStage.LEAF_PAIRS]
+    pairs = [(left, right) for turn in (1, 2) for left, right in zip(nodes, nodes[turn:], strict=False)]
+    low = set(nodes[:7])
+    of = judged([*others, *(result(pair(f"p-{left}-{right}", left, right),
+                                   collective(370 * (0.6 if {left, right} <= low else 1), ranks=16))
+                            for left, right in pairs)], there)
+    hidden = {one.node for one in of.outcomes if "in leaf-pairs was not judged" in "; ".join(one.why)}
+    assert hidden == set(nodes[:5])
+
+
+@pytest.mark.parametrize(("tasks", "nodes"), [
+    (["node-allreduce-gpu003"], {"gpu003"}), (["leaf1-gpu003-gpu004", "leaf2-gpu002-gpu003"], {"gpu003"}),
+    (["all-1"], {one.node for one in EIGHT})])
+def test_an_all_reduce_that_reports_no_bandwidth_was_not_measured(tasks: list[str], nodes: set[str]) -> None:
+    results: Sequence[TaskResult] = sound(EIGHT)
+    for name in tasks:
+        results = changed(results, name, "*", figures={"busbw_gb_s": 0.0})
+    of = judged(results)
+    assert {one.node for one in of.outcomes if one.outcome is BurnInOutcome.UNKNOWN} == nodes
+    assert not of.accusations and "allreduce reported no figure" in why(of, "gpu003")
+
+
+@pytest.mark.parametrize(("id_", "busbw", "sku"), [
+    ("leaf1-gpu003-gpu004", 697.0, "hgx-h100"), ("node-allreduce-gpu003", 1100.0, "hgx-h100"),
+    ("leaf1-gpu003-gpu004", 697.0, None)])
+def test_a_bandwidth_that_ports_or_nvlink_cannot_carry_is_no_pass_where_their_rate_is_known(
+    id_: str, busbw: float, sku: str | None,
+) -> None:
+    """Pairs over an NVLink domain that the inventory does not have, or algbw taken for busbw."""
+    there = places(8, sku=sku)
+    far = changed(sound(there), id_, "*", figures={"busbw_gb_s": busbw})
+    before, of = judged(sound(there), there), judged(far, there)
+    new = {one.node for one in of.outcomes if one.why} - {one.node for one in before.outcomes if one.why}
+    nodes = {"gpu003", *({"gpu004"} if "leaf" in id_ else ())}
+    assert new == (nodes if sku else set())
+    assert not sku or f"is {busbw:g}, more than its {'ports' if 'leaf' in id_ else 'data sheet'}" in why(
+        of, "gpu003")
+
+
+def test_a_figure_that_equals_have_and_one_rank_lacks_leaves_its_node_unknown() -> None:
+    of = judged(changed(sound(EIGHT), "node-rate-gpu003", "gpu003:2", figures={"tflops_fp8": 0.0}))
+    assert counted(of) == ONE_UNKNOWN
+    assert why(of, "gpu003") == "tflops_fp8 of gpu003:2 was not measured, as it was of equals"
+    of = judged(changed(sound(EIGHT), "node-sizes-gpu003", "*", figures={"latency_us_512": 0.0}))
+    assert counted(of) == ONE_UNKNOWN and "latency_us_512 of gpu003:0, gpu003:1" in why(of, "gpu003")
+    # Another driver may have no fp8, and one node of it no equals.
+    other = changed(sound(EIGHT), "node-rate-gpu003", "*", figures={"tflops_fp8": 0.0},
+                    facts={"torch": "2.1"})
+    assert counted(judged(other)) == {BurnInOutcome.PASS: 8}
+
+
+def of_rails(busbw: float, low: Mapping[str, float] = MappingProxyType({})) -> list[TaskResult]:
+    """The test of each rail of eight nodes by itself; `low` are shares by rail."""
+    return [result(task(f"rail-{rail}-{one.node}", BurnInStage.RAIL, TaskKind.ALLREDUCE, [one.node], gpus=2,
+                        environment={"NCCL_ALGO": "RING"}, rail=rail, tests=8),
+                   collective(busbw * spread(8 * number + rail) * low.get(f"{one.node}/rail{rail}", 1),
+                              ranks=2, size=GIB)) for number, one in enumerate(EIGHT) for rail in range(8)]
+
+
+@pytest.mark.parametrize(("busbw", "passes"), [(24, True), (13, True), (12, False), (2.4, False)])
+def test_rails_that_are_all_far_slower_than_their_ports_do_not_pass_by_being_equal(
+    busbw: float, passes: bool,
+) -> None:
+    asked = (*PAIRED, (BurnInStage.RAIL, TaskKind.ALLREDUCE))
+    of = judged([*sound(EIGHT), *of_rails(busbw)], asked=asked)
+    assert not of.accusations and counted(of) == {
+        BurnInOutcome.PASS if passes else BurnInOutcome.UNKNOWN: 8}
+    assert passes or "less than a quarter of what its ports carry" in why(of, "gpu001")
+    # Where the rate of the ports is not known, equals judge alone.
+    there = places(8, sku=None)
+    unknown = judged([*sound(there), *of_rails(busbw)], there, asked=asked)
+    assert "quarter of what" not in why(unknown, "gpu001")
+    accepting = Floors(replace(RULES, accept={"nccl": (*RULES.accept["nccl"], "busbw_gb_s in rail")}))
+    assert counted(judged([*sound(EIGHT), *of_rails(busbw)], floors=accepting, asked=asked)) == {
+        BurnInOutcome.PASS: 8}
+
+
+def test_a_rail_slow_by_8_per_cent_is_accused_where_rails_are_alike_and_not_where_they_scatter() -> None:
+    asked = (*PAIRED, (BurnInStage.RAIL, TaskKind.ALLREDUCE))
+    low = {"gpu003/rail5": 0.92}
+    alike = judged([*sound(EIGHT), *of_rails(24, low)], asked=asked)
+    assert accused(alike) == {"gpu003/rail5": faults.SLOW_LINK}
+    noise = random.Random(1)
+    scattered = {f"{one.node}/rail{rail}": noise.gauss(1, 0.04) for one in EIGHT for rail in range(8)} | low
+    of = judged([*sound(EIGHT), *of_rails(24, scattered)], asked=asked)
+    assert not of.accusations and counted(of) == {BurnInOutcome.PASS: 8}

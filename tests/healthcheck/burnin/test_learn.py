@@ -14,6 +14,7 @@ from healthcheck.burnin.floors import write as write_floors
 from healthcheck.burnin.judge import judge
 from healthcheck.burnin.judgement import BurnInOutcome
 from healthcheck.burnin.learn import learn
+from healthcheck.burnin.model import TaskResult
 from healthcheck.burnin.published import BUSBW
 from healthcheck.config.rulesfolder import packaged
 from inventory.errors import UsageError
@@ -41,6 +42,17 @@ def test_what_too_few_have_shown_is_left_out_and_reported() -> None:
     three = learn([burnin(run=f"r{number}") for number in range(3)], RULES, 0)
     assert (any(one.setting.stage == "all" and one.n == 3 for one in three.proposal.floors)
             and not three.left_out)
+
+
+def test_a_floor_far_below_what_a_quarter_of_the_machines_reach_is_proposed_with_a_warning() -> None:
+    """Six of eight nodes are slow alike, and nothing is published for it: no one is accused."""
+    results: list[TaskResult] = sound(EIGHT)
+    for number in range(6):
+        results = changed(results, f"node-memory-gpu00{number + 1}", "*", figures={"memory_gb_s": 900.0})
+    learning = learn([burnin(EIGHT, results)], RULES, 0)
+    assert [line for line in learning.warnings if line.startswith("memory_gb_s, node")
+            and line.endswith("of them reach: check whether the others are slow")]
+    assert not any("quarter of them" in line for line in learn([burnin()], RULES, 0).warnings)
 
 
 def test_seven_nodes_are_too_few_for_anything() -> None:

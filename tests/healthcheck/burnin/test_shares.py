@@ -14,7 +14,7 @@ from rich.console import Console
 from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.matrix import matrix
-from healthcheck.burnin.model import BurnInStage, RankEnd
+from healthcheck.burnin.model import Accusation, BurnInStage, Object, RankEnd
 from healthcheck.burnin.shares import ShareState, shares
 from healthcheck.burnin.sharespage import draw
 from healthcheck.burnin.svg import MOST_ROWS, svg
@@ -69,6 +69,13 @@ def test_who_did_not_finish_comes_first_then_the_worst_share() -> None:
     names = [row.node for row in shares(planted()).nodes]
     assert names[0] == "gpu011"
     assert names[1:4] == ["gpu003", "gpu004", "gpu007"]
+
+
+def test_rows_of_those_who_may_share_in_what_is_unexplained_are_marked() -> None:
+    open_ = Accusation(Object.UNEXPLAINED, "gpu003, what leads out of leaf01", "slow", "either",
+                       ("leaf1-gpu003-gpu004",), nodes=("gpu003",))
+    accused = {row.node: row.accused for row in shares(burnin(found=(open_,))).nodes if row.accused}
+    assert accused == {"gpu003": "gpu003, what leads out of leaf01: slow"}
 
 
 def test_accused_rows_are_marked_both_of_a_pair() -> None:

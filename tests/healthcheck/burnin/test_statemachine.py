@@ -81,7 +81,7 @@ class Cluster:
                    "copy_from_gb_s": 52.0}
         if task.kind is TaskKind.ALLREDUCE:
             best = (477.0 if len(task.nodes) == 1 and task.stage is BurnInStage.NODE else 370.0
-                    if task.stage is not BurnInStage.RAIL else 24.0)
+                    if "rail" not in task.params else 24.0)
             return {**figures, **collective(best * share, ranks=len(task.seats),
                                             size=int(task.params.get("bytes", 4 * GIB)))}
         if task.kind is TaskKind.SIZES:
@@ -470,3 +470,40 @@ def test_a_rail_that_a_look_did_not_see_keeps_its_node_from_a_pass_and_is_remark
     [unknown] = [one for one in judgement.outcomes if one.outcome is BurnInOutcome.UNKNOWN]
     assert unknown.why[0] == "rail 1, 2, 3, 4, 5, 6, 7 was not measured: it has no RDMA device"
     assert judgement.remarks[-1] == "no RDMA device was seen (gpu002)"
+
+
+@pytest.mark.parametrize(("count", "per_leaf", "slow", "nodes"), [(8, 1, "gpu003", {"gpu003", "gpu008"}),
+                                                                  (17, 8, "gpu017", {"gpu017"})])
+def test_a_slow_node_alone_on_its_leaf_is_no_one_s_fault_and_only_who_may_share_in_it_does_not_pass(
+    count: int, per_leaf: int, slow: str, nodes: set[str],
+) -> None:
+    """Whether it or its leaf is slow no test tells; its partners pass with others."""
+    cluster = Cluster(speed=lambda task: 0.6 if slow in task.nodes and len(task.nodes) > 1 else 1.0)
+    found = burnt_in(cluster, there=places(count, per_leaf=per_leaf))
+    of = judge(found.burnt, FLOORS)
+    [accused] = of.accusations
+    assert accused.object is Object.UNEXPLAINED and slow in accused.name and set(accused.nodes) == nodes
+    assert nodes == set(found.out) == {one.node for one in of.outcomes
+                                       if one.outcome is not BurnInOutcome.PASS}
+    # Who may be slow would slow all others.
+    assert not any(nodes & set(step.nodes) for step in cluster.steps if step.stage is BurnInStage.ALL)
+
+
+def test_a_slow_path_between_two_leaves_is_named_once_and_not_each_pair_across_it() -> None:
+    def speed(task: Task) -> float:
+        return 0.5 if len({(int(node[3:]) - 1) // 4 for node in task.nodes}) > 1 else 1.0
+
+    found = burnt_in(Cluster(speed=speed))
+    of = judge(found.burnt, STRICT)
+    assert [(one.object, one.name) for one in of.accusations if one.object is Object.PAIR] == [
+        (Object.PAIR, "leaf01 - leaf02")]
+    assert not any(one.outcome is BurnInOutcome.PASS for one in of.outcomes)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("speed", [1.0, 0.05])
+def test_pairs_that_were_measured_many_times_are_no_equals_of_themselves(count: int, speed: float) -> None:
+    found = burnt_in(Cluster(speed=lambda task: speed if len(task.nodes) > 1 else 1.0),
+                     there=places(count, sku=None))
+    assert outcomes(found) == {BurnInOutcome.UNKNOWN: count}
+    assert "in leaf-pairs was not judged: one of" in "".join(judge(found.burnt, FLOORS).outcomes[0].why)

@@ -75,6 +75,15 @@ def test_a_node_of_which_nothing_is_wrong_any_more_is_watched_by_no_one_whether_
         Isolation.NONE, Repair.WATCH, None, "lost", bool(shown))
 
 
+def test_a_held_node_whose_looks_a_warning_spoils_is_reported_with_that_warning() -> None:
+    warning = problem("gpu-slow", severity="warning", began=-2)
+    node = past("n1", warning, over=(problem("gpu-count", began=-9, ended=-3),), cordons=(held(-8),),
+                snapshots=looks(-2, -1, state="degraded"),
+                verdict=OpenVerdict(1, "lost", Isolation.EVICT, at(-8)))
+    assert "0 of 2 clean looks" in verdict(node).unproven
+    assert "; no look is clean while there is gpu-slow: muster check n1" in verdict(node).unproven
+
+
 @pytest.mark.parametrize("shown", [looks(-2, -1), ()])
 def test_a_held_node_that_an_open_incident_keeps_from_proving_itself_waits_for_who_repairs_that(
         shown: Any) -> None:

@@ -293,6 +293,8 @@ def test_a_cordon_holds_or_somebody_went_against_it_or_no_one_did(
     assert past.cordons == ((OpenCordon(number, "slurm", "Xid 79", at(-4), 2, "7f3a"),) if holds else ())
     assert past.overridden == (f"{against}, against muster:7f3a#{number}, whose verdict holds; muster cordon "
                                "n1 cordons it again" if against else "")
+    when = NOW if state == "held" else at(-1)       # when it was seen there, or recorded
+    assert past.overridden_at == (when if against else float("inf"))
     assert set(asked) == ({("n1", "slurm", CordonMark("7f3a", number))} if state == "held" else set())
     assert fleet(store).nodes[1].cordons == ()
 

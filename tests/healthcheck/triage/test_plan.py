@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,6 +77,33 @@ def test_what_a_person_gave_back_stays_so_for_the_verdict_that_they_saw_and_for_
             "verdict": OpenVerdict(1, "error", Isolation.NO_NEW_JOBS, at(-1))}
     assert acts(plan(sick("n1", "kernel-xid", **seen))) == []
     assert acts(plan(sick("n1", "gpu-count", **seen))) == [("isolate", "n1")]
+
+
+@pytest.mark.parametrize(("came", "more", "new"), [
+    ({"subject": "GPU 5"}, {}, "kernel-xid of GPU 5"),
+    ({"rule": "gpu-recovery-action"}, {}, ""),              # another verdict: nothing was decided against it
+    ({"serial": "B2"}, {}, "kernel-xid of GPU 3"),          # another board in the same slot
+    ({"subject": "GPU 5", "began": -6}, {}, None), ({"subject": "GPU 5", "began": -5}, {}, None),
+    ({}, {}, None),
+    # It came before, and comes again.
+    ({"subject": "GPU 5"}, {"over": (problem("kernel-xid", "GPU 5", began=-9, ended=-8, node="n1"),)}, None),
+])
+def test_what_is_new_on_a_node_since_a_person_gave_it_back_they_have_not_seen_and_it_isolates(
+    came: dict[str, Any], more: dict[str, Any], new: str | None,
+) -> None:
+    fault = "driver" if "rule" in came else "error"
+    node = past("n1", problem("kernel-xid", began=-6), problem(**{"rule": "kernel-xid", "began": -1, **came}),
+                overridden="it was given back by hand", overridden_at=at(-5),
+                verdict=OpenVerdict(1, "error", Isolation.NO_NEW_JOBS, at(-6)), **more)
+    if not came:
+        node = replace(node, problems=node.problems[:1])
+    made = plan(node)
+    assert acts(made) == ([] if new is None else [("isolate", "n1")])
+    if new is None:
+        assert made.withheld[0].why == "it was given back by hand"
+    else:
+        assert made.steps[0].verdict.fault == fault
+        assert not new or made.steps[0].why.endswith(f"; {new} is new since it was given back by hand")
 
 
 def test_a_node_that_is_leased_is_neither_isolated_nor_returned() -> None:
