@@ -200,14 +200,21 @@ def test_what_a_person_has_repaired_flaps_no_more_but_for_what_comes_after_it() 
     later = problem("port-state", "mlx5_0 port 1", began=-0.2, sweeps=1)
     assert len(faults(past("n1", over=three), policy(), NOW)) == 1
     for done, over in ((repaired(-0.5, REPAIRED), True),
-                       # one that returned in the very sweep that did not find it any more
-                       (repaired(-0.8, RETURNED), True),
                        (replace(repaired(-0.5, REPAIRED), of=frozenset({"mlx5_0 port 1"})), True),
                        (replace(repaired(-0.5, REPAIRED), of=frozenset({"mlx5_1 port 1"})), False),
                        (repaired(-5, REPAIRED), False), (repaired(-0.5, "reboot"), False)):
         assert (faults(past("n1", over=three, repaired=(done,)), policy(), NOW) == []) is over, done
         again = only(past("n1", later, over=three, repaired=(done,)))
         assert (again.isolation is Isolation.NONE) is over, done
+
+
+def test_a_part_that_returned_in_the_very_sweep_that_did_not_find_its_fault_any_more_has_left_that_behind(
+) -> None:
+    first, second = comes_and_goes()
+    here = problem("port-state", "mlx5_0 port 1", sweeps=1)
+    assert only(past("n1", here, over=(first, second))).isolation is Isolation.NO_NEW_JOBS
+    returned = Repaired(first.seen, RETURNED)
+    assert only(past("n1", here, over=(first, second), repaired=(returned,))).isolation is Isolation.NONE
 
 
 def test_what_is_not_measured_now_and_then_does_not_flap() -> None:
