@@ -139,21 +139,17 @@ class _Index:
         self._policy = policy
         self._fleet = fleet
         self._beside = beside
-        self._past = {past.node: past for past in fleet.nodes
-                      if past.in_service or past.node in beside.looked}
+        self._past = {past.node: past for past in fleet.nodes}
         serving = [past for past in self._past.values() if past.in_service]
         self._serving = fleet.quiet.serving + len(serving)
-        self._size: Counter[Place] = Counter({place: size for place, size in fleet.quiet.places.items()
-                                              if place[0] in policy.kinds})
+        self._size: Counter[Place] = Counter(fleet.quiet.places)
         self._rails: Counter[str] = Counter(fleet.quiet.rails)
-        self._of = {node: {place for place in domains(past) if place[0] in policy.kinds
-                           and (past.in_service or place[0] in PHYSICAL)}
-                    for node, past in self._past.items()}
+        self._of = {node: domains(past) for node, past in self._past.items()}
         for past in serving:
             self._size.update(self._of[past.node])
             self._rails.update(rail for _, rail in past.ports.values() if rail)
-        self._besides: Counter[Place] = Counter(place for node in beside.looked if node in self._of
-                                                for place in self._of[node])
+        self._besides: Counter[Place] = Counter(place for node in beside.looked for place in self._of[node]
+                                                if place[0] in PHYSICAL)
         self._tried: dict[frozenset[str], int] = {}
 
     def _places(self, kinds: frozenset[str]) -> int:
@@ -168,8 +164,7 @@ class _Index:
         self, name: str, nodes: Mapping[str, tuple[Problem, ...]], symptoms: int,
     ) -> Iterable[Correlation]:
         """The places of one symptom, each for nodes that no earlier one explains."""
-        there = {**nodes, **{node: problems for node, problems in self._beside.showing.get(name, {}).items()
-                             if node in self._past}}
+        there = {**nodes, **self._beside.showing.get(name, {})}
         where = {node: _of_ports(self._past[node], problems, self._of[node])
                  for node, problems in there.items()}
         began = {node: min(problem.began for problem in problems) for node, problems in there.items()}
@@ -218,8 +213,7 @@ class _Index:
             size = (self._size[place] if kind not in _WIDESPREAD else len(rails) if kind == "rail"
                     else len(serving))
             out: list[str] = []
-            early = 0
-            if kind in PHYSICAL and self._beside.looked:
+            if kind in PHYSICAL:
                 # What a node out of service has had since before says nothing of this, either way.
                 start = min(began[node] for node in inside) - self._policy.window_minutes * 60
                 early = bisect_left(others, start)

@@ -338,7 +338,7 @@ def unproven_by_bringup(
     done = {row[0]: row[1] for row in store.rows(
         "SELECT node, ended FROM bringup WHERE stand = ? AND ended IS NOT NULL", DONE)}
     return {name: one for name, one in (another_machines(store) if machines is None else machines).items()
-            if done.get(name, 0.0) < one.at}
+            if name not in done or done[name] < one.at}
 
 
 def _anew(store: Store, lost: Lost, now: float) -> Mapping[str, Anew]:

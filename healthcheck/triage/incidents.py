@@ -62,7 +62,7 @@ def live(fleet: FleetHistory, policy: TriagePolicy) -> IncidentUpdate:
     waived = [(one.ended, frozenset(one.symptoms), {member.node for member in one.members})
               for one in fleet.incidents
               if one.ended is not None and one.by != _TRIAGE and not of_fabric(one)]
-    came = {past.node: past.came for past in fleet.nodes if past.came}
+    came = {past.node: past.came for past in fleet.nodes}
     # What a person closed is each node's own, as long as it goes on; what came with a rule is of no place.
     fair = _without(showing, lambda name, node, problem: problem.rule in (
         excused if of(problem) is not Of.FAIL else ours_to_explain.get(node, ())) or (
@@ -140,7 +140,7 @@ class _Numbers:
         """The number, and the one that is opened again, if it is one: of the same place, or with half of
         these nodes."""
         for one in reversed(self._ended):
-            again = 2 * sum(member.node in nodes for member in one.members) >= max(1, len(nodes))
+            again = 2 * sum(member.node in nodes for member in one.members) >= len(nodes)
             if one.kind == kind and (one.place == place or (nodes and again)) and (
                     set(one.symptoms) & set(symptoms)):
                 return one.id, one
@@ -251,7 +251,7 @@ def _places(
             taken[member.node].update(symptoms)
         opened.append(_incident(number, kind, place, symptoms, one.nodes, members,
                                 base.began if base is not None else since,
-                                max(one.likelihood, kept.likelihood if kept is not None else 0.0),
+                                max(one.likelihood, kept.likelihood) if kept is not None else one.likelihood,
                                 _words(one, since), policy))
     for known in left.values():
         members = tuple(member
@@ -306,7 +306,7 @@ def _goes_on(
 
 def _most_or_none_else(known: StoredIncident, found: Correlation) -> bool:
     members = {member.node for member in known.members}
-    return 2 * len(members.intersection(found.nodes)) >= len(members) or members >= set(found.nodes)
+    return 2 * len(members.intersection(found.nodes)) >= len(members) or members.issuperset(found.nodes)
 
 
 def _joined(

@@ -120,7 +120,7 @@ class TriagePlan:
     def to_end(self) -> tuple[str, ...]:
         """Nodes whose running jobs should end, by their verdicts: those that are isolated or held. Muster
         ends none."""
-        kept = self.held | {step.node for step in self.steps if step.act is Act.ISOLATE}
+        kept = self.held | {step.node for step in self.steps}
         return tuple(verdict.node for verdict in self.verdicts
                      if verdict.isolation is Isolation.EVICT and verdict.node in kept)
 
@@ -144,7 +144,7 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
             if cordon.verdict is None or verdict.isolation is not Isolation.NONE:
                 continue
             if verdict.proven and not past_of[verdict.node].leased:
-                beside = went_with(past_of[verdict.node], changes, cordon.began) if changes else ""
+                beside = went_with(past_of[verdict.node], changes, cordon.began)
                 why = "; ".join(filter(None, (verdict.proven, beside)))
                 steps.append(PlannedAction(Act.RELEASE, verdict.node, why, verdict,
                                            backend=cordon.backend, cordon=cordon.id))
@@ -222,18 +222,17 @@ def _only_since(verdicts: Iterable[Verdict], past_of: Mapping[str, NodeHistory])
     found = {}
     for verdict in verdicts:
         came = past_of[verdict.node].came
-        if came and verdict.isolation is not Isolation.NONE:
-            causes = [came.get(problem) for fault in verdict.faults if fault.isolation is not Isolation.NONE
-                      for problem in fault.problems]
-            known = [cause.began for cause in causes if cause is not None and cause.exact]
-            if known and len(known) == len(causes):
-                found[verdict.node] = min(known)
+        causes = [came.get(problem) for fault in verdict.faults if fault.isolation is not Isolation.NONE
+                  for problem in fault.problems]
+        known = [cause.began for cause in causes if cause is not None and cause.exact]
+        if known and len(known) == len(causes):
+            found[verdict.node] = min(known)
     return found
 
 
 def _came(changes: ChangeIndex, policy: TriagePolicy, past: NodeHistory) -> NodeHistory:
     """The node with what is there only since a change."""
-    came = came_with(past, changes, policy) if past.problems or past.over else None
+    came = came_with(past, changes, policy)
     return replace(past, came=came) if came else past
 
 

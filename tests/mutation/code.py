@@ -43,7 +43,8 @@ SUBJECTS = {
     # What they rest on: what is read of the store, and what belongs together, by the tests that ask for that
     # alone.
     "grounds": ("healthcheck/triage/*.py", tuple(f"healthcheck/triage/test_{name}.py" for name in (
-        "correlate", "episodes", "faults", "gather", "gather_store", "ours", "windows"))),
+        "changed", "correlate", "episodes", "faults", "gather", "gather_store", "incidents", "machines",
+        "ours", "whole", "windows"))),
     # What reads the policy and what else a sweep is judged by: each of these tests loads all rules.
     "policy": ("healthcheck/triage/*.py",
                ("healthcheck/triage/test_policy*.py", "healthcheck/store/test_versions.py",

@@ -10,7 +10,7 @@ import pytest
 
 from healthcheck.model.faultkind import FaultKind, Isolation
 from healthcheck.model.problem import Problem
-from healthcheck.store.versions import POLICY
+from healthcheck.store.versions import POLICY, THERE
 from healthcheck.triage.changed import (
     ChangeIndex,
     back,
@@ -26,10 +26,10 @@ from healthcheck.triage.changed import (
     words,
 )
 from healthcheck.triage.decidedby import SECTION
-from healthcheck.triage.past import VersionChange
+from healthcheck.triage.past import CameWith, VersionChange
 from healthcheck.xid.xidtableload import NAMES
 from inventory.times import minute
-from tests.healthcheck.triage.made import KINDS, at, past, policy, problem
+from tests.healthcheck.triage.made import KINDS, NOW, at, past, policy, problem
 
 P = policy()
 NONE = ChangeIndex(())
@@ -56,6 +56,37 @@ def change(kind: str = "rule", name: str = "gpu-count", began: float = -2, until
 def test_a_change_can_make_only_rules_fail_that_it_is_about(made: VersionChange, rule: str,
                                                             can: bool) -> None:
     assert judges(made, rule) is can
+
+
+def test_only_what_says_which_rules_or_faults_it_is_about_is_exact() -> None:
+    made = (change(), change(POLICY, "lost"), change("sku", "hgx", rules=frozenset({"gpu-count"})),
+            change("sku", "hgx"), change("muster", "muster"), change("baseline", "kernel"))
+    assert [one.exact for one in made] == [True, True, True, False, False, False]
+
+
+def test_a_rule_that_was_there_and_is_only_judged_since_then_is_not_known_to_have_made_anything() -> None:
+    there = {"says": {THERE: True}}
+    judged = change(before=None, was="", **there)
+    assert judged.first_judged and not judged.exact and words(judged).endswith("(judged for the first time)")
+    for other in (change(**there), change(before=None)):
+        assert not other.first_judged and other.exact
+
+
+@pytest.mark.parametrize(("began", "after", "does"), [
+    (-1, None, True), (0, None, True), (1, None, False), (-1, 1, True), (-1, 0, False), (1, 2, False)])
+def test_a_change_holds_from_the_first_sweep_with_it_until_another_follows(
+        began: float, after: float | None, does: bool) -> None:
+    made = change(began=began, after=at(after) if after is not None else None)
+    assert made.holds(NOW) is does
+
+
+def test_what_is_over_and_came_with_a_change_that_says_so_is_not_the_nodes_own() -> None:
+    over, there = problem(began=-2, ended=-1), problem(began=-2)
+    exact = CameWith("", True, at(-2))
+    for found, came, own in ((over, exact, False), (there, exact, True),
+                             (over, replace(exact, exact=False), True)):
+        assert past("n1", came={found: came}).not_its_own(found) is not own
+    assert not past("n1", came={there: exact}).not_its_own(over)
 
 
 SEVERE = {"said": {"severity": "warning"}, "says": {"severity": "critical"}}

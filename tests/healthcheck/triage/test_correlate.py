@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from healthcheck.model.faultkind import Of
 from healthcheck.model.outcome import Owner
 from healthcheck.model.problem import Problem
-from healthcheck.triage.correlate import KINDS, Correlation, correlate, domains
+from healthcheck.triage.correlate import KINDS, Correlation, OutOfService, correlate, domains
 from healthcheck.triage.likelihood import MOST, binomial, hypergeometric, odds, words
 from healthcheck.triage.past import FleetHistory, NodeHistory, Quiet
 from healthcheck.triage.policy import Causes, IncidentKind, IncidentPolicy
@@ -173,6 +174,74 @@ def test_nodes_out_of_service_count_nowhere() -> None:
     places = 32 + 16 + 8 + 2 + 8
     assert ((one.place, one.inside, one.fleet) == ("r2", 3, 250)
             and one.likelihood == pytest.approx(math.comb(250, 3) / places))
+
+
+def witnessed(
+    sick: Mapping[int, Iterable[Problem]], policy: IncidentPolicy, *, looked: Iterable[int] = (),
+    unseen: Iterable[int] = (), of: Mapping[int, Mapping[str, object]] | None = None,
+) -> list[Correlation]:
+    """What these share: `looked` are not in service and a sweep has looked at them, `unseen` are neither."""
+    away = {*looked, *unseen}
+    nodes = [node(number, *sick.get(number, ()), in_service=number not in away, **(of or {}).get(number, {}))
+             for number in range(FLEET)]
+    shown: tuple[dict[str, dict[str, tuple[Problem, ...]]], ...] = ({}, {})
+    for past in nodes:
+        for each in past.problems:
+            held = shown[not past.in_service].setdefault(symptom(each), {})
+            held[past.node] = (*held.get(past.node, ()), each)
+    return correlate(FleetHistory(NOW, tuple(nodes), since=at(-1000)), shown[0], policy,
+                     OutOfService(frozenset(f"n{number}" for number in looked), shown[1]))
+
+
+RACKS = replace(only("rack"), likelihood=1)
+
+
+def test_nodes_out_of_service_count_with_their_place_unless_they_had_it_before() -> None:
+    here = {number: failing(number, began=-1) for number in (*range(16, 20), 20, 21)}
+    before = {number: failing(number, began=-40) for number in (22, 100, 201)}
+    (one,) = witnessed({**here, **before}, RACKS, looked=(20, 21, 22, 200, 201, 253),
+                       unseen=(*range(240, 246), *range(248, 253)))
+    assert (one.place, one.nodes, one.out) == ("r2", ("n16", "n17", "n18", "n19"), ("n20", "n21"))
+    # Six of seven have it, of seven among 239 in service and four others; of the racks that are seen one has
+    # two nodes alone, and one has three with the one that is not in service.
+    tail = sum(math.comb(7, k) * math.comb(236, 7 - k) for k in (6, 7)) / math.comb(243, 7)
+    assert one.likelihood == pytest.approx(min(MOST, 1 / (31 * tail)))
+
+
+@pytest.mark.parametrize(("before", "out"), [(15, ("n19",)), (14, ("n19",)), (15.2, ())])
+def test_what_began_on_a_node_out_of_service_within_a_window_before_the_first_in_service_is_of_the_same(
+        before: float, out: tuple[str, ...]) -> None:
+    sick = {16: failing(16, began=-2), 17: failing(17, began=-8), 18: failing(18, began=-4)}
+    sick[18] = (*failing(18, began=-1), *failing(18, "gpu-count", "GPU 4", began=-9))
+    (one,) = witnessed({**sick, 19: failing(19, began=-9 - before / 60)}, RACKS, looked=(19,),
+                       unseen=range(20, 24))
+    assert one.out == out
+
+
+def test_two_places_that_went_as_a_whole_do_not_hide_each_other() -> None:
+    sick = {number: failing(number, began=-1) for number in (16, 17, 18, 40, 41, 42)}
+    more: dict[str, Any] = {"looked": (18, 42), "unseen": (*range(19, 24), *range(43, 48))}
+    two = {one.place: one.likelihood for one in witnessed(sick, RACKS, **more)}
+    # Each was one of three nodes that have it, of all but the other three.
+    assert two["r2"] == pytest.approx(math.comb(243, 3) / 32) and two.keys() == {"r2", "r5"}
+    least = min(two.values())
+    assert len(witnessed(sick, replace(RACKS, likelihood=MOST, whole=least), **more)) == 2
+    assert witnessed(sick, replace(RACKS, likelihood=MOST, whole=math.nextafter(least, MOST)), **more) == []
+
+
+def test_nodes_out_of_service_bear_no_witness_of_a_version_nor_of_a_moment() -> None:
+    rare = {number: {"versions": {"driver": "590"}} for number in range(0, 300, 50)}
+    sick = {number: failing(number) for number in (*rare, *range(7, 207, 40))}
+    (one,) = witnessed({**sick, **{number: failing(number) for number in (250, 251, 252)}},
+                       only("driver"), looked=(250, 251, 252), of=rare)
+    assert (one.nodes, one.out) == (("n0", "n50", "n100", "n150", "n200"), ())
+    # of three versions one is on two nodes in service and on one that is not: it is not tried
+    few = {**rare, **{number: {"versions": {"driver": "600"}} for number in (3, 4, 5)}}
+    (same,), (none,) = (witnessed(sick, only("driver"), looked=(5, 250), of=each) for each in (few, rare))
+    assert same.likelihood == none.likelihood
+    moment = replace(only("moment"), likelihood=1)
+    together_ = together(-5, -4.9, -4.8)
+    assert len(witnessed(together_, moment)) == 1 and witnessed(together_, moment, looked=(43,)) == []
 
 
 def test_only_places_that_can_cause_it_and_have_as_many_nodes_as_an_incident_are_tried() -> None:
@@ -374,7 +443,11 @@ def test_a_tail_is_a_probability_however_large_the_fleet(fleet: int, data: st.Da
 
 def test_what_cannot_happen_and_what_must_are_no_matter_of_chance() -> None:
     assert binomial(3, 0.0, 1) == binomial(3, 0.5, 4) == hypergeometric(9, 2, 3, 3) == -math.inf
-    assert binomial(3, 0.0, 0) == binomial(3, 1.0, 3) == hypergeometric(9, 2, 3, 0) == 0
+    assert (binomial(3, 0.0, 0) == binomial(3, 1.0, 3) == hypergeometric(9, 2, 3, 0)
+            == hypergeometric(9, 8, 5, 2) == 0)
+    # one that may come, or not
+    assert math.exp(binomial(3, 0.5, 1)) == pytest.approx(7 / 8)
+    assert math.exp(hypergeometric(10, 4, 3, 1)) == pytest.approx(1 - 20 / 120)
 
 
 @pytest.mark.parametrize(("tried", "once_in"), [(0, 10), (1, 10), (2, 5), (10, 1), (11, 1)])

@@ -10,7 +10,8 @@ import pytest
 
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import Owner, Repair
-from healthcheck.model.verdict import Fault, Incident, IncidentMember, StoredIncident, Verdict
+from healthcheck.model.verdict import MACHINE, Fault, Incident, IncidentMember, StoredIncident, Verdict
+from healthcheck.store.machines import AnotherMachine
 from healthcheck.triage.decide import decide, reason
 from healthcheck.triage.incidents import live
 from healthcheck.triage.past import Anew, IncidentMembership, NodeHistory, OpenVerdict
@@ -96,6 +97,24 @@ def test_a_held_node_that_an_open_incident_keeps_from_proving_itself_waits_for_w
     assert found.owner is (None if shown else Owner.NETWORK)
 
 
+def test_it_waits_for_no_one_whose_incident_it_has_left_or_that_is_over() -> None:
+    left = (IncidentMembership(1, PORT, at(-3), at(-2)), IncidentMembership(2, PORT, at(-3)))
+    node = NodeHistory("n1", over=(problem("gpu-count", began=-9, ended=-3),), cordons=(held(-8),),
+                       verdict=OpenVerdict(1, "lost", Isolation.EVICT, at(-8)), shared=left)
+    assert verdict(node, incident(isolates=False)).owner is None
+
+
+def test_another_machine_under_a_nodes_name_gets_no_new_jobs_until_the_operator_has_brought_it_up() -> None:
+    newcomer = AnotherMachine("n1", at(-1), 9, 9)
+    found = verdict(NodeHistory("n1", machine=newcomer))
+    assert (found.isolation, found.repair, found.owner, found.fault) == (
+        Isolation.NO_NEW_JOBS, Repair.INSPECT, Owner.OPERATOR, MACHINE)
+    # what only informs spoils no look
+    warned = verdict(past("n1", problem("roce-cnp", severity="info"), problem("fan", severity="warning"),
+                          machine=newcomer))
+    assert warned.why.endswith("2 times clean; no look is clean while there is fan")
+
+
 @pytest.mark.parametrize(("ended", "member", "expected"),
                          [(-1.0, -1.0, -1.0), (-1.0, -2.0, -2.0), (-1.0, None, 0.0)])
 def test_a_node_was_in_an_incident_until_it_left_or_that_ended(
@@ -177,6 +196,9 @@ def test_a_node_of_which_several_components_repeat_is_inspected_whatever_its_new
     found = verdict(past("n1", problem("gpu-recovery-action", "GPU 6"), over=over))
     assert ((found.fault, found.repair) == ("driver", Repair.INSPECT)
             and "suspect what they share" in found.why)
+    assert found.faults[0].raised
+    worse = verdict(past("n1", problem("gpu-recovery-action", "GPU 6", repair="replace"), over=over))
+    assert worse.repair is Repair.REPLACE and not worse.faults[0].raised
     assert verdict(past("n1", problem("gpu-recovery-action", "GPU 6"),
                         over=over[:2])).repair is Repair.RESET_GPU
 

@@ -108,6 +108,13 @@ def test_what_several_rules_find_at_one_time_came_once_and_so_did_what_changes_i
     assert flapping(within, FLAP, NOW) == ""
 
 
+def test_what_began_before_the_longest_of_several_at_one_time_was_over_is_the_same_occurrence() -> None:
+    long, short, late = (problem(began=-20, ended=-10), problem(began=-19, ended=-18),
+                         problem(began=-15, ended=-14))
+    assert flapping([long, short, late, problem(began=-5, ended=-4)], FLAP, NOW) == ""
+    assert flapping([short, late, problem(began=-5, ended=-4)], FLAP, NOW) != ""
+
+
 _SPANS = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 30), st.booleans()), max_size=12)
 
 

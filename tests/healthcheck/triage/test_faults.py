@@ -10,8 +10,8 @@ import pytest
 from healthcheck.model.faultkind import FaultKind, Isolation
 from healthcheck.model.outcome import Owner, Repair
 from healthcheck.model.problem import Problem
-from healthcheck.triage.faults import accuses, faults, isolates, suspect_node
-from healthcheck.triage.past import REPAIRED, IncidentMembership, Repaired
+from healthcheck.triage.faults import accuses, covers, faults, isolates, suspect_node
+from healthcheck.triage.past import REPAIRED, RETURNED, CameWith, IncidentMembership, Repaired
 from healthcheck.triage.policy import RepeatPolicy
 from tests.healthcheck.triage.made import KINDS, NOW, at, past, policy, problem, repaired
 
@@ -206,6 +206,15 @@ def test_what_a_person_has_repaired_flaps_no_more_but_for_what_comes_after_it() 
         assert (faults(past("n1", over=three, repaired=(done,)), policy(), NOW) == []) is over, done
         again = only(past("n1", later, over=three, repaired=(done,)))
         assert (again.isolation is Isolation.NONE) is over, done
+
+
+def test_a_part_that_returned_in_the_very_sweep_that_did_not_find_its_fault_any_more_has_left_that_behind(
+) -> None:
+    first, second = comes_and_goes()
+    here = problem("port-state", "mlx5_0 port 1", sweeps=1)
+    assert only(past("n1", here, over=(first, second))).isolation is Isolation.NO_NEW_JOBS
+    returned = Repaired(first.seen, RETURNED)
+    assert only(past("n1", here, over=(first, second), repaired=(returned,))).isolation is Isolation.NONE
 
 
 def test_what_is_not_measured_now_and_then_does_not_flap() -> None:
@@ -463,3 +472,36 @@ def test_a_line_that_is_only_to_be_watched_outvotes_no_repair_that_another_probl
     alone = only(past("n1", problem("kernel-xid", "GPU 3"))).repair
     assert alone not in (Repair.WATCH, only(past("n1", watched)).repair)
     assert only(past("n1", watched, problem("kernel-xid", "GPU 3"))).repair is alone
+
+
+def test_what_the_driver_or_its_table_asks_for_goes_before_what_the_policy_has_for_the_rest_of_the_fault(
+) -> None:
+    assert only(past("n1", problem("gpu-count"),
+                     problem("gpu-answers", repair="reset-gpu"))).repair is Repair.RESET_GPU
+
+
+def test_a_fault_is_for_whom_the_problem_names_that_asks_for_its_repair() -> None:
+    fault = only(past("n1", problem("kernel-xid", began=-9, owner="network", repair="reset-gpu"),
+                      problem("kernel-xid", began=-1, owner="datacentre", repair="replace")))
+    assert (fault.repair, fault.owner) == (Repair.REPLACE, Owner.DATACENTRE)
+
+
+def test_a_fault_that_all_came_with_a_change_of_what_judges_it_says_with_which() -> None:
+    rule, sku = CameWith("only since rule gpu-count changed", True, at(-2)), CameWith("sku", False, at(-2))
+    first, second = problem("gpu-answers", began=-2), problem("gpu-count", began=-2)
+
+    def said(*came: CameWith) -> tuple[str, ...]:
+        return only(past("n1", first, second,
+                         came=dict(zip((first, second), came, strict=False)))).because
+
+    assert said(rule, sku) == ("only since rule gpu-count changed; sku",)
+    assert said(rule, rule) == ("only since rule gpu-count changed",)
+    assert said(rule) == said() == ()
+
+
+@pytest.mark.parametrize(("of", "covered"), [
+    ({"GPU 3", "1654922011"}, True), ({"gpu 3"}, True), ({"GPU 4", "1654922011"}, False), (set(), True)])
+def test_a_part_that_returned_covers_what_was_of_its_slot_by_whichever_of_its_names(
+        of: set[str], covered: bool) -> None:
+    back = Repaired(at(-1), RETURNED, of=frozenset(of))
+    assert covers(back, problem("kernel-xid", "GPU 3, Xid 79")) is covered

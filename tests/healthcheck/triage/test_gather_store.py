@@ -4,7 +4,8 @@ place, and none that is over."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,11 +13,28 @@ from typing import Any
 import pytest
 
 from healthcheck.model.faultkind import Isolation
+from healthcheck.model.outcome import Owner, Severity
 from healthcheck.model.problem import Problem
+from healthcheck.store import fabricfindings, watched
+from healthcheck.store.clock import AHEAD_S
 from healthcheck.store.file import Store, opened
 from healthcheck.store.leases import begin as lease
 from healthcheck.store.marks import CordonMark
-from healthcheck.triage.gather import ANEW, changes, domains, gather, ports
+from healthcheck.store.versions import POLICY as OF_POLICY
+from healthcheck.store.versions import Version, VersionSpan, note
+from healthcheck.subnet.check.findings import FabricRule, PlaceKind
+from healthcheck.subnet.kept import KeptFinding
+from healthcheck.triage.decidedby import decided_by
+from healthcheck.triage.gather import (
+    ANEW,
+    change,
+    changes,
+    domains,
+    every_change,
+    gather,
+    numbers_taken,
+    ports,
+)
 from healthcheck.triage.lots import PartLot
 from healthcheck.triage.past import (
     Anew,
@@ -32,7 +50,7 @@ from healthcheck.triage.past import (
 )
 from healthcheck.triage.policy import Climb, Flap, IncidentPolicy, RepeatPolicy
 from inventory.model import Lifecycle, LifecycleState, Node, PortPlan
-from tests.healthcheck.triage.made import HOUR, NOW, at, policy
+from tests.healthcheck.triage.made import HOUR, KINDS, NOW, at, policy
 
 # Three days, of all that the policy looks back on the longest, and by hours.
 POLICY = policy(repeat=RepeatPolicy(3, 14, 1, 6), climb=Climb(2, 2), flap=Flap(3, 72, 12),
@@ -169,6 +187,60 @@ def test_what_a_person_does_not_want_to_hear_of_is_counted_while_it_holds_and_no
     assert known(store).unsilenced == known(store) != past
 
 
+def test_what_is_silenced_of_a_part_goes_with_it_to_where_it_sits_now(store: Store) -> None:
+    part = put(store, "component", kind="gpu", serial="A")
+    put(store, "seat", component=part, node=71, slot="0", began=at(-2), seen=at(-1))
+    wrong(store, node=72, component=part, ended=-9)
+    wrong(store, component=part, ended=-1)
+    one, other = fleet(store, silenced=lambda problem: True).nodes
+    assert [[problem.node for problem in each] for each in (one.hidden.over, one.hidden.moved)] == [
+        ["n1"], ["n2"]]
+    assert one.hidden.left == 0.0 and (other.hidden.problems, other.hidden.moved) == ((), ())
+    assert other.hidden.left == at(-9)
+
+
+def test_what_a_watch_found_of_a_job_is_known_of_the_node_that_slows_it(store: Store) -> None:
+    watched.write(store, [watched.WatchedNode("j1", "f1", "n1", (3,), "slow", "pcie", watched.LIKELY, 0.2,
+                                              "it is slow", at(-1), NOW - 60)])
+    past, other = fleet(store).nodes
+    assert [problem.rule for problem in past.problems] == ["watch-slow"] and other.problems == ()
+    quiet = known(store, silenced=lambda problem: True)
+    assert quiet.problems == () and [problem.rule for problem in quiet.hidden.problems] == ["watch-slow"]
+
+
+def subnet_shows(store: Store, kind: PlaceKind, *nodes: str) -> None:
+    one = KeptFinding(FabricRule.ADAPTER if kind is PlaceKind.NODE else FabricRule.LINK, kind, "mlx5_0", "",
+                      Severity.CRITICAL, Owner.DATACENTRE, "down", nodes=nodes)
+    fabricfindings.write(store, [fabricfindings.SubnetChecked("", frozenset({"a"}), at(-1), (one,),
+                                                              lambda each: "")], NOW)
+
+
+def test_what_subnets_show_is_the_fabrics_and_of_single_nodes_theirs_unless_no_one_wants_to_hear_of_any(
+        store: Store) -> None:
+    subnet_shows(store, PlaceKind.NODE, "n1", "n2")
+    for silent, fabric in (("", 1), ("n1", 1), ("n1 n2", 0)):
+        found = fleet(store, silenced=lambda problem, names=silent: problem.node in names.split())
+        assert len(found.fabric) == fabric
+        for past in found.nodes:
+            heard, hidden = len(past.problems), len(past.hidden.problems)
+            assert (heard, hidden) == ((0, 1) if past.node in silent else (1, 0))
+
+
+def test_what_subnets_show_of_a_switch_no_silence_of_a_node_hides(store: Store) -> None:
+    subnet_shows(store, PlaceKind.SWITCH, "n1")
+    found = fleet(store, silenced=lambda problem: True)
+    assert len(found.fabric) == 1 and found.nodes[0].hidden.problems == ()
+
+
+@pytest.mark.parametrize(("ahead", "is_known"), [(-1, True), (AHEAD_S, True), (AHEAD_S + 1, False)])
+def test_what_was_stored_by_a_clock_that_was_far_ahead_says_nothing_of_a_node(
+        store: Store, ahead: float, is_known: bool) -> None:
+    put(store, "spell", node=71, state="degraded", reason="", began=at(-9), seen=NOW + ahead, sweeps=1)
+    put(store, "snapshot", node=71, profile="bringup", time=NOW + ahead, state="healthy", measured="[]")
+    past = known(store)
+    assert (past.state, len(past.snapshots)) == (("degraded", 1) if is_known else ("", 0))
+
+
 def test_when_what_left_was_over_is_the_later_of_what_is_silenced_and_of_what_is_not() -> None:
     for heard, quiet in ((-1, -2), (-2, -1)):
         past = NodeHistory("n1", left=at(heard), hidden=SilencedHistory(left=at(quiet)))
@@ -223,6 +295,12 @@ def test_a_part_that_came_back_is_a_repair_for_as_long_as_faults_are_remembered(
     past = known(store)
     back = Repaired(at(returned), "returned from the vendor", "0", frozenset({"0", "A"}), "gpu")
     assert past.repaired == (back,) * repaired and past.away == ""
+
+
+def test_a_part_that_came_back_without_a_number_is_a_repair_of_its_slot_alone(store: Store) -> None:
+    rma(store, -2, serial="")
+    (back,) = known(store).repaired
+    assert back.of == {"0"}
 
 
 @pytest.mark.parametrize(("returned", "ended", "away"), [
@@ -396,7 +474,7 @@ def test_what_changed_of_what_decides_is_the_fleets_and_what_changed_of_what_a_n
     rule, driver, firmware = (VersionChange(kind, name, "b", at(-5), at(-6), was="a") for kind, name in (
         ("rule", "gpu-count"), ("driver", "n1"), ("firmware", "n1")))
     found = fleet(store)
-    assert (found.changes == (rule,) and found.nodes[0].changed == (driver, firmware)
+    assert (found.changes == found.every_change == (rule,) and found.nodes[0].changed == (driver, firmware)
             and found.nodes[1].changed == ())
     assert changes(store, at(-4), NOW) == []
 
@@ -425,6 +503,82 @@ def test_of_several_changes_each_shows_until_the_second_sweep_after_its_own(stor
         swept(store, hour)
     assert [(one.name, one.until) for one in changes(store, at(-100), NOW)] == [
         ("early", at(-4)), ("late", at(-2))]
+
+
+def test_what_changed_again_is_among_all_changes_and_not_among_those_that_hold(store: Store) -> None:
+    for digest, began in (("a", -200), ("b", -5), ("c", -2), ("d", 0), ("e", 1)):
+        version(store, "rule", "gpu-count", digest, began, began + 0.5)
+    found = fleet(store)
+    assert [one.digest for one in found.every_change] == ["b", "c", "d"]
+    assert [one.digest for one in found.changes] == ["d"] == [one.digest
+                                                              for one in changes(store, at(-100), NOW)]
+
+
+def decided(store: Store, hours: float, **fault: Any) -> None:
+    """Triage decided by a policy whose first fault was another in this."""
+    by = replace(POLICY, kinds=(replace(KINDS[0], **fault), *KINDS[1:]))
+    with store.writing() as db:
+        note(db, decided_by(by), "", at(hours))
+
+
+def test_what_the_policy_of_now_would_change_of_what_was_decided_by_is_a_change_of_now(store: Store) -> None:
+    decided(store, -9, confirm=7)
+    decided(store, -5, confirm=5)
+    version(store, "rule", "gpu-count", "a", -200, -6)
+    version(store, "rule", "gpu-count", "b", -5, -1)
+    rule, before, fresh = sorted(fleet(store).every_change,
+                                 key=lambda one: (one.kind == OF_POLICY, one.began))
+    assert (rule.kind, rule.after, rule.faults) == ("rule", None, ())
+    assert [(one.kind, one.name, one.began, one.after) for one in (before, fresh)] == [
+        (OF_POLICY, "lost", at(-5), NOW), (OF_POLICY, "lost", NOW, None)]
+    assert [one.faults[0].confirm for one in (before, fresh)] == [7, 5]
+    assert every_change(store, at(-100), NOW)[0].after is None      # without a policy nothing is pending
+    decided(store, -1)
+    assert [one.after for one in fleet(store).every_change if one.kind == OF_POLICY] == [at(-1), None]
+
+
+# ---- which rules a change of a SKU concerns
+
+TAKES = {"gpu-count": frozenset({"gpus"}), "gpu-power": frozenset({"watts"}), "any": frozenset[str]()}
+HGX = {"numbers": {"gpus": 8, "watts": 700}, "empty": ["nvme"], "ports": 8}
+
+
+@pytest.mark.parametrize(("was", "now", "rules"), [
+    (HGX, {**HGX, "numbers": {"gpus": 9, "watts": 700}}, {"gpu-count", "any"}),
+    (HGX, {**HGX, "numbers": {"gpus": 8, "watts": 700, "fans": 6}}, {"any"}),
+    (HGX, {**HGX, "numbers": {"watts": 700}}, {"gpu-count", "any"}),
+    (HGX, {**HGX, "numbers": {"gpus": 9, "watts": 700}, "empty": []}, None),
+    (HGX, {**HGX, "numbers": {"gpus": 9, "watts": 700}, "ports": 9}, None),
+    ({}, HGX, None), (HGX, {}, None)])
+def test_a_change_of_numbers_of_a_sku_concerns_rules_that_take_them_and_any_other_change_all(
+        was: Mapping[str, Any], now: Mapping[str, Any], rules: set[str] | None) -> None:
+    span = VersionSpan("sku", "hgx", "b", at(-5), at(-6), None, "a", json.dumps(now), json.dumps(was))
+    assert change(span, (), TAKES).rules == rules
+    assert change(span, ()).rules is None and change(replace(span, kind="rule"), (), TAKES).rules is None
+
+
+def test_which_numbers_a_rule_takes_of_a_sku_is_read_of_what_it_says_now(store: Store) -> None:
+    said = {"gpu-count": {"with": {"expect": "$gpus", "allow": 1, "unit": "pieces"}}, "fan": {"with": {}},
+            "disk-full": {"with": {"percent": 90}}, "odd": {"with": ["$gpus"]},
+            "unknown": {"severity": "info"}}
+    for name, content in said.items():
+        put(store, "version", kind="rule", name=name, digest="a", who="", began=at(-9), seen=at(-1),
+            content=json.dumps(content))
+    assert numbers_taken(store) == {"gpu-count": {"gpus"}, "unknown": frozenset()}
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_stored_change_of_a_sku_is_about_the_rules_that_take_its_numbers(
+        store: Store, beside: bool) -> None:
+    rule = json.dumps({"with": {"expect": "$gpus"}})
+    skus = [json.dumps({**HGX, "numbers": {"gpus": gpus}}) for gpus in (8, 9)]
+    with store.writing() as db:
+        for hours, sku in ((-9, skus[0]), (-5, skus[1])):
+            note(db, [Version("sku", "hgx", sku[-9:], sku), Version("rule", "gpu-count", "a", rule),
+                      Version("rule", "fan", "b" if beside and hours > -9 else "a", '{"with":{}}')], "",
+                 at(hours))
+    assert {one.kind: one.rules for one in fleet(store).every_change} == {
+        "sku": {"gpu-count"}, **({"rule": None} if beside else {})}
 
 
 # ---- the inventory

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from healthcheck.model.outcome import Owner
+from healthcheck.model.outcome import Owner, Severity
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import IncidentMember, StoredIncident
+from healthcheck.store.fabricfindings import FabricTrouble
+from healthcheck.subnet.check.findings import FabricRule, PlaceKind
+from healthcheck.subnet.kept import KeptFinding
 from healthcheck.triage.incidents import IncidentUpdate, live
 from healthcheck.triage.past import FleetHistory, NodeHistory, SilencedHistory, VersionChange
 from healthcheck.triage.policy import Causes, IncidentKind, IncidentPolicy, TriagePolicy
@@ -124,6 +127,60 @@ def test_what_muster_answers_for_is_no_incident_of_a_place() -> None:
             and found.incidents[0].began == at(-1.23))
 
 
+def out(numbers: Iterable[int], seen: float = -0.1) -> dict[int, dict[str, Any]]:
+    """Nodes that are not in service, and that a sweep has looked at."""
+    return {number: {"in_service": False, "state": "unhealthy", "seen": at(seen)} for number in numbers}
+
+
+@pytest.mark.parametrize(("numbers", "seen", "said"), [
+    ((22, 23), -0.1, "6 of its 6 nodes in service and on 2 that are not (n022, n023), of 6 with it"),
+    ((21, 22, 23), -0.1, "and on 3 that are not (n021, n022, n023), of"),
+    ((20, 21, 22, 23), -0.1, "and on 4 that are not (n020, n021, n022 and 1 more), of"),
+    ((22, 23), -23, "and on 2 that are not (n022, n023), of"),
+    ((22, 23), -25, "6 of its 6 nodes in service, of 6 with it"), ((), 0, "8 of its 8 nodes in service, of")])
+def test_nodes_out_of_service_that_were_looked_at_within_a_day_bear_witness_and_are_named(
+        numbers: tuple[int, ...], seen: float, said: str) -> None:
+    (one,) = life(failing(R2), of=out(numbers, seen)).incidents
+    assert said in one.why and one.nodes == tuple(names(set(R2) - set(numbers)))
+
+
+def test_what_muster_answers_for_nodes_out_of_service_bear_no_witness_of_either() -> None:
+    changed = VersionChange("rule", "port-state", "b", at(-2), at(-2.1), at(-1))
+    sick = {**failing(R2), **failing(R3, began=-5)}
+    mine, place = life(sick, changes=(changed,), of=out((30, 31))).incidents
+    assert (mine.kind, place.cause) == ("rules", "r3") and "on 6 of its 6 nodes in service, of" in place.why
+    both = {**failing(R2, "gpu-ecc", status="unknown"), **failing(R3, "gpu-ecc")}
+    mine, place = life(both, of=out((30, 31))).incidents
+    assert mine.kind == "unmeasured" and "in service and on 2 that are not (n030, n031)" in place.why
+
+
+def test_of_nodes_that_are_not_reached_and_of_no_place_as_a_whole_one_place_is_named_to_look_at_first(
+) -> None:
+    def why(*numbers: int) -> str:
+        (one,) = life(failing(numbers, "", status="unknown")).incidents
+        assert one.cause == "network, power or access"
+        return one.why
+
+    assert "; 6 of them are in rack r2 (" in why(*range(16, 22), 7, 71)
+    assert why(*range(16, 22), *range(64, 69)).count("look there first") == 1
+    assert "look there first" not in why(*range(7, 128, 16))
+
+
+def test_what_a_place_takes_with_it_as_a_whole_is_named() -> None:
+    whole = "; with it all 16 nodes of leaf l2, all 16 nodes of leaf l3, all 8 nodes of rack r4, all 8 nodes"
+    assert whole in life(failing(range(32, 64))).incidents[0].why
+    # the half of a leaf that has it is not the whole of it
+    for sick in (R2, [*R2, 25]):
+        assert "; with it" not in life(failing(sick)).incidents[0].why
+
+
+def test_a_link_that_is_down_by_the_subnets_word_takes_the_next_number_too() -> None:
+    down = KeptFinding(FabricRule.LINK, PlaceKind.LINK, "leaf01 port 1 to n100 mlx5_0", "", Severity.CRITICAL,
+                       Owner.DATACENTRE, "down", nodes=(name(100),))
+    found = life(failing(R2), fabric=(FabricTrouble(1, down, at(-1), at(-0.1), 3),))
+    assert [(one.id, one.kind) for one in found.incidents] == [(5, "rack"), (6, "link")]
+
+
 # ---- numbers
 
 @pytest.mark.parametrize(("kind", "place", "symptom", "days", "number"),
@@ -147,6 +204,35 @@ def test_one_of_musters_own_that_comes_back_has_its_number_and_beginning_and_the
     (one,) = life(failing(R2, "", status="unknown", sweeps=1)).incidents
     # too early to be told of a node, and a member from now on
     assert {member.began for member in one.members} == {NOW}
+
+
+@pytest.mark.parametrize(("before", "number"), [(range(16, 20), 1), (range(16, 19), 5), (range(50, 60), 5)])
+def test_nodes_that_are_not_reached_again_are_the_same_incident_where_half_of_them_were_in_it(
+        before: range, number: int) -> None:
+    was = ended(opened("unreached", "rack r9", before, symptoms=("not reached",)), -24)
+    assert at_(life(failing(R2, "", status="unknown"), was)) == [(number, "rack r2", 8)]
+
+
+def test_nodes_that_are_not_reached_are_one_incident_wherever_it_has_come_to_and_of_what_is_not_measured_each(
+) -> None:
+    dark = life(failing([*R2, *R3], "", status="unknown"),
+                opened("unreached", "rack r2", R2, symptoms=("not reached",)))
+    assert ([(one.id, one.kind, len(one.nodes)) for one in dark.incidents] == [(1, "unreached", 16)]
+            and dark.ends == ())
+    blind = life(failing(R2, "gpu-ecc", status="unknown"),
+                 opened("unmeasured", "gpu-power", R2, symptoms=("gpu-power not measured",)))
+    assert at_(blind) == [(5, "gpu-ecc", 8)] and ends(blind) == {1: "it is over"}
+
+
+@pytest.mark.parametrize(("numbers", "left"), [
+    (range(16, 20), "n016, n017, n018 and 1 more"), (range(16, 19), "n016, n017, n018"), ((), "")])
+def test_one_of_musters_own_that_is_over_names_its_nodes_that_are_out_of_service_and_not_well(
+        numbers: Iterable[int], left: str) -> None:
+    dark = {number: (wrong(number, "", status="unknown"), wrong(number, "fan")) for number in [*numbers, 21]}
+    known = opened("unreached", "rack r2", [*R2, 300], symptoms=("not reached",))
+    found = life({**dark, **failing([22], "fan")}, known, of=out([*numbers, 20, 22]))
+    assert ends(found) == {1: "it is over" + (
+        f" for nodes in service; not in service, and not well: {left}" if left else "")}
 
 
 def test_one_of_musters_own_is_over_as_soon_as_it_is_not_found_any_more() -> None:
@@ -242,6 +328,32 @@ def test_it_goes_on_where_half_of_what_goes_on_in_it_is_and_shows_the_same(
     before = opened("leaf", "elsewhere", [*range(16, 16 + inside), *scattered], symptoms=(symptom,))
     found = life({**failing(R2), **failing(scattered)}, before)
     assert [one.id for one in found.incidents] == ids
+
+
+def test_it_goes_on_as_it_was_where_less_than_half_of_what_goes_on_in_it_shares_a_place() -> None:
+    scattered = [40 + 8 * each for each in range(11)]
+    found = life({**failing(R2), **failing(scattered)}, opened("leaf", "elsewhere", [*R2, *scattered]))
+    assert at_(found) == [(1, "elsewhere", 11), (5, "r2", 8)]
+
+
+@pytest.mark.parametrize(("well", "ids"), [(4, [1]), (7, [1, 5])])
+def test_it_goes_on_elsewhere_only_with_half_of_all_that_were_in_it(well: int, ids: list[int]) -> None:
+    before = opened("leaf", "elsewhere", [*range(16, 20), *(40 + 8 * each for each in range(well))])
+    assert [one.id for one in life(failing(R2), before).incidents] == ids
+
+
+def test_it_is_as_unlikely_as_it_ever_was() -> None:
+    now = life(failing(R2)).incidents[0].likelihood
+    for before, expected in ((now * 10, now * 10), (now / 10, now)):
+        (one,) = life(failing(R2), opened("rack", "r2", R2, likelihood=before)).incidents
+        assert one.likelihood == expected
+
+
+@pytest.mark.parametrize(("likelihood", "isolates"), [(1000.0, True), (999.0, False)])
+def test_nodes_are_isolated_in_its_name_where_chance_does_it_as_seldom_as_the_policy_wants(
+        likelihood: float, isolates: bool) -> None:
+    (one,) = life(failing([16]), opened("rack", "r2", R2, likelihood=likelihood)).incidents
+    assert one.isolates is isolates
 
 
 def test_of_two_that_become_one_the_one_whose_place_it_is_goes_on_with_the_nodes_of_both() -> None:

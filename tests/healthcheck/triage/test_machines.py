@@ -22,7 +22,7 @@ from healthcheck.store.machines import AnotherMachine, another_machines
 from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.triage.decide import decide
-from healthcheck.triage.gather import gather
+from healthcheck.triage.gather import gather, unproven_by_bringup
 from healthcheck.triage.past import FleetHistory, SilencedHistory
 from healthcheck.triage.plan import Act, TriagePlan, make
 from healthcheck.triage.policyload import load_policy
@@ -229,6 +229,17 @@ def test_a_bring_up_that_came_to_its_end_has_proven_the_machine(store: Store) ->
     with store.writing() as db:
         db.execute("UPDATE bringup SET ended = 65")
     assert plan(store, 70).verdicts == ()
+
+
+@pytest.mark.parametrize(("ended", "proven"), [(59, False), (60, True), (61, True), (None, False)])
+def test_a_machine_is_proven_by_a_bring_up_that_did_not_end_before_it_was_met(
+        store: Store, ended: float | None, proven: bool) -> None:
+    with store.writing() as db:
+        for node, when in (("n1", ended), ("n2", 61)):
+            db.execute("INSERT INTO bringup (node, began, who, step, since, stand, message, ended, kept) "
+                       "VALUES (?, 1, 'ann', 'service', 1, 'done', '', ?, '{}')", (node, when))
+    met = AnotherMachine("n1", 60, 9, 9)
+    assert unproven_by_bringup(store, {"n1": met}) == ({} if proven else {"n1": met})
 
 
 def test_what_keeps_another_machine_from_a_clean_look_is_named_though_it_is_silenced() -> None:

@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from healthcheck.model.faultkind import Of
 from healthcheck.model.outcome import Owner
+from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Incident
 from healthcheck.triage.ours import ours
 from healthcheck.triage.past import NodeHistory, Quiet
-from healthcheck.triage.policy import SharedUnknown
+from healthcheck.triage.policy import Causes, IncidentKind, IncidentPolicy, SharedUnknown
 from tests.healthcheck.triage.made import fleet, policy, problem
 
 
@@ -60,3 +62,48 @@ def test_at_most_four_of_the_rules_are_named_and_the_others_counted() -> None:
     (four,), (five,) = found(*rules[:4]), found(*rules)
     assert "cannot measure a-rule, b-rule, c-rule, d-rule: " in four.why
     assert "cannot measure a-rule, b-rule, c-rule, d-rule and 1 more: " in five.why
+
+
+KINDS = {"rack": IncidentKind(Owner.DATACENTRE), "power": IncidentKind(Owner.DATACENTRE)}
+
+
+def blind(number: int, rule: str = "gpu-ecc", began: float = -1, **more: str) -> Problem:
+    return problem(rule, more.pop("subject", ""), node=f"n{number}", began=began,
+                   **{"status": "unknown", **more})
+
+
+def of_site(*problems: Problem, out: tuple[int, ...] = (), causes: tuple[Causes, ...] = ()) -> str:
+    """What is said of twenty nodes, four in a rack and on a feed, with these problems; some are not in
+    service, and were looked at."""
+    nodes = (NodeHistory(f"n{number}", problems=tuple(one for one in problems if one.node == f"n{number}"),
+                         domains={"rack": (f"r{number // 4}",), "power": (f"p{number // 4}",)},
+                         state="healthy", in_service=number not in out) for number in range(20))
+    by = policy(ours=SharedUnknown(2, 3), incidents=IncidentPolicy(kinds=KINDS, causes=causes))
+    ((one,), _) = ours(fleet(*nodes), by)
+    return one.why
+
+
+def test_a_place_is_named_with_those_of_its_nodes_that_cannot_measure_the_rule_and_no_others() -> None:
+    three = tuple(blind(number) for number in (4, 5, 6))
+    for other in (blind(7, status="fail"), problem("gpu-count", node="n7"), blind(7, origin="muster")):
+        assert "3 of 4 nodes of rack r1 and power domain p1: look there first" in of_site(*three, other)
+    assert "all 4 nodes of rack r1 and power domain p1" in of_site(*three, blind(7))
+
+
+def test_only_places_that_can_cause_it_are_named() -> None:
+    causes = (Causes("a", "", frozenset({"rack"}), ("gpu-*",), Of.UNKNOWN),
+              Causes("b", "", frozenset({"power"}), (), Of.UNREACHED),
+              Causes("c", "", frozenset(KINDS), ("gpu-*",)))
+    assert "all 4 nodes of rack r1: look" in of_site(*(blind(number) for number in range(4, 8)),
+                                                     causes=causes)
+    assert "all 4 nodes of power domain p1: look" in of_site(*(blind(number, "") for number in range(4, 8)),
+                                                             causes=causes)
+
+
+@pytest.mark.parametrize(("minutes", "before"), [(14, False), (15, False), (15.1, True)])
+def test_a_node_out_of_service_had_it_before_where_it_began_there_more_than_a_window_earlier(
+        minutes: float, before: bool) -> None:
+    three = (blind(4, subject="GPU 1"), blind(4, began=-9, subject="GPU 2"), blind(5), blind(6))
+    said = of_site(*three, blind(7, began=-9 - minutes / 60), out=(7,))
+    words = "beside 1 not in service that had it before" if before else "1 of them not in service"
+    assert f"all {4 - before} nodes of rack r1 and power domain p1 ({words}): look there first" in said

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from healthcheck.model.faultkind import Isolation
-from healthcheck.triage.past import Anew, NodeHistory, OpenVerdict, SilencedHistory
+from healthcheck.triage.past import Anew, NodeHistory, OpenVerdict, SilencedHistory, VersionChange
 from healthcheck.triage.plan import Act, TriagePlan, make
 from healthcheck.triage.policy import BreakerPolicy
 from tests.healthcheck.triage.made import NOW, at, fleet, held, looks, past, policy, problem
@@ -61,6 +61,9 @@ def test_what_flaps_and_is_away_takes_no_node_and_keeps_one_that_is_held() -> No
     kept = plan(NodeHistory("n1", over=away, cordons=(held(-7),), snapshots=looks(-1, -0.5)))
     assert acts(kept) == [] and kept.verdicts[0].isolation is Isolation.NO_NEW_JOBS
     assert acts(plan(past("n1", problem("kernel-xid", node="n1"), over=away))) == [("isolate", "n1")]
+    # what only warns there makes it no more urgent, and another fault there takes the node
+    assert acts(plan(past("n1", problem("fan", node="n1", severity="warning"), over=away))) == []
+    assert acts(plan(sick("n1", "gpu-count", over=away))) == [("isolate", "n1")]
 
 
 @pytest.mark.parametrize(("more", "told"), [
@@ -283,12 +286,15 @@ def test_what_silences_hold_back_is_named_with_the_verdict_that_would_be() -> No
         hidden = SilencedHistory((problem(rule, node=name, **more),))
         return past(name, *(problem(one, node=name) for one in heard), hidden=hidden)
 
+    warned = past("n5", problem("fan", node="n5", severity="warning"),
+                  hidden=SilencedHistory((problem("kernel-xid", node="n5"),)))
     made = plan(silenced("n1", "gpu-count"), silenced("n2", "fan", severity="warning"),
-                silenced("n3", "kernel-xid", "gpu-count"), past("n4"))
+                silenced("n3", "kernel-xid", "gpu-count"), past("n4"), warned)
     assert acts(made) == [("isolate", "n3")]
     assert [(one.node, one.problems[0].rule, one.verdict.isolation if one.verdict is not None else None)
             for one in made.held_back] == [("n1", "gpu-count", Isolation.EVICT), ("n2", "fan", None),
-                                           ("n3", "kernel-xid", None)]
+                                           ("n3", "kernel-xid", None),
+                                           ("n5", "kernel-xid", Isolation.NO_NEW_JOBS)]
 
 
 def test_a_held_node_with_only_silenced_problems_is_withheld_and_no_step_is_taken() -> None:
@@ -307,3 +313,48 @@ def test_a_node_that_came_anew_while_it_was_held_is_held_again_though_what_is_le
     made = plan(past("n1", hidden=hidden, **was))
     assert acts(made) == [("isolate", "n1")] and "only silenced problems are left" in made.steps[0].why
     assert acts(plan(past("n1", **was))) == []
+
+
+def test_jobs_are_to_end_where_a_node_is_kept_and_its_fault_says_so_and_nowhere_else() -> None:
+    made = plan(sick("n1", "gpu-count"), sick("n2"), sick("n3", "gpu-count", others="others hold it: cables"),
+                sick("n4", "gpu-count", cordons=(held(),)), sick("n5", cordons=(held(),)),
+                NodeHistory("n6", over=(OVER,), cordons=(held(-8),), snapshots=looks(-3, -1)))
+    assert acts(made) == [("release", "n6"), ("isolate", "n1"), ("isolate", "n2")]
+    assert made.to_end == ("n1", "n4")
+
+
+# ---- changes of what nodes are judged by
+
+def change(rule: str = "gpu-count", began: float = -2, kind: str = "rule") -> VersionChange:
+    """A change that the sweep half an hour later confirms."""
+    return VersionChange(kind, rule, "new", at(began), at(began - 0.5), at(began + 0.5), was="old")
+
+
+def test_nodes_that_jobs_keep_away_from_for_nothing_but_a_change_are_listed_with_its_time() -> None:
+    def new(node: str, rule: str = "gpu-count", began: float = -2, **more: Any) -> Any:
+        return problem(rule, node=node, began=began, **more)
+
+    made = plan(past("n1", new("n1")), past("n2", new("n2"), new("n2", "kernel-xid", -9)),
+                past("n3", new("n3"), new("n3", "fan", -9, severity="warning")),
+                past("n4", new("n4", "fan", severity="warning")), past("n5", new("n5", "disk-state")),
+                past("n6", new("n6"), new("n6", "kernel-xid", -1)), past("n7", new("n7", "kernel-xid", -1)),
+                every_change=(change(), change("fan"), change("kernel-xid", -1),
+                              change("muster", -2, "muster")))
+    assert made.only_since == {"n1": at(-2), "n3": at(-2), "n6": at(-2), "n7": at(-1)}
+    assert [verdict.why for verdict in made.verdicts if verdict.node == "n1"] == [
+        "gpu-count of GPU 3: 7 (expected 8); only since rule gpu-count (old -> new) changed at "
+        "2027-01-15T06:00Z"]
+
+
+def test_a_node_is_returned_with_the_change_that_its_fault_was_over_with() -> None:
+    well = NodeHistory("n1", over=(OVER,), cordons=(held(-8),), snapshots=looks(-3, -1))
+    (step,) = plan(well, every_change=(change(began=-3),)).steps
+    assert step.why.endswith("; gpu-count was over when rule gpu-count (old -> new) changed at "
+                             "2027-01-15T05:00Z")
+    (step,) = plan(well).steps
+    assert "was over" not in step.why
+
+
+@pytest.mark.parametrize(("hours", "shown"), [(-0.1, 1), (-13, 1), (-23, 1), (-25, 0)])
+def test_a_plan_shows_what_changed_within_a_day(hours: float, shown: int) -> None:
+    assert plan(every_change=(change(began=hours),)).changes == (change(began=hours),) * shown

@@ -9,6 +9,7 @@ import pytest
 
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.problem import Problem
+from healthcheck.store.machines import AnotherMachine
 from healthcheck.triage.decide import decide
 from healthcheck.triage.past import (
     IncidentMembership,
@@ -19,7 +20,7 @@ from healthcheck.triage.past import (
     SilencedHistory,
 )
 from healthcheck.triage.policy import Requalify
-from healthcheck.triage.requalify import requalified
+from healthcheck.triage.requalify import requalified, unproven_machine
 from healthcheck.triage.symptom import symptom
 from tests.healthcheck.triage.made import NOW, at, held, looks, policy, problem, repaired
 
@@ -295,3 +296,15 @@ def test_what_silences_hide_is_in_the_history_that_hears_all() -> None:
                 [2, 2, 1], at(-2), 0)
     assert node(left=at(-1), hidden=hidden).unsilenced.left == at(-1)
     assert node().unsilenced == node() and node(hidden=hidden).silenced == 1
+
+
+@pytest.mark.parametrize(("minutes", "proven"), [
+    ((120, 60), False),         # the first is the look that met it
+    ((119, 60), True),
+    ((70, 60), True), ((69, 60), False), ((66, 60), False),     # ten minutes apart, or less
+    ((60,), False), ((180, 150, 60), False)])
+def test_a_machine_that_took_a_nodes_name_is_proven_by_looks_after_the_one_that_met_it_and_some_time_apart(
+        minutes: tuple[float, ...], proven: bool) -> None:
+    met = AnotherMachine("n1", NOW - 60 * 120, 9, 9)
+    found = unproven_machine(NodeHistory("n1", machine=met, snapshots=looked(*minutes)), policy(), NOW)
+    assert found == (None if proven else met)

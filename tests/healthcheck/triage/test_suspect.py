@@ -11,10 +11,11 @@ import pytest
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.kernel import LOG
-from healthcheck.model.faultkind import Isolation
+from healthcheck.model.faultkind import FaultKind, Isolation
 from healthcheck.model.outcome import Severity
 from healthcheck.model.verdict import IncidentMember, StoredIncident
 from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.store.versions import POLICY
 from healthcheck.triage.past import FleetHistory, NodeHistory, OpenCordon, OpenVerdict, Quiet, VersionChange
 from healthcheck.triage.plan import Act, TriagePlan, make
 from healthcheck.triage.policy import TriagePolicy
@@ -86,6 +87,26 @@ def test_a_fault_of_a_few_nodes_right_after_a_change_isolates_them(
     made = plan(*sick(count), size=size)
     assert (isolated(made) == count - excused and sum(one.kind == RULES for one in made.incidents)
             == bool(excused))
+
+
+def test_a_fault_for_which_only_the_policy_of_now_keeps_jobs_away_is_musters_own_where_many_nodes_have_it(
+) -> None:
+    before = (FaultKind("fans", "", ("fan-*",), isolation=Isolation.NO_NEW_JOBS),)
+    newly = VersionChange(POLICY, "host-hardware", "b", BEGAN, BEFORE, UNTIL, faults=before)
+    made = plan(*sick(41, began=-9), changes=(newly,))
+    (one,) = made.incidents
+    assert isolated(made) == 0 and (
+        "41 of 512 nodes in service fail host-memory, which counts for more since: look at" in one.why)
+    other = replace(newly, name="gpu-lost")
+    assert isolated(plan(*sick(41, began=-9), changes=(other,))) == 41
+
+
+def test_what_is_known_of_the_change_of_a_rule_is_said_from_what_to_what() -> None:
+    severe = replace(RULE, was="a", said={"severity": "warning"}, says={"severity": "critical"})
+    assert plan(*sick(41, began=-9), changes=(severe,)).incidents[0].why == (
+        "rule host-memory changed after 2027-01-15T05:54Z (severity warning -> critical), first sweep with "
+        "it 2027-01-15T06:00Z; 41 of 512 nodes in service fail it, which counts for more since: look at what "
+        "changed before any node; no node is isolated for it")
 
 
 def test_another_fault_of_such_a_node_isolates_it() -> None:
