@@ -175,5 +175,6 @@ def test_of_several_subjects_of_one_identity_each_is_compared_with_the_one_of_it
         assert grown(before, first, second) == grown(before, second, first) == [0, 0]
         assert grown(before, first, Slot("slot 1", "S1", 7)) == [0, 7]
     assert grown((first,), Slot("slot 9", "S1", 901)) == [1]
+    assert grown((first, second, Slot("slot 5", "S2", 3)), Slot("slot 6", "S2", 4)) == [1], "it has moved"
     with pytest.raises(NotMeasured, match="the earlier snapshot has no such"):
         grown((first, second), Slot("slot 9", "S1", 901))
