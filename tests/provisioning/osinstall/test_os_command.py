@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,7 +40,8 @@ def home(tmp_path: Path) -> Path:
 
 def arm(home: Path, *names: str) -> PxeOptions:
     options = load([packaged(), home / "site"])
-    backend = pxe_backend(options, home / "state")
+    at = time.time()    # one moment for all, whatever second begins in between
+    backend = replace(pxe_backend(options, home / "state"), clock=lambda: at)
     for name in names:
         backend.install(load_inventory(home / "muster.yaml").nodes[name])
     return options
