@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import paramiko
@@ -57,7 +57,8 @@ def odd(folder: Path, ends: Ends | None = None) -> Iterator[tuple[int, str]]:
     def serve(connection: socket.socket) -> None:
         transport = paramiko.Transport(connection)
         transport.add_server_key(paramiko.RSAKey.from_private_key_file(str(host)))
-        transport.start_server(server=Odd(transport, ends))
+        with suppress(EOFError, paramiko.SSHException):     # who only looks whether it is there hangs up
+            transport.start_server(server=Odd(transport, ends))
         transport.join()
 
     with listener(serve) as port:

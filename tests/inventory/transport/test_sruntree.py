@@ -344,7 +344,8 @@ def test_what_srun_has_not_started_in_time_goes_over_ssh(bed: Slurm, monkeypatch
 def test_many_sruns_share_a_sweep(bed: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sruntree, "PER_STEP", 2)
     monkeypatch.setattr(sruntree, "AT_ONCE", 2)
-    assert bodies(sweep(*NODES)) == own(NODES)
+    found = sweep(*NODES)
+    assert bodies(found) == own(NODES), [reply.failure for reply in found.values()]
 
 
 @pytest.mark.parametrize(("limit", "most"), [(20_000, (8, 256)), (1024, (3, 256)), (300, (1, 44))])
