@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -272,14 +273,18 @@ def _unseen(past: NodeHistory, verdict: Verdict) -> list[Problem]:
     """What isolates now and was not there, nor before, when a person gave the node back."""
     if not past.overridden or verdict.incident:
         return []
-    known = {_what(problem) for problem in (*past.unsilenced.problems, *past.unsilenced.over)
-             if problem.began <= past.overridden_at}
+    known: dict[tuple[str, str], set[str | None]] = defaultdict(set)
+    for problem in (*past.unsilenced.problems, *past.unsilenced.over):
+        if problem.began <= past.overridden_at:
+            known[problem.rule, problem.subject].add(problem.serial)
+
+    def was_seen(problem: Problem) -> bool:
+        serials = known[problem.rule, problem.subject]
+        # A part whose serial number was not read, now or then, may be the one that they have seen.
+        return bool(serials) and (problem.serial is None or None in serials or problem.serial in serials)
+
     return [problem for fault in verdict.faults if fault.isolation is not Isolation.NONE
-            for problem in fault.problems if _what(problem) not in known]
-
-
-def _what(problem: Problem) -> tuple[str, str, str | None]:
-    return problem.rule, problem.subject, problem.serial
+            for problem in fault.problems if not was_seen(problem)]
 
 
 def _later(verdict: Verdict, windows: Iterable[InWindow]) -> str:

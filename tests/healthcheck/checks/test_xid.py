@@ -311,15 +311,15 @@ def test_a_45_names_the_xid_that_it_follows() -> None:
 def test_what_a_job_reports_within_a_minute_of_its_gpus_own_failure_is_not_its_users(
     number: int, cause: int,
 ) -> None:
-    def told(*lines: tuple[float, str]) -> list[tuple[Owner | None, bool]]:
+    def owners(*lines: tuple[float, str]) -> list[tuple[Owner | None, bool]]:
         found = failing(kmsg(*lines, (50, xid(cause))))["kernel-xid-job"].findings
         return [(each.owner, f"It follows Xid {cause} of this GPU" in str(each.remedy)) for each in found
                 if f"Xid {number}" in str(each.subject)]
 
-    assert told((50.5, xid(number)), (109, xid(number))) == [(Owner.OPERATOR, True)]
+    assert owners((50.5, xid(number)), (109, xid(number))) == [(Owner.OPERATOR, True)]
     for else_where in ((111, xid(number)), (49, xid(number)), (51, xid(number, B))):
-        assert told(else_where) == [(Owner.USER, False)]
-    assert told((51, xid(number)), (900, xid(number))) == [(Owner.USER, False)]
+        assert owners(else_where) == [(Owner.USER, False)]
+    assert owners((51, xid(number)), (900, xid(number))) == [(Owner.USER, False)]
 
 
 def test_under_mig_a_job_follows_the_failure_of_its_own_instance_or_of_the_whole_gpu() -> None:

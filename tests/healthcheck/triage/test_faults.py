@@ -490,13 +490,13 @@ def test_a_fault_that_all_came_with_a_change_of_what_judges_it_says_with_which()
     rule, sku = CameWith("only since rule gpu-count changed", True, at(-2)), CameWith("sku", False, at(-2))
     first, second = problem("gpu-answers", began=-2), problem("gpu-count", began=-2)
 
-    def said(*came: CameWith) -> tuple[str, ...]:
+    def because(*came: CameWith) -> tuple[str, ...]:
         return only(past("n1", first, second,
                          came=dict(zip((first, second), came, strict=False)))).because
 
-    assert said(rule, sku) == ("only since rule gpu-count changed; sku",)
-    assert said(rule, rule) == ("only since rule gpu-count changed",)
-    assert said(rule) == said() == ()
+    assert because(rule, sku) == ("only since rule gpu-count changed; sku",)
+    assert because(rule, rule) == ("only since rule gpu-count changed",)
+    assert because(rule) == because() == ()
 
 
 @pytest.mark.parametrize(("of", "covered"), [

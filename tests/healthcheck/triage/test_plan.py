@@ -86,6 +86,7 @@ def test_what_a_person_gave_back_stays_so_for_the_verdict_that_they_saw_and_for_
     ({"subject": "GPU 5"}, {}, "kernel-xid of GPU 5"),
     ({"rule": "gpu-recovery-action"}, {}, ""),              # another verdict: nothing was decided against it
     ({"serial": "B2"}, {}, "kernel-xid of GPU 3"),          # another board in the same slot
+    ({"serial": None}, {}, None),                           # one that cannot be read any more
     ({"subject": "GPU 5", "began": -6}, {}, None), ({"subject": "GPU 5", "began": -5}, {}, None),
     ({}, {}, None),
     # It came before, and comes again.
@@ -95,7 +96,8 @@ def test_what_is_new_on_a_node_since_a_person_gave_it_back_they_have_not_seen_an
     came: dict[str, Any], more: dict[str, Any], new: str | None,
 ) -> None:
     fault = "driver" if "rule" in came else "error"
-    node = past("n1", problem("kernel-xid", began=-6), problem(**{"rule": "kernel-xid", "began": -1, **came}),
+    node = past("n1", problem("kernel-xid", began=-6, serial="A1"),
+                problem(**{"rule": "kernel-xid", "began": -1, **came}),
                 overridden="it was given back by hand", overridden_at=at(-5),
                 verdict=OpenVerdict(1, "error", Isolation.NO_NEW_JOBS, at(-6)), **more)
     if not came:
