@@ -109,23 +109,30 @@ def slow(values: Mapping[K, float], *, least: int = LEAST_EQUALS,
     known = {name: value for name, value in values.items() if _measured(value)}
     found = {name: PeerComparison(value, None, why="not a figure that can be judged")
              for name, value in values.items() if name not in known}
-    if not known:
-        return found
-    middle, deviation = median(known.values()), mad(known.values())
-    few = (f"one of {len(known)} equals, fewer than the {least} that it takes to compare"
-           if len(known) < least else "")
-    allowed = least_share(len(known), deviation / middle, ratio)
-    least_known = known_sound(known.values(), ratio)
-    sure = min(allowed, 1 - _at_most(len(known), SIGMA * deviation / middle))
-    for name, value in known.items():
-        far, share = robust_z(value, middle, deviation), value / middle
-        behind, off, why = not few and share < allowed, share < sure, few
-        if not few and not off and (behind or value < least_known):
-            best = best_quarter(known.values())
-            why = (f"the best quarter of {len(known)} equals reach {best:.4g} or more, and they differ too "
-                   "much to tell who is slow")
-        found[name] = PeerComparison(value, None if why else off, middle, share, far, len(known), why, behind)
+    if known:
+        found.update(_beside_equals(known, least, ratio))
     return {name: found[name] for name in values}
+
+
+def _beside_equals(known: Mapping[K, float], least: int, ratio: float) -> dict[K, PeerComparison]:
+    equals, middle, deviation = len(known), median(known.values()), mad(known.values())
+    best, least_known = best_quarter(known.values()), known_sound(known.values(), ratio)
+    # Below the first an equal is slow if their noise is at most NOISE, below the second at any they may have.
+    suspected = least_share(equals, deviation / middle, ratio)
+    accused = min(suspected, 1 - _at_most(equals, SIGMA * deviation / middle))
+    too_few = (f"one of {equals} equals, fewer than the {least} that it takes to compare"
+               if equals < least else "")
+    unclear = (f"the best quarter of {equals} equals reach {best:.4g} or more, and they differ too much to "
+               "tell who is slow")
+    found = {}
+    for name, value in known.items():
+        share = value / middle
+        off = share < accused
+        why = too_few or (unclear if not off and (share < suspected or value < least_known) else "")
+        found[name] = PeerComparison(value, None if why else off, middle, share,
+                                     robust_z(value, middle, deviation), equals, why,
+                                     behind=share < suspected and not too_few)
+    return found
 
 
 def best_quarter(values: Iterable[float]) -> float:

@@ -3,15 +3,15 @@ It never holds up a release.
 
 In one window at most `limit` nodes are isolated, and beside them those of one physical domain, in the name of
 an incident there: at most `as_one`, and a quarter of the nodes in service. It is the domain with most of
-them; all others count, whatever explains them.
+them; all others count, whatever explains them. A node that was isolated more than once in it counts once.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from healthcheck.triage.past import FleetHistory, NodeHistory
+from healthcheck.triage.past import FleetHistory, Isolated, NodeHistory
 from healthcheck.triage.policy import PHYSICAL, BreakerPolicy
 from healthcheck.triage.whole import named
 from inventory.text import many
@@ -36,12 +36,11 @@ class Breaker:
         self._as_one = min(as_one, self._serving // 4)
         self._at: Counter[Place] = Counter()
         self._inside: dict[Place, Counter[Place]] = defaultdict(Counter)
-        self._total = 0
+        self._nodes: set[str] = set()
         since = fleet.now - policy.hours * 3600
         of = {past.node: past for past in fleet.nodes}
-        for one in fleet.isolated:
-            if one.time > since:
-                self._add(_physical(one.place), _domains(of[one.node]) if one.node in of else ())
+        for node, place in _each_once(one for one in fleet.isolated if one.time > since).items():
+            self._add(node, place, _domains(of[node]) if node in of else ())
         self.opens = ""
         self.closes = ""
         self.is_open = fleet.open_since is not None
@@ -55,6 +54,8 @@ class Breaker:
     ) -> str:
         """Takes the room for one node's isolation, in the name of the incident at this place if any; or says
         why there is none, and opens where that is so for all, if it may."""
+        if past.node in self._nodes and (reserve or not self.is_open):
+            return ""
         place = _physical(place)
         used, then = self._used(), self._used(place)
         most = self.limit if reserve else self._usual
@@ -77,14 +78,14 @@ class Breaker:
                 there = (f"{many(count - 1, 'new isolation')} in {self._policy.hours:g} h in "
                          f"{named(kind, name)}")
                 return f"{there}, {_allowed(bound)}: look at it first"
-        self._add(place, _domains(past))
+        self._add(past.node, place, _domains(past))
         return ""
 
     def _used(self, more: Place | None = None) -> int:
         """How many count, with one more at this place if one is given."""
         at = self._at if more is None else self._at + Counter({more: 1})
         beside = max((count for where, count in at.items() if where != NOWHERE), default=0)
-        return self._total + (more is not None) - min(self._as_one, beside)
+        return len(self._nodes) + (more is not None) - min(self._as_one, beside)
 
     def _counted(self, domain: Place, more: Place) -> int:
         """How many of those inside a domain count, with one more in it:
@@ -101,8 +102,8 @@ class Breaker:
                            key=lambda one: (one[1], one[0]), default=(NOWHERE, 0))
         return f" beside {min(count, self._as_one)} in {named(*where)}" if count and self._as_one else ""
 
-    def _add(self, place: Place, domains: Iterable[Place]) -> None:
-        self._total += 1
+    def _add(self, node: str, place: Place, domains: Iterable[Place]) -> None:
+        self._nodes.add(node)
         self._at[place] += 1
         for domain in domains:
             self._inside[domain][place] += 1
@@ -115,6 +116,15 @@ class Breaker:
             return (f"breaker.least {policy.least}, as {policy.percent:g}% of {self._serving} nodes in "
                     "service are fewer")
         return f"breaker.percent {policy.percent:g} of {self._serving} nodes in service"
+
+
+def _each_once(isolated: Iterable[Isolated]) -> Mapping[str, Place]:
+    """Each isolated node with the physical place in whose name it was; nowhere where there were several."""
+    places: dict[str, Place] = {}
+    for one in isolated:
+        place = _physical(one.place)
+        places[one.node] = place if places.get(one.node, place) == place else NOWHERE
+    return places
 
 
 def _allowed(most: int) -> str:

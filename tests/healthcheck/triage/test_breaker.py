@@ -165,6 +165,29 @@ def test_a_domain_is_counted_by_its_place_whatever_the_number_of_its_incident() 
     assert len(isolated(make(fleet(512, {300: ("kernel-xid",), 301: ("kernel-xid",)}, two), bounded(5)))) == 1
 
 
+def test_a_node_that_was_isolated_more_than_once_in_a_window_counts_once() -> None:
+    thrice = tuple(Isolated("n009", at(-hours)) for hours in (0.9, 0.6, 0.3))
+    sick = {number: ("kernel-xid",) for number in (300, 340, 380)}
+    plan = make(fleet(512, sick, thrice), bounded(3))
+    assert len(isolated(plan)) == 2 and "3 new isolations in 1 h" in plan.opens
+
+
+def test_a_node_that_was_isolated_in_this_window_takes_no_room_again_and_an_open_breaker_holds_it() -> None:
+    healthy = fleet(512, {9: ("kernel-xid",)})
+    full = (*done(-0.9, ("", ""), range(5)), Isolated("n009", at(-0.8)))
+    again = replace(healthy, isolated=full)
+    assert isolated(make(again, bounded(6))) == ["n009"]
+    plan = make(replace(again, open_since=at(-0.2)), bounded(6))
+    assert isolated(plan) == [] and plan.is_open
+    worst = replace(fleet(512, {9: ("gpu-answers",)}), isolated=full, open_since=at(-0.2))
+    assert isolated(make(worst, bounded(6))) == ["n009"]
+
+
+def test_a_node_that_was_isolated_for_itself_and_in_an_incidents_name_counts_with_the_others() -> None:
+    both = (*done(-0.5, ("leaf", "leaf-0"), range(16)), *done(-0.4, ("", ""), range(3)))
+    assert len(isolated(make(fleet(512, dict.fromkeys(range(300, 304), ("kernel-xid",)), both), bounded(5)))) == 2
+
+
 def test_an_incident_that_was_isolated_under_no_place_takes_room() -> None:
     plan = make(fleet(512, {300: ("kernel-xid",)}, done(-0.5, ("", ""), range(5), incident=3)), bounded(5))
     assert isolated(plan) == [] and plan.is_open
