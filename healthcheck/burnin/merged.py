@@ -21,6 +21,8 @@ _OF_NODES = (faults.LOST, faults.ABSENT)
 # rail's test also tests the GPU beside it, and links find changed data by checksums.
 OF_RAILS = (faults.SLOW, faults.SLOW_LINK, faults.JITTER, faults.LATE, faults.RAISED, faults.HUNG)
 _WRONG = (faults.WRONG_DATA, faults.WRONG_STORAGE)
+# What all GPUs of a node are seldom at once: they share its power, cooling, clocks and software.
+_OF_SPEED = (faults.SLOW, faults.SLOW_COMPUTE, faults.JITTER)
 
 
 def task_of(test: str) -> str:
@@ -54,10 +56,10 @@ def sharing(name: str, places: Mapping[str, Participant]) -> frozenset[str]:
 
 def merged(accusations: Iterable[Accusation], places: Mapping[str, Participant]) -> tuple[Accusation, ...]:
     """Each object once, with all tests for and against; the gravest first. A GPU or rail replaces its node
-    and gets its tests; a node (or part of one) the pairs with it, a leaf or a path between two the pairs that
-    cross it, what is unexplained but for some nodes the pairs of its tests, and anything named for a task
-    that task as unexplained."""
-    one_each = _united(accusations)
+    and gets its tests, a node its GPUs where all are slow; a node (or part of one) the pairs with it, a leaf
+    or a path between two the pairs that cross it, what is unexplained but for some nodes the pairs of its
+    tests, and anything named for a task that task as unexplained."""
+    one_each = _united(_of_whole_nodes(_united(accusations), places))
     parts = [one for one in one_each if one.object in (Object.GPU, Object.RAIL)]
     kept = _into_parts(one_each, parts)
     guilty = {node for one in kept if (node := node_of(one)) is not None}
@@ -97,6 +99,26 @@ def _united(accusations: Iterable[Accusation]) -> list[Accusation]:
         key = (one.object, one.name)
         found[key] = unite(found[key], one) if key in found else one
     return list(found.values())
+
+
+def _of_whole_nodes(accusations: Sequence[Accusation],
+                    places: Mapping[str, Participant]) -> list[Accusation]:
+    """The accusations, with a node's in place of those of its GPUs where all of them are slow."""
+    slow: dict[str, list[Accusation]] = {}
+    for one in accusations:
+        if one.object is Object.GPU and one.fault in _OF_SPEED:
+            slow.setdefault(node_of(one) or "", []).append(one)
+    whole = {node: gpus for node, gpus in slow.items()
+             if node in places and len(gpus) == places[node].gpus > 1}
+    kept = [one for one in accusations if one.object is not Object.GPU or node_of(one) not in whole]
+    for node, gpus in whole.items():
+        first = min(gpus, key=lambda one: _weight(one.fault))
+        tests = _tests(test for one in gpus for test in one.tests_for)
+        against = _tests((test for one in gpus for test in one.tests_against), set(map(task_of, tests)))
+        kept.append(replace(first, object=Object.NODE, name=node, tests_for=tests, tests_against=against,
+                            why=f"all of its {len(gpus)} GPUs, as {first.name}: {first.why}",
+                            confirmed=any(one.confirmed for one in gpus)))
+    return kept
 
 
 def unite(one: Accusation, other: Accusation) -> Accusation:

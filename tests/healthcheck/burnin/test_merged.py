@@ -42,6 +42,26 @@ def test_a_gpu_or_rail_outranks_its_node_and_takes_its_tests() -> None:
     assert next(one for one in found if one.name == "gpu001:3").tests_for == ("t", "n")
 
 
+def test_a_node_whose_gpus_are_all_slow_is_accused_in_their_place() -> None:
+    slow = [of(Object.GPU, f"gpu001:{gpu}", tests=(f"t{gpu}",), against=("t0", "well")) for gpu in range(8)]
+    assert len(merged(slow[:-1], PLACES)) == 7
+    (one,) = merged([*slow, of(Object.NODE, "gpu001", tests=("n",))], PLACES)
+    assert (one.object, one.name, one.fault) == (Object.NODE, "gpu001", faults.SLOW)
+    assert one.why == "why gpu001 slow; all of its 8 GPUs, as gpu001:0: why gpu001:0 slow"
+    assert set(one.tests_for) == {*(f"t{gpu}" for gpu in range(8)), "n"} and one.tests_against == ("well",)
+
+
+@pytest.mark.parametrize("fault", [faults.WRONG_DATA, faults.DEAD, faults.COUNTED])
+def test_what_is_no_matter_of_speed_stays_each_gpus_own(fault: str) -> None:
+    found = merged([of(Object.GPU, f"gpu001:{gpu}", fault) for gpu in range(8)], PLACES)
+    assert {one.name for one in found} == {f"gpu001:{gpu}" for gpu in range(8)}
+
+
+def test_the_only_gpu_of_a_node_is_accused_itself() -> None:
+    (one,) = merged([of(Object.GPU, "gpu001:0")], {"gpu001": place("gpu001", gpus=1)})
+    assert one.object is Object.GPU
+
+
 def test_a_node_that_went_away_is_reported_beside_its_gpu() -> None:
     assert len(merged([of(Object.NODE, "gpu001", faults.LOST), of(Object.GPU, "gpu001:3")], PLACES)) == 2
 
