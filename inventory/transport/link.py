@@ -18,8 +18,9 @@ from inventory.sshtarget import SshTarget
 from inventory.transport import hostproof, trust
 from inventory.transport.base import Failure, Limits, Stage
 from inventory.transport.keys import Identities, SshIdentity
-from inventory.transport.quiet import IncompatiblePeer, Packetizer, paramiko
+from inventory.transport.quiet import IncompatiblePeer, paramiko
 from inventory.transport.session import MOST_STDERR, Dialogue, no_session, one_line
+from inventory.transport.sshclient import ChannelBell, PublicKeyAuth, SshClient
 from inventory.transport.watch import NodeJob, TaskFailed, WatchedTask
 from inventory.transport.wire import (
     FORBIDDEN,
@@ -31,7 +32,6 @@ from inventory.transport.wire import (
 )
 
 _CHUNK = 256 * 1024
-_MOST_PACKET = 256 * 1024           # OpenSSH's PACKET_MAX_SIZE
 _MOST_BESIDE = 16 * 1024 * 1024     # noise before the answer, and what SSH adds
 _REFILL_SECONDS = 0.02
 _DYING_SECONDS = 1.0
@@ -39,135 +39,6 @@ _PROHIBITED, _NO_RESOURCES = 1, 4   # reasons for not opening a channel, RFC 425
 # for a connection whose far end the kernel watches: what is left to find out is a hung sshd
 QUIET_SECONDS = 60.0
 _GONE = (OSError, EOFError, paramiko.SSHException)
-
-
-class _Packets(Packetizer):
-    def start_handshake(self, timeout: float) -> None:
-        """Does nothing: the watchdog keeps time, and paramiko's timer would delay the process's end."""
-
-    def read_all(self, n: int, check_rekey: bool = False) -> bytes:
-        if n > _MOST_PACKET:
-            raise paramiko.SSHException(f"a packet of {n} bytes")
-        return super().read_all(n, check_rekey)
-
-
-class _Client(paramiko.Transport):
-    """Keeps the server's messages on disconnect, and for each channel that it does not open: paramiko's one
-    exception per connection would be another node's where channels share a jump host."""
-
-    def __init__(self, wire: TcpStream) -> None:
-        super().__init__(cast("Any", wire), packetizer_class=_Packets)
-        self.said = ""
-        self.offered: tuple[str, ...] = ()
-        self.announced: tuple[bytes, ...] = ()
-        self._refusals: dict[int, paramiko.ChannelException] = {}
-        self._asked = threading.local()
-
-    def run(self) -> None:
-        try:
-            super().run()
-        except Exception as error:  # noqa: BLE001  (paramiko trips over some errors of the socket; a thread must not print a traceback)
-            base: Any = self
-            base.saved_exception = error
-            base.active = False
-            base.packetizer.close()
-            for channel in base._channels.values():
-                channel._unlink()
-            base.completion_event.set()
-
-    def refusal(self) -> paramiko.ChannelException | None:
-        """Why the channel that this thread last asked for was not opened."""
-        return self._refusals.pop(getattr(self._asked, "number", -1), None)
-
-    def _send_user_message(self, data: paramiko.Message) -> None:
-        # Whoever has asked on a dead connection would wait for an answer for ever. paramiko closes its
-        # channels first, and wakes those who wait on one; it stops being active later. So whoever asks clears
-        # the channel's event and then looks here.
-        base: Any = self
-        message = data.asbytes()
-        if message[:1] == paramiko.common.cMSG_CHANNEL_REQUEST:
-            number = int.from_bytes(message[1:5], "big")
-            if not any(channel.remote_chanid == number and not channel.closed
-                       for channel in base._channels.values()):
-                raise EOFError
-        base = super()
-        base._send_user_message(data)
-
-    def _next_channel(self) -> int:
-        base: Any = super()
-        self._asked.number = number = base._next_channel()
-        return int(number)
-
-    def _parse_kex_init(self, m: paramiko.Message) -> None:
-        m.get_bytes(16)
-        m.get_list()
-        self.offered = tuple(one_line(name, 60) for name in m.get_list()[:64])
-        m.rewind()
-        base: Any = super()
-        base._parse_kex_init(m)
-
-    def _parse_global_request(self, m: paramiko.Message) -> None:
-        if m.get_binary() == hostproof.ANNOUNCED:
-            m.get_boolean()
-            self.announced = hostproof.announced(m.get_remainder())
-        m.rewind()
-        base: Any = super()
-        base._parse_global_request(m)
-
-    def _parse_disconnect(self, m: paramiko.Message) -> None:
-        m.get_int()
-        self.said = one_line(m.get_binary(), 120)
-
-    def _parse_channel_open_failure(self, m: paramiko.Message) -> None:
-        number, code = m.get_int(), m.get_int()
-        self._refusals[number] = paramiko.ChannelException(code, one_line(m.get_binary(), 80))
-        m.rewind()
-        base: Any = super()
-        base._parse_channel_open_failure(m)
-
-
-class _Auth(paramiko.auth_handler.AuthHandler):
-    """Public keys only, of which a server may want several (`partial`: it took one). Signs in the caller's
-    thread, as a signature by an agent may fail or take long, and keeps what is allowed."""
-
-    def __init__(self, transport: paramiko.Transport, event: threading.Event) -> None:
-        super().__init__(transport)
-        self.auth_event = self._event = event
-        self.auth_method = "publickey"
-        self.allowed: tuple[str, ...] = ()
-        self.partial = False
-        self.wanted = False
-
-    def offer(self, user: str, key: Any, *, signed: bool) -> None:
-        """Asks whether the server would take the key, or logs in with it; raises what signing raises."""
-        self.wanted = False
-        base: Any = self    # what the stubs leave out
-        name, blob = base._get_key_type_and_bits(key)
-        algorithm = base._finalize_pubkey_algorithm(name)
-        message = paramiko.Message()
-        message.add_byte(paramiko.common.cMSG_USERAUTH_REQUEST)
-        for text in (user, "ssh-connection", "publickey"):
-            message.add_string(text)
-        message.add_boolean(signed)
-        message.add_string(algorithm)
-        message.add_string(blob)
-        if signed:
-            message.add_string(
-                key.sign_ssh_data(base._get_session_blob(key, "ssh-connection", user, algorithm), algorithm))
-        base.transport._send_message(message)
-
-    def _parse_service_accept(self, m: paramiko.Message) -> None:
-        self._event.set()
-
-    def _parse_userauth_failure(self, m: paramiko.Message) -> None:
-        self.allowed = tuple(one_line(name, 40) for name in m.get_list()[:8])
-        self.partial = m.get_boolean() or self.partial
-        self._event.set()
-
-    def _parse_userauth_info_request(self, m: paramiko.Message) -> None:
-        # In publickey authentication message 60 is USERAUTH_PK_OK.
-        self.wanted = True
-        self._event.set()
 
 
 @dataclass(frozen=True)
@@ -190,7 +61,7 @@ class SshConnection:
         self._wire = wire
         self._event = threading.Event()
         self._asked = 0.0
-        self._client: Any = _Client(wire)
+        self._client: Any = SshClient(wire)
 
     def open(self, task: WatchedTask, believed: Trust, limits: Limits) -> None:
         """Raises TaskFailed, ConnectionDropped or Expired; then only `shut` remains."""
@@ -334,7 +205,7 @@ class SshConnection:
                              _sentence(f"there is no key to try for {target.user}@{self.who}",
                                        identities.notes) + "; name one with `identity_file`, or start an "
                                                            "agent")
-        auth = _Auth(self._client, self._event)
+        auth = PublicKeyAuth(self._client, self._event)
         self._client.auth_handler = auth
         try:
             cast("Any", auth)._request_auth()
@@ -356,7 +227,7 @@ class SshConnection:
             task.check()
         raise TaskFailed(Stage.AUTH, self._not_let_in(auth, target.user, tried, identities))
 
-    def _try(self, task: WatchedTask, auth: _Auth, user: str, identity: SshIdentity) -> bool:
+    def _try(self, task: WatchedTask, auth: PublicKeyAuth, user: str, identity: SshIdentity) -> bool:
         try:
             # A signature in an agent may ask for a touch or a password,
             # so it is made only for a key that the server wants.
@@ -372,7 +243,7 @@ class SshConnection:
         self._await(task)
         return bool(auth.is_authenticated() or self._client.is_authenticated())
 
-    def _not_let_in(self, auth: _Auth, user: str, tried: list[str], identities: Identities) -> str:
+    def _not_let_in(self, auth: PublicKeyAuth, user: str, tried: list[str], identities: Identities) -> str:
         notes = [*identities.notes, *(key.broken for key in identities.keys if key.broken)]
         names = ", ".join(tried[:6]) + (f" and {len(tried) - 6} more" if len(tried) > 6 else "")
         if auth.partial:
@@ -503,7 +374,7 @@ class SshConnection:
                                        f"({self._client.said or 'no message'})", stuck=Stage.LOGIN)
 
     def _talk(self, channel: paramiko.Channel, dialogue: Dialogue, job: NodeJob, limits: Limits) -> None:
-        bell = _Bell()
+        bell = ChannelBell()
         channel.settimeout(0.0)
         channel.in_buffer.set_event(bell)
         channel.in_stderr_buffer.set_event(bell)
@@ -547,16 +418,6 @@ class SshConnection:
             dialogue.lost(self.who)
         else:
             dialogue.ended(channel.exit_status if channel.exit_status != -1 else None)
-
-
-class _Bell(threading.Event):
-    """Rung by either of a channel's buffers. paramiko clears it when one is empty: so only we do."""
-
-    def clear(self) -> None:
-        pass
-
-    def silence(self) -> None:
-        super().clear()
 
 
 def _send(channel: paramiko.Channel, data: bytes) -> bytes:
