@@ -8,10 +8,10 @@ them; all others count, whatever explains them. A node that was isolated more th
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 
-from healthcheck.triage.past import FleetHistory, Isolated, NodeHistory
+from healthcheck.triage.past import FleetHistory, NodeHistory
 from healthcheck.triage.policy import PHYSICAL, BreakerPolicy
 from healthcheck.triage.whole import named
 from inventory.text import many
@@ -34,13 +34,12 @@ class Breaker:
         # A limit of one or two would be all reserve.
         self._usual = max(1, self.limit - policy.reserve)
         self._as_one = min(as_one, self._serving // 4)
-        self._at: Counter[Place] = Counter()
-        self._inside: dict[Place, Counter[Place]] = defaultdict(Counter)
-        self._nodes: set[str] = set()
+        self._domains = {past.node: _domains(past) for past in fleet.nodes}
+        self._isolated: Mapping[str, Place] = {}
         since = fleet.now - policy.hours * 3600
-        of = {past.node: past for past in fleet.nodes}
-        for node, place in _each_once(one for one in fleet.isolated if one.time > since).items():
-            self._add(node, place, _domains(of[node]) if node in of else ())
+        for one in fleet.isolated:
+            if one.time > since:
+                self._isolated = self._with(one.node, one.place)
         self.opens = ""
         self.closes = ""
         self.is_open = fleet.open_since is not None
@@ -54,10 +53,8 @@ class Breaker:
     ) -> str:
         """Takes the room for one node's isolation, in the name of the incident at this place if any; or says
         why there is none, and opens where that is so for all, if it may."""
-        if past.node in self._nodes and (reserve or not self.is_open):
-            return ""
-        place = _physical(place)
-        used, then = self._used(), self._used(place)
+        now = self._with(past.node, place)
+        used, then = self._used(), self._used(now)
         most = self.limit if reserve else self._usual
         if then > used and then > most:
             kept = (f", {self.limit - self._usual} of them for the worst faults" if self.limit > self._usual
@@ -74,39 +71,33 @@ class Breaker:
             return "the breaker is open; when the cause is known: muster triage --close-breaker --reason TEXT"
         for kind, name in _domains(past) if then > used else ():
             bound = self._policy.domains.get(kind)
-            if bound is not None and (count := self._counted((kind, name), place)) > bound:
+            if bound is not None and (count := self._counted((kind, name), now)) > bound:
                 there = (f"{many(count - 1, 'new isolation')} in {self._policy.hours:g} h in "
                          f"{named(kind, name)}")
                 return f"{there}, {_allowed(bound)}: look at it first"
-        self._add(past.node, place, _domains(past))
+        self._isolated = now
         return ""
 
-    def _used(self, more: Place | None = None) -> int:
-        """How many count, with one more at this place if one is given."""
-        at = self._at if more is None else self._at + Counter({more: 1})
-        beside = max((count for where, count in at.items() if where != NOWHERE), default=0)
-        return len(self._nodes) + (more is not None) - min(self._as_one, beside)
+    def _with(self, node: str, place: Place) -> Mapping[str, Place]:
+        """By node the place in whose name it was isolated, nowhere where there are several; with one more."""
+        place = _physical(place)
+        return {**self._isolated, node: place if self._isolated.get(node, place) == place else NOWHERE}
 
-    def _counted(self, domain: Place, more: Place) -> int:
-        """How many of those inside a domain count, with one more in it:
-        not those of the one place that goes beside."""
-        at = self._at + Counter({more: 1})
-        beside = max((where for where in at if where != NOWHERE), key=lambda where: (at[where], where),
-                     default=NOWHERE)
-        inside = self._inside[domain] + Counter({more: 1})
-        return inside.total() - (min(self._as_one, inside[beside]) if beside != NOWHERE else 0)
+    def _used(self, isolated: Mapping[str, Place] | None = None) -> int:
+        """How many of these count; of those so far by default."""
+        held = self._isolated if isolated is None else isolated
+        return len(held) - min(self._as_one, _most(held)[1])
+
+    def _counted(self, domain: Place, isolated: Mapping[str, Place]) -> int:
+        """How many of these count in a domain: not those of the one place that goes beside."""
+        beside, _ = _most(isolated)
+        inside = [place for node, place in isolated.items() if domain in self._domains.get(node, ())]
+        return len(inside) - min(self._as_one, inside.count(beside) if beside != NOWHERE else 0)
 
     def _beside(self) -> str:
         """The one domain that goes beside, in words; empty where there is none."""
-        where, count = max(((where, count) for where, count in self._at.items() if where != NOWHERE),
-                           key=lambda one: (one[1], one[0]), default=(NOWHERE, 0))
+        where, count = _most(self._isolated)
         return f" beside {min(count, self._as_one)} in {named(*where)}" if count and self._as_one else ""
-
-    def _add(self, node: str, place: Place, domains: Iterable[Place]) -> None:
-        self._nodes.add(node)
-        self._at[place] += 1
-        for domain in domains:
-            self._inside[domain][place] += 1
 
     def _bound(self) -> str:
         policy = self._policy
@@ -118,13 +109,11 @@ class Breaker:
         return f"breaker.percent {policy.percent:g} of {self._serving} nodes in service"
 
 
-def _each_once(isolated: Iterable[Isolated]) -> Mapping[str, Place]:
-    """Each isolated node with the physical place in whose name it was; nowhere where there were several."""
-    places: dict[str, Place] = {}
-    for one in isolated:
-        place = _physical(one.place)
-        places[one.node] = place if places.get(one.node, place) == place else NOWHERE
-    return places
+def _most(isolated: Mapping[str, Place]) -> tuple[Place, int]:
+    """The place with most of these nodes, and how many; nowhere and 0 without any."""
+    at = Counter(place for place in isolated.values() if place != NOWHERE)
+    where = max(at, key=lambda place: (at[place], place), default=NOWHERE)
+    return where, at[where]
 
 
 def _allowed(most: int) -> str:
@@ -135,5 +124,5 @@ def _physical(place: Place) -> Place:
     return place if place[0] in PHYSICAL else NOWHERE
 
 
-def _domains(past: NodeHistory) -> Iterable[Place]:
+def _domains(past: NodeHistory) -> list[Place]:
     return [(kind, name) for kind, names in past.domains.items() for name in names]

@@ -170,8 +170,11 @@ class Bound(RuleBasedStateMachine):
 
     def is_within_the_bound(self) -> None:
         recent = [one for one in self.made if one[0] > self.now - HOUR]
-        at = Counter(place for _, _, place, _ in recent if place != ("", ""))
-        counted = len(recent) - min(self.beside, max(at.values(), default=0))
+        places: dict[str, set[tuple[str, str]]] = {}
+        for _, node, place, _ in recent:
+            places.setdefault(node, set()).add(place)
+        at = Counter(next(iter(own)) for own in places.values() if len(own) == 1 and own != {("", "")})
+        counted = len(places) - min(self.beside, max(at.values(), default=0))
         assert counted <= self.limit, (counted, self.limit, recent)
         beside = at.most_common(1)[0][0] if at else None
         if not any(worst for *_, worst in recent):

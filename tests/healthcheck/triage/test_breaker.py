@@ -167,7 +167,7 @@ def test_a_domain_is_counted_by_its_place_whatever_the_number_of_its_incident() 
 
 def test_a_node_that_was_isolated_more_than_once_in_a_window_counts_once() -> None:
     thrice = tuple(Isolated("n009", at(-hours)) for hours in (0.9, 0.6, 0.3))
-    sick = {number: ("kernel-xid",) for number in (300, 340, 380)}
+    sick = dict.fromkeys((300, 340, 380), ("kernel-xid",))
     plan = make(fleet(512, sick, thrice), bounded(3))
     assert len(isolated(plan)) == 2 and "3 new isolations in 1 h" in plan.opens
 
@@ -185,7 +185,8 @@ def test_a_node_that_was_isolated_in_this_window_takes_no_room_again_and_an_open
 
 def test_a_node_that_was_isolated_for_itself_and_in_an_incidents_name_counts_with_the_others() -> None:
     both = (*done(-0.5, ("leaf", "leaf-0"), range(16)), *done(-0.4, ("", ""), range(3)))
-    assert len(isolated(make(fleet(512, dict.fromkeys(range(300, 304), ("kernel-xid",)), both), bounded(5)))) == 2
+    sick = dict.fromkeys(range(300, 304), ("kernel-xid",))
+    assert len(isolated(make(fleet(512, sick, both), bounded(5)))) == 2
 
 
 def test_an_incident_that_was_isolated_under_no_place_takes_room() -> None:
@@ -306,16 +307,15 @@ def test_the_one_domain_goes_beside_though_the_reserve_is_used_up() -> None:
 
 def test_within_a_failure_domain_those_of_the_one_place_beside_do_not_count_whatever_else_was_isolated(
 ) -> None:
-    there = tuple(NodeHistory(f"n{number:03}", domains={"rack": (f"r{number // 3}",)})
-                  for number in range(40))
+    there = tuple(NodeHistory(f"n{number:03}", domains={"rack": (f"r{number // 3 % 30}",)})
+                  for number in (*range(40), 90, 91, 92))
     before = (*done(-0.5, LEAF, range(5)), *done(-0.5, RACK, range(10, 11)),
               *done(-0.5, ("", ""), range(20, 26)))
     room = breaker(before, there, number=20, domains={"rack": 2})
-    one = NodeHistory("n090", domains={"rack": ("r0",)})
     # r0 has three of the leaf's, and now one that counts
-    assert room.take(one, reserve=False) == ""
-    assert room.take(replace(one, node="n091"), reserve=False) == ""
-    assert (room.take(replace(one, node="n092"),
+    assert room.take(there[-3], reserve=False) == ""
+    assert room.take(there[-2], reserve=False) == ""
+    assert (room.take(there[-1],
                       reserve=False) == "2 new isolations in 1 h in rack r0, at most 2 are allowed: look at "
                                         "it first")
 
