@@ -57,6 +57,8 @@ from inventory.text import clean, listed
 # PairJudge compares pairs, and few runs of all nodes are no equals.
 _BY_EQUALS = (BurnInStage.NODE.value, BurnInStage.RAIL.value, BurnInStage.TRAIN.value)
 _ALONE = (BurnInStage.ALL.value, BurnInStage.BISECT.value, BurnInStage.SOAK.value)
+# What is below this share of the median of equals is no scatter, even of the times of small sizes.
+_FAR_BEHIND = 0.25
 # Work with several figures, of which a rank may lack some.
 _SEVERAL = (TaskKind.RATE, TaskKind.COPY, TaskKind.SIZES)
 
@@ -114,7 +116,7 @@ def judge(burnt: BurnInResults, floors: Floors) -> Judgement:
                    f"{'ports carry' if of.setting.through_ports else 'data sheet allows'}")
             for node in one.nodes:
                 doubts.setdefault(node, []).append(why)
-    for node, why in _hidden(held, groups, rules):
+    for node, why in (*_hidden(held, groups, rules), *_far_behind(held, groups)):
         doubts.setdefault(node, []).append(why)
     jitter, jitter_unjudged = _jitter(burnt.results, rules.jitter)
     named = [*(one for result in burnt.results for one in result.accusations), *burnt.found, *odd.accusations,
@@ -220,6 +222,25 @@ def _hidden(held: Iterable[JudgedFigure], groups: Mapping[Setting, Sequence[Meas
                 if node not in seen:
                     seen.add(node)
                     yield node, f"{_figure(first)} of {name} in {setting.stage} {whys[name]}"
+
+
+def _far_behind(held: Iterable[JudgedFigure],
+                groups: Mapping[Setting, Sequence[Measure]]) -> Iterator[tuple[str, str]]:
+    """The nodes, and why, of what equals may not accuse by and no floor judged, where it is far below what
+    equals reach: that a site accepts a size as not judged does not make this sound."""
+    seen = set[str]()
+    for of in held:
+        group = groups[of.setting]
+        if (_judged(of) or of.setting.figure != BY_SIZE or of.setting.backend == GLOO
+                or of.setting.stage in _ALONE or len(group) < LEAST_EQUALS):
+            continue
+        for one in group:
+            if one.value < _FAR_BEHIND * of.median:
+                share = f"{one.value / of.median:.0%} of the median of {len(group)} equals"
+                why = (f"{_figure(one)} of {one.name} in {of.setting.stage} is {share}, and no floor says "
+                       "that it may be")
+                yield from ((node, why) for node in one.nodes if node not in seen)
+                seen.update(one.nodes)
 
 
 def _comparable(setting: Setting) -> bool:

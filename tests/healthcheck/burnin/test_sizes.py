@@ -191,7 +191,7 @@ def slower(share: float, node: str = "gpu004", *sizes: int) -> list[TaskResult]:
 
 
 def test_without_a_learned_floor_no_size_accuses_and_with_one_it_does() -> None:
-    assert judged(slower(0.1)).verdict is BurnInOutcome.PASS
+    assert judged(slower(0.3)).verdict is BurnInOutcome.PASS
     proposed = learn([made.burnin(EIGHT, made.sound(EIGHT))], made.RULES, 0).proposal.floors
     assert [one.setting.size for one in proposed if one.setting.figure == BY_SIZE] == [8, 512, 32768, 1 << 20]
     assert all(one.floor == pytest.approx(0.67 * one.median, rel=0.02) for one in proposed
@@ -202,6 +202,18 @@ def test_without_a_learned_floor_no_size_accuses_and_with_one_it_does() -> None:
     assert (accused.object, accused.name, accused.fault) == (Object.NODE, "gpu004", faults.SLOW)
     assert accused.why.startswith("an all-reduce of 8 B took 35.89 us (auto), busbw 0.0003901 GB/s, floor "
                                   "0.000") and "learned" in accused.why
+
+
+def test_a_size_far_below_that_of_equals_is_no_pass_though_no_floor_judges_it() -> None:
+    found = judged(slower(0.1, "gpu004", 8, 512))
+    unknown = {one.node: one.why for one in found.outcomes if one.outcome is not BurnInOutcome.PASS}
+    [why] = unknown.pop("gpu004")       # once a node, not once a size
+    assert why.startswith("an all-reduce of 8 B took 179.5 us (auto), busbw 7.80")
+    assert why.endswith(" is 10% of the median of 8 equals, and no floor says that it may be")
+    assert not unknown and not found.accusations
+    few = [one for one in slower(0.1) if not set(one.task.nodes) & {"gpu005", "gpu006", "gpu007", "gpu008"}]
+    whys = [why for one in judged(few).outcomes for why in one.why]
+    assert not any("no floor says that it may be" in why for why in whys)
 
 
 def test_floors_of_sizes_are_approved_and_hold_for_the_same_test_of_nvls_alone(tmp_path: Path) -> None:
