@@ -158,10 +158,24 @@ class JobWatch:
 
     def waited_for(self, sources: hang.HangSources) -> hang.HangVerdict:
         """Whom the others wait for, if the job hangs."""
-        progress = {rank: one.step for rank, one in self.input.attempts.ranks.items() if rank is not None
-                    and one.attempt == self.input.attempts.newest}
-        hosts = {rank: host for rank, host in zip(self.ranks, self.hosts, strict=True) if rank is not None}
-        return hang.who(progress, hosts, sources)
+        return hang.who(self.progress, self.host_of, sources, reach=self.reach)
+
+    @property
+    def progress(self) -> dict[int, int]:
+        """The newest step of each rank that reports in the newest attempt."""
+        return {rank: one.step for rank, one in self.input.attempts.ranks.items() if rank is not None
+                and one.attempt == self.input.attempts.newest}
+
+    @property
+    def host_of(self) -> dict[int, str]:
+        """Where each rank runs."""
+        return {rank: host for rank, host in zip(self.ranks, self.hosts, strict=True) if rank is not None}
+
+    @property
+    def reach(self) -> int:
+        """The steps that a rank that still reports can be behind others: its newest line may not be written
+        yet, and covers at most a window. 0 until the size of a window is known."""
+        return 2 * self.input.per
 
     def silent(self, now: float) -> bool:
         """Whether no line has come for so long that the job hangs."""

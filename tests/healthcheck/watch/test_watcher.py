@@ -186,6 +186,23 @@ def test_a_job_that_falls_silent_hangs_and_who_is_behind_is_named() -> None:
     assert not over.still
 
 
+def test_a_rank_that_has_long_reported_nothing_is_not_who_the_others_wait_for() -> None:
+    """Its log ended, by a full disk or a dead writer; in synchronous training it cannot be so far behind."""
+    def cut(line: StepTime) -> StepTime | None:
+        return None if line.rank == 3 and line.step > 80 else line
+
+    watch = JobWatch()
+    now = feed(watch, SimulatedJob(16, 200, 5),
+               lambda line: None if line.rank == 9 and line.step == 200 else cut(line))
+    found = watch.settle(now + 60, heard=False).findings
+    assert [(one.pattern, one.ranks) for one in found] == [(SlowPattern.HANG, (9,))]
+    assert any("rank 3" in words and "step 80" in words for words in found[0].evidence)
+    watch = JobWatch()
+    now = feed(watch, SimulatedJob(16, 200, 5), cut)
+    found = watch.settle(now + 60, heard=False).findings
+    assert [(one.pattern, one.ranks) for one in found] == [(SlowPattern.HANG, ())]
+
+
 def test_a_job_that_falls_silent_as_a_whole_hangs_and_no_one_is_named() -> None:
     watch = JobWatch()
     now = feed(watch, SimulatedJob(8, 200, 1))
