@@ -9,7 +9,15 @@ import tracemalloc
 import pytest
 
 from healthcheck.watch.causes import Slowness, cause_of
-from healthcheck.watch.model import Certainty, SlowPattern, StepPhase, WatchCause, WatchFinding, WatchLevel
+from healthcheck.watch.model import (
+    Certainty,
+    SlowPattern,
+    StepPhase,
+    StepTime,
+    WatchCause,
+    WatchFinding,
+    WatchLevel,
+)
 from healthcheck.watch.signals import NodeSignal, SignalKind
 from healthcheck.watch.track import false_accusations
 from healthcheck.watch.watcher import JobWatch
