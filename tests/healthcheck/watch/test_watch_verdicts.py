@@ -91,6 +91,35 @@ def test_a_job_that_goes_on_with_fewer_ranks_lacks_none(tmp_path: Path) -> None:
     assert "4 ranks of earlier attempts report nothing" in err
 
 
+def shifted(file: Path, seconds: float) -> None:
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    file.write_text("".join(json.dumps(line | {"time": line["time"] + seconds}) + "\n" for line in lines))
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, -30.0, 120.0, 3600.0])
+def test_a_host_whose_clock_is_wrong_is_compared_with_the_others(seconds: float, tmp_path: Path) -> None:
+    slow = tuple(range(8, 16))
+    folder = written(tmp_path / "steps", 32, 200, faults=(Planted("compute", slow, 1.3),))
+    for rank in slow:
+        shifted(folder / f"rank_{rank}.jsonl", seconds)
+    code, out, err = replayed(folder)
+    assert code == 1 and "host gpu0001; slow since the start" in out and "attempt 2" not in out
+    way = "ahead of" if seconds > 0 else "behind"
+    assert f"the clock of gpu0001 is {abs(seconds):.0f} s {way} that of most ranks" in err
+
+
+def test_ranks_that_join_in_a_later_start_are_no_clocks_that_are_wrong(tmp_path: Path) -> None:
+    folder = written(tmp_path / "steps", 32, 200)
+    for rank in range(32):
+        file = folder / f"rank_{rank}.jsonl"
+        first = file.read_text()
+        shifted(file, 900.0)
+        if rank < 24:
+            file.write_text(first + file.read_text())
+    code, out, err = replayed(folder)
+    assert (code, err) == (0, "") and "attempt 2: steps 1 to 200" in out
+
+
 def test_a_log_of_the_whole_job_has_no_ranks(tmp_path: Path) -> None:
     (tmp_path / "steps").mkdir()
     (tmp_path / "steps/log").write_text("".join(f"step {step}: 250 ms\n" for step in range(1, 400)))
