@@ -13,6 +13,7 @@ from healthcheck.joblog.ras import RasReport
 
 FACTOR = 10.0       # times the usual step without any line
 LEAST_S = 30.0
+PAUSES = 2.0        # times what the job pauses for, as for a checkpoint or an evaluation
 # Of a few ranks behind one says who; of many, that their lines are late.
 _SHARE = 0.25
 _MOST_MUTE = 8      # that are named
@@ -46,9 +47,10 @@ class HangVerdict:
     evidence: tuple[str, ...]
 
 
-def hangs(quiet_s: float, usual_s: float, line_s: float = 0.0) -> bool:
-    """Whether it is longer quiet than steps take; `line_s` is the time that the lines of a rank are apart."""
-    return quiet_s > max(FACTOR * usual_s, LEAST_S) + 2 * line_s
+def hangs(quiet_s: float, usual_s: float, line_s: float = 0.0, pause_s: float = 0.0) -> bool:
+    """Whether it is longer quiet than steps take; `line_s` is the time that the lines of a rank are apart,
+    `pause_s` how long the job pauses now and then."""
+    return quiet_s > max(FACTOR * usual_s, LEAST_S, PAUSES * pause_s) + 2 * line_s
 
 
 def mute(progress: Mapping[int, int], reach: int) -> dict[int, int]:

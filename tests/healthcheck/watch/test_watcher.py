@@ -211,6 +211,23 @@ def test_a_rank_that_has_long_reported_nothing_is_not_who_the_others_wait_for() 
     assert [(one.pattern, one.ranks) for one in found] == [(SlowPattern.HANG, ())]
 
 
+def test_a_job_that_pauses_now_and_then_does_not_hang_in_a_pause() -> None:
+    """Evaluations and checkpoints of a minute and more are usual: between steps, or within one of all."""
+    for within in (False, True):
+        watch, late, now = JobWatch(), 0.0, 0.0
+        for now, lines in SimulatedJob(8, 210, 1).passes():
+            step = lines[0].step
+            late += 90.0 if step % 50 == 0 else 0.0
+            paused = 90.0 if within and step % 50 == 0 else 0.0
+            for line in lines:
+                watch.add(line._replace(time=line.time + late, seconds=line.seconds + paused))
+            watch.settle(now + late)
+        now += late
+        assert not watch.settle(now + 150, heard=False).findings
+        (one,) = watch.settle(now + 260, heard=False).findings
+        assert one.pattern is SlowPattern.HANG
+
+
 def test_a_job_that_falls_silent_as_a_whole_hangs_and_no_one_is_named() -> None:
     watch = JobWatch()
     now = feed(watch, SimulatedJob(8, 200, 1))
