@@ -297,17 +297,26 @@ def _check_macs(nodes: Mapping[str, Node], merged: Mapping[str, Values]) -> None
 
 
 def _check_addresses(nodes: Mapping[str, Node], merged: Mapping[str, Values]) -> None:
-    """Refuses two nodes in service at one address: one machine would be measured twice, the other never."""
-    seen: dict[tuple[str, int | None, str | None], list[str]] = {}
+    """Refuses two nodes in service at one address: one machine would be measured twice, the other never. A
+    node without an address is reached by its name."""
+    seen: dict[tuple[str, int | None, str | None], list[Node]] = {}
     for node in nodes.values():
-        if node.address is not None and node.in_service:
-            seen.setdefault((node.address, node.port, node.proxy_jump), []).append(node.name)
-    for first, *others in seen.values():
+        if node.in_service:
+            # DNS takes no notice of case, or of a dot at the end.
+            place = ((node.address or node.name).lower().rstrip("."), node.port, node.proxy_jump)
+            seen.setdefault(place, []).append(node)
+    for places in seen.values():
+        first, *others = sorted(places, key=lambda node: node.address is not None)
+        others = [node for node in others if node.address is not None]
         if others:
+            names = [node.name for node in others]
+            where = "its name"
+            if first.address is not None:
+                where = f"given at {merged[first.name]['address'].mark}"
             raise InventoryError(
-                f"{_few(others)} {'has' if len(others) == 1 else 'have'} the address and port of {first} "
-                f"(given at {merged[first]['address'].mark}): each node in service needs its own",
-                merged[others[0]]["address"].mark)
+                f"{_few(names)} {'has' if len(names) == 1 else 'have'} the address and port of {first.name} "
+                f"({where}): each node in service needs its own",
+                merged[names[0]]["address"].mark)
 
 
 # words for messages

@@ -160,8 +160,17 @@ def _unraisable(lost: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(lost)
 
 
+def open_streams() -> None:
+    """Standard streams that were closed (`muster gate >&-`) lead to /dev/null: the command does its work, and
+    no file that it opens takes their place."""
+    closed = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
+    for name in closed:
+        setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
+
+
 def main() -> None:
     """The `muster` command."""
+    open_streams()
     relax_collector()
     handle_signals()
     _leave(ended())

@@ -280,8 +280,9 @@ def _nodes(names: str | None, inventory: str | None, rules: str | None, *, repla
 
 def _kept(state: str | None, nodes: Sequence[Node]) -> WatchStore:
     from healthcheck.cli.watchstore import WatchStore
+    from healthcheck.joblog.prefix import short
 
-    return WatchStore(state_dir(state), {node.name.partition(".")[0]: node.name for node in nodes})
+    return WatchStore(state_dir(state), {short(node.name): node.name for node in nodes})
 
 
 def _asker(job: str, nodes: Sequence[Node], via: str, timeout: float | None, fanout: int, *,

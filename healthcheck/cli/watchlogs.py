@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from healthcheck.cli.watchclocks import HostClocks
 from healthcheck.joblog import flight, rasread
 from healthcheck.joblog.model import JobLog, LogClock
 from healthcheck.joblog.read import merged, read_one
@@ -39,8 +40,8 @@ _OLDER_S = 60.0              # that a line of a hang may be older than the newes
 class _Cursor:
     """One file: how far it was read, and the next of its lines."""
 
-    __slots__ = ("_name", "_rest", "inode", "lines", "log", "offset", "path", "pending", "skip", "trouble",
-                 "written")
+    __slots__ = ("_name", "_rest", "ahead", "inode", "lines", "log", "offset", "path", "pending", "skip",
+                 "trouble", "written")
 
     def __init__(self, path: Path, log: StepLog) -> None:
         self.path, self._name, self.offset, self.inode = path, os.fspath(path), 0, -1
@@ -51,6 +52,7 @@ class _Cursor:
         self.skip = False       # no text of a log: a dump, a checkpoint
         self.written = 0.0      # when what was read of it was, in epoch seconds
         self.trouble = ""       # why it cannot be read
+        self.ahead: float | None = None     # seconds of its host's clock; None before its first line
 
     def fill(self, *, whole: bool) -> StepTime | None:
         """Makes `pending` the next step time, and gives it; None where there is none as yet. `whole` takes a
@@ -126,6 +128,7 @@ class JobLogs:
         self._places, self._job, self._near = [Path(place) for place in places], job, near
         self._cursors: dict[Path, _Cursor] = {}
         self._voices = Voices()
+        self._clocks = HostClocks()
         self._epochs: dict[int, int] = {}
         self._runs: set[Path] = set()       # folders of torchrun's attempts
         self.foreign = 0
@@ -167,17 +170,30 @@ class JobLogs:
             if not ready:
                 return
             self.written = max(self.written, *(cursor.written for _, cursor in ready))
-            until = min([first.time for first, _ in ready]) + seconds
+            self._begun([cursor for _, cursor in ready if cursor.ahead is None], seconds)
+            until = min([first.time - (cursor.ahead or 0.0) for first, cursor in ready]) + seconds
             found: list[StepTime] = []
             for first, cursor in ready:
                 line: StepTime | None = first
                 ours = cursor.log.forms == {"muster"}       # each rank names itself, once
-                while line is not None and line.time <= until:
+                ahead, begin = cursor.ahead or 0.0, len(found)
+                last = until + ahead
+                while line is not None and line.time <= last:
                     if ours or self._voices.counts(cursor.path, line):
                         found.append(line)
                     line = next(cursor.lines, None) or cursor.fill(whole=whole)
                 cursor.pending = line
+                if ahead:
+                    found[begin:] = [one._replace(time=one.time - ahead) for one in found[begin:]]
             yield self._ours(found)
+
+    def _begun(self, cursors: Sequence[_Cursor], least: float) -> None:
+        """Compares the clocks behind logs of which the first line was read."""
+        ours = [(cursor.pending, cursor.path) for cursor in cursors
+                if cursor.pending is not None and cursor.log.forms == {"muster"}]
+        ahead = dict(zip((path for _, path in ours), self._clocks.begun(ours, least), strict=True))
+        for cursor in cursors:
+            cursor.ahead = ahead.get(cursor.path, 0.0)
 
     def finish(self) -> list[StepTime]:
         """What the ends of the logs complete."""
@@ -208,6 +224,12 @@ class JobLogs:
             found.append(f"no line of {files} is of step times: muster help watch shows the forms")
         if self.foreign:
             found.append(f"{self.foreign} lines are of other jobs than {clean(self.named, 80)}")
+        if apart := self._clocks.apart:
+            host, seconds = max(apart.items(), key=lambda one: abs(one[1]))
+            more = f", and those of {len(apart) - 1} other hosts differ, too" if len(apart) > 1 else ""
+            which = "ahead of" if seconds > 0 else "behind"
+            found.append(f"the clock of {clean(host, 100)} is {abs(seconds):.0f} s {which} that of most "
+                         f"ranks{more}; their steps are compared all the same (see: timedatectl)")
         if len(self._cursors) >= MOST_FILES:
             found.append(f"only {MOST_FILES} files are read")
         return tuple(found)

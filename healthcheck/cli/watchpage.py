@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _LINE_S = 60.0      # between lines about the job where nothing is found
 _MOST = 20          # findings in the table
+_LEAST_TABLE = 76   # columns
 
 
 class WatchView(Protocol):
@@ -147,15 +148,16 @@ class _Table:
         self._live.start()
 
     def show(self, job: str, watch: JobWatch, update: WatchUpdate) -> None:
-        self._live.update(self.drawn(job, watch), refresh=True)
+        self._live.update(self.drawn(job, watch, self._live.console.width), refresh=True)
 
     def end(self, job: str, watch: JobWatch, caveats: Sequence[str], exit_code: int) -> None:
-        self._live.update(self.drawn(job, watch), refresh=True)
+        self._live.update(self.drawn(job, watch, self._live.console.width), refresh=True)
         self._live.stop()
 
     @staticmethod
-    def drawn(job: str, watch: JobWatch) -> RenderableType:
-        """The job in a line, and its findings, what lasts first."""
+    def drawn(job: str, watch: JobWatch, width: int) -> RenderableType:
+        """The job in a line, and its findings, what lasts first; where a table would cut their words, as
+        sentences."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
@@ -173,4 +175,8 @@ class _Table:
         head = Text(speed(job, watch))
         more = len(newest) - _MOST
         rest = [Text(f"and {more} more")] if more > 0 else []
-        return Group(head, table, *rest) if newest else Group(head, Text(nothing(watch)))
+        if not newest:
+            return Group(head, Text(nothing(watch)))
+        if width < _LEAST_TABLE:
+            return Group(head, *(Text(f"- {sentence(one)}") for one in newest[:_MOST]), *rest)
+        return Group(head, table, *rest)

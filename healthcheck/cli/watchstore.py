@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli.watchpage import sentence
+from healthcheck.joblog.prefix import short
 from healthcheck.store import watched
 from healthcheck.store.file import opened
 from healthcheck.watch.model import WatchFinding, WatchLevel
@@ -52,7 +53,7 @@ def rows_of(job: str, one: WatchFinding, nodes: Mapping[str, str], now: float, *
     """A finding by node; one row without a node for what is of the job, or of a place as a whole."""
     single = one.level in (WatchLevel.RANK, WatchLevel.HOST) or (one.hosts and one.pattern.name == "HANG")
     hosts = one.hosts[:_MOST_NODES] if single else ()
-    names = [nodes.get(host.partition(".")[0], host.partition(".")[0]) for host in hosts] or [""]
+    names = [nodes.get(short(host), short(host)) for host in hosts] or [""]
     for name in dict.fromkeys(names):
         yield watched.WatchedNode(
             job, one.id, name, one.ranks[:8], one.pattern.name.lower(), one.verdict.cause.name.lower(),

@@ -36,5 +36,5 @@ def _file(path: Path, option: str) -> str:
             os.close(descriptor)
     except OSError as error:
         raise UsageError(f"{option} {path}: {error.strerror}") from None
-    lines = data.decode("utf-8", "replace").splitlines()
+    lines = data.decode("utf-8-sig", "replace").splitlines()
     return lines[0].strip() if lines else ""

@@ -45,6 +45,12 @@ CRASH = Probe("host.crash", ProbeKind.FILES, limit=4096, root=True, paths=(
 _OWN = re.compile(
     r"(BOOT_IMAGE|root|rootflags|resume|initrd|ip|BOOTIF|rd\..*|crashkernel|cloud-config-url|hostname"
     r"|systemd\.hostname)")
+# What installers and agents leave on the command line. Everyone on the node can read it there, but a finding
+# goes further. The values of such names count as equal on all nodes.
+_SECRET = re.compile(
+    r"(?i)((?:password|passwd|passphrase|secret|token|credential|(?:api|auth|private|access)[_-]?key)[\w.-]*="
+    r"|pw=|(?<![a-z])(?:pass|pwd|psk)=).+|(?<=://)[^/@\s]+(?=@)")
+_HIDDEN = "(hidden)"
 _QUOTED = re.compile(r'"([A-Za-z0-9 ._/()-]+)"')
 _number, _backend = matching(r"-?[0-9]{1,20}"), matching(r"[A-Za-z0-9_-]{1,40}|\(null\)")
 
@@ -103,8 +109,10 @@ def parameters(text: str) -> tuple[str, ...]:
 
 
 def _common(word: str) -> str | None:
-    """The word as it is shown; None for one that is a node's own."""
-    return clean(word, 200) if _OWN.fullmatch(word.partition("=")[0]) is None else None
+    """The word as it is shown, without secrets; None for one that is a node's own."""
+    if _OWN.fullmatch(word.partition("=")[0]) is not None:
+        return None
+    return clean(_SECRET.sub(lambda match: f"{match[1] or ''}{_HIDDEN}", word), 200)
 
 
 @fact("system", SYSTEM)

@@ -27,7 +27,7 @@ def read_hosts(path: Path) -> dict[str, str]:
     if len(data) > _LARGEST:
         raise UsageError(f"--hostfile {path}: over {_LARGEST} bytes, too large for a host file")
     found: dict[str, str] = {}
-    for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
+    for number, line in enumerate(data.decode("utf-8-sig", "replace").split("\n"), 1):
         words = line.partition("#")[0].split(None, 1)
         if not words:
             continue

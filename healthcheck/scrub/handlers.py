@@ -298,6 +298,19 @@ _SETTINGS = frozenset(
     ["true", "false", "yes", "no", "on", "off", "none", "null", "auto", "default", "enabled", "disabled"])
 
 
+def _secret(scrubber: Scrubber, match: re.Match[str]) -> str | None:
+    """The value of a password is replaced also where it is a word that everyone uses, such as admin."""
+    common = match[2].strip("\"'").lower() in ORDINARY and forms.PASSWORD_NAME.search(match[1]) is not None
+    return (_SECRET if common else _HEADED_SECRET)(scrubber, match)
+
+
+def _login(scrubber: Scrubber, match: re.Match[str]) -> str | None:
+    """Each option of a command that logs in, however short or common its value is."""
+    begin = max(0, match.start() - forms.LOGIN_REACH)
+    logs_in = forms.LOGS_IN.search(match.string, begin, match.start()) is not None
+    return _SECRET(scrubber, match) if logs_in else None
+
+
 def _domain_user(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     return scrubber.replacements.like("domain name", match[1]) + match[2] + scrubber.user(match[3])
 
@@ -306,15 +319,15 @@ def _kube(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     return _OBJECT(scrubber, match) if forms.KUBE.search(match.string) else None
 
 
-_OBJECT = _named_by("name of an object")
+_OBJECT, _SECRET = _named_by("name of an object"), _named_by("secret")
+_HEADED_SECRET = _headed("secret")
 TABLE: Table = (
-    (forms.OPTION, _named_by("secret")), (forms.LOGIN, _named_by("secret")),
-    (forms.PASSWORD_OPTION, _named_by("secret")), (forms.PAIR, _named_by("secret")),
-    (forms.BUCKET, _named_by("bucket")), (forms.SETENV, _named_by("secret")),
+    (forms.OPTION, _SECRET), (forms.LOGIN, _login), (forms.PASSWORD_OPTION, _SECRET), (forms.PAIR, _SECRET),
+    (forms.BUCKET, _named_by("bucket")), (forms.SETENV, _SECRET),
     *((pattern, _user_phrase) for pattern in forms.USERS),
     (forms.COMMAND_LINE, _command_line), (forms.KEEP, _keep), (forms.FINGERPRINT, _fingerprint),
     (forms.USERINFO, _userinfo), (forms.AUTHORIZATION, _headed("secret")), (forms.LINK_HEADER, _link_header),
-    (forms.SECRET, _headed("secret")), (forms.UUID, _uuid), (forms.HOMES, _home),
+    (forms.SECRET, _secret), (forms.UUID, _uuid), (forms.HOMES, _home),
     (forms.DOCKER_ID, _like("identifier")), (forms.PAIRS, _pairs), (forms.IPV6, _ipv6), (forms.GUID, _guid),
     (forms.PPIN, _identified("serial number")), (forms.GROUPS, _groups), (forms.ARRAY, _split_by(":")),
     (forms.CLOUD, _identified("cloud id")), (forms.VOLUME, _identified("cloud id")),

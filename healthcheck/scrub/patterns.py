@@ -97,18 +97,21 @@ SLURM = re.compile(
 COMMAND_LINE = re.compile(r"((?:[Cc]ommand line|command line parameters): ?\"?)([^\n]*)")
 SECRET = re.compile(
     r"(?i)((?:password|passwd|passphrase|pwd|secret|token|api_?key|credential|auth_?key|private_?key|access_?key|"
-    r"psk|cookie|account_?key|signing_?key|enc\w{0,8}_?key|ssh_?key|licen[cs]e_?key|webhook(?:_?url)?|"
+    r"psk|(?<![a-z])[a-z]{0,8}pw|cookie|account_?key|signing_?key|enc\w{0,8}_?key|ssh_?key|licen[cs]e_?key|webhook(?:_?url)?|"
     r"[A-Z0-9]_(?:pw|key|pass|auth))"
     r"[\w.]{0,12}[\"']?\s{0,2}[=:]\s{0,2}|(?<![\w-])pass=)(\"[^\"]{1,400}\"|'[^']{1,400}'|[^\s,;\"']{1,400})")
+# What a password's name has in it: no value behind it is too common to be one.
+PASSWORD_NAME = re.compile(r"(?i)pass(?!iv|ed|es|ing)|pwd|pw\b|psk")
 # Where a secret or a name stands, whatever it is made of: behind an option, in a login of a command, a
 # domain's user, a distinguished name, a bucket, an object of Kubernetes.
 OPTION = re.compile(
     r"(?i)((?<![\w-])--?[\w-]{0,20}(?:token|passw(?:or)?d|passphrase|pass|pwd|secret|api-?key|access-?key|auth|"
     r"credentials?|psk|user(?:name)?|login)[\"']?(?:=|,?\s{1,2})[\"']?)(?!-)([^\s,;\"']{1,400})")
-LOGIN = re.compile(
-    r"(?i)(\b(?:sshpass|mysql\w*|mariadb\w*|mongo\w*|psql|ipmitool|ipmi\w*|smbclient|ldap\w*|kinit|curl|wget|rsync|"
-    r"redis-cli|docker login|podman login|crictl|kubectl)\b(?:[^\n]{0,120}?\s)?"
-    r"[\"']?-[puwa][\"']?,?\s{0,2}[\"']?)(?![-:])([^\s,;\"']{1,400})")
+LOGS_IN = re.compile(
+    r"(?i)\b(?:sshpass|mysql\w*|mariadb\w*|mongo\w*|psql|ipmitool|ipmi\w*|racadm|smbclient|snmp\w*|ldap\w*|kinit|curl|wget|"
+    r"rsync|redis-cli|docker login|podman login|crictl|kubectl|useradd|usermod)\b")
+LOGIN = re.compile(r"(?i)((?<![\w-])[\"']?-[puwaxykc][\"']?,?\s{0,2}[\"']?)(?![-:])([^\s,;\"']{1,400})")
+LOGIN_REACH = 240           # characters between a command that logs in and its option
 PASSWORD_OPTION = re.compile(r"((?<!\S)-p)(?=[^\s]{0,60}[A-Z!@#$%^&*])([^\s,;\"']{4,400})")
 PAIR = re.compile(
     r"((?<!\S)-u\s?[\"']?|(?<![\w-])(?i:login|creds?|credentials?|auth)[=: ]{1,2})"

@@ -232,8 +232,10 @@ def batches(changes: Iterable[VersionChange]) -> list[tuple[float, list[VersionC
 
 
 def lines(changes: Iterable[VersionChange], most: int = 5) -> Iterator[str]:
-    """What changed, a line for each time, oldest first; of many the newest, and how many there are before."""
-    found = batches(changes)
+    """What changed, a line for each time, oldest first; of many the newest, and how many there are before. A
+    rule that was there and is only judged since then, such as one of growth from the second sweep on, was
+    changed by no one: what it brings names it."""
+    found = batches(change for change in changes if not change.first_judged)
     if len(found) > most:
         yield (f"what nodes are judged by changed {len(found) - most} times before that: muster history "
                "--changes")

@@ -13,8 +13,10 @@ from healthcheck.joblog.ras import RasReport
 
 FACTOR = 10.0       # times the usual step without any line
 LEAST_S = 30.0
+PAUSES = 2.0        # times what the job pauses for, as for a checkpoint or an evaluation
 # Of a few ranks behind one says who; of many, that their lines are late.
 _SHARE = 0.25
+_MOST_MUTE = 8      # that are named
 
 
 @dataclass(frozen=True)
@@ -45,15 +47,33 @@ class HangVerdict:
     evidence: tuple[str, ...]
 
 
-def hangs(quiet_s: float, usual_s: float, line_s: float = 0.0) -> bool:
-    """Whether it is longer quiet than steps take; `line_s` is the time that the lines of a rank are apart."""
-    return quiet_s > max(FACTOR * usual_s, LEAST_S) + 2 * line_s
+def hangs(quiet_s: float, usual_s: float, line_s: float = 0.0, pause_s: float = 0.0) -> bool:
+    """Whether it is longer quiet than steps take; `line_s` is the time that the lines of a rank are apart,
+    `pause_s` how long the job pauses now and then."""
+    return quiet_s > max(FACTOR * usual_s, LEAST_S, PAUSES * pause_s) + 2 * line_s
+
+
+def mute(progress: Mapping[int, int], reach: int) -> dict[int, int]:
+    """The ranks whose newest step is more than `reach` behind the newest of all, with that step. Synchronous
+    training lets no rank be so far behind: they have stopped reporting, and nothing is known of them."""
+    newest = max(progress.values(), default=0)
+    return {rank: step for rank, step in progress.items() if reach and step < newest - reach}
+
+
+def mute_words(ranks: Mapping[int, int], hosts: Mapping[int, str], newest: int) -> tuple[str, ...]:
+    """A line of each of these ranks, up to some."""
+    found = [f"rank {rank}{f' on {hosts[rank]}' if hosts.get(rank) else ''} has reported nothing since "
+             f"step {step}, the others are at step {newest}"
+             for rank, step in sorted(ranks.items())[:_MOST_MUTE]]
+    more = len(ranks) - len(found)
+    return (*found, *((f"{more} more ranks have reported nothing for as long",) if more else ()))
 
 
 def who(progress: Mapping[int, int], hosts: Mapping[int, str], sources: HangSources,
-        nodes: Collection[str] = ()) -> HangVerdict:
+        nodes: Collection[str] = (), reach: int = 0) -> HangVerdict:
     """Who did not come, of ranks whose newest step is given. The flight recorder knows best: it has when each
-    rank entered what; then NCCL's RAS; then how far steps came."""
+    rank entered what; then NCCL's RAS; then how far steps came, of ranks that are at most `reach` steps
+    behind (0: of all)."""
     # The ranks that report steps are the job's, also where no line of its logs is of one.
     world = max(progress, default=-1) + 1
     missing = absent(replace(sources.log, world=max(world, sources.log.world or 0)), nodes) \
@@ -69,19 +89,23 @@ def who(progress: Mapping[int, int], hosts: Mapping[int, str], sources: HangSour
         return HangVerdict(ranks, tuple(filter(None, named)), all(one.sure for one in missing),
                            (*words, *sources.stacks))
     newest = max(progress.values(), default=0)
+    silent = mute(progress, reach)
+    unheard = mute_words(silent, hosts, newest)
+    progress = {rank: step for rank, step in progress.items() if rank not in silent}
     behind = sorted(rank for rank, step in progress.items() if step < newest)
     if behind and len(behind) <= max(1, _SHARE * len(progress)) and len(progress) > 2:
         words = tuple(f"rank {rank} reported step {progress[rank]} last, {len(progress) - len(behind)} ranks "
                       f"step {newest}" for rank in behind[:8])
         return HangVerdict(tuple(behind), tuple(dict.fromkeys(filter(None, map(hosts.get, behind)))), False,
-                           (*words, *sources.stacks))
+                           (*words, *unheard, *sources.stacks))
     if sources.timeouts:
         words = _mismatches(sources.log) or (
             f"{len(sources.timeouts)} ranks gave up waiting, and what is there does not tell for whom",)
-        return HangVerdict((), (), False, (*words, *sources.stacks))
+        return HangVerdict((), (), False, (*words, *unheard, *sources.stacks))
     return HangVerdict((), (), False, (
         f"all {len(progress)} ranks that report are at step {newest}; dumps of the flight recorder "
-        "(TORCH_NCCL_DUMP_ON_TIMEOUT=1) in the log folder would tell who did not come", *sources.stacks))
+        "(TORCH_NCCL_DUMP_ON_TIMEOUT=1) in the log folder would tell who did not come",
+        *unheard, *sources.stacks))
 
 
 def _mismatches(log: JobLog | None) -> tuple[str, ...]:

@@ -101,7 +101,8 @@ def _text(value: Any, key: str) -> str:
 def _number(value: Any, key: str, most: float) -> float:
     if type(value) in (float, int) and 0 <= value <= most:
         return float(value)
-    raise NoStepLine(f"{key}: expected a number from 0 to {most:g}")
+    wanted = "epoch seconds, such as 1764288000.25" if key == "time" else f"a number from 0 to {most:g}"
+    raise NoStepLine(f"{key}: expected {wanted}, got {clean(repr(value), 40)}")
 
 
 def _optional(value: Any, key: str, most: float = LONGEST_S) -> float:

@@ -99,6 +99,7 @@ class JobWatch:
         self._open: dict[str, str] = {}                     # what is going on -> id of its finding
         self._since: dict[str, int] = {}                    # of what slows the job: its first window
         self._heard = 0.0
+        self._pauses = [0.0, 0.0]       # the longest, longest first: what happens once is no habit of the job
 
     @property
     def attempts(self) -> tuple[JobAttempt, ...]:
@@ -158,15 +159,31 @@ class JobWatch:
 
     def waited_for(self, sources: hang.HangSources) -> hang.HangVerdict:
         """Whom the others wait for, if the job hangs."""
-        progress = {rank: one.step for rank, one in self.input.attempts.ranks.items() if rank is not None
-                    and one.attempt == self.input.attempts.newest}
-        hosts = {rank: host for rank, host in zip(self.ranks, self.hosts, strict=True) if rank is not None}
-        return hang.who(progress, hosts, sources)
+        return hang.who(self.progress, self.host_of, sources, reach=self.reach)
+
+    @property
+    def progress(self) -> dict[int, int]:
+        """The newest step of each rank that reports in the newest attempt."""
+        return {rank: one.step for rank, one in self.input.attempts.ranks.items() if rank is not None
+                and one.attempt == self.input.attempts.newest}
+
+    @property
+    def host_of(self) -> dict[int, str]:
+        """Where each rank runs."""
+        return {rank: host for rank, host in zip(self.ranks, self.hosts, strict=True) if rank is not None}
+
+    @property
+    def reach(self) -> int:
+        """The steps that a rank that still reports can be behind others: its newest line may not be written
+        yet, and covers at most a window. 0 until the size of a window is known."""
+        return 2 * self.input.per
 
     def silent(self, now: float) -> bool:
-        """Whether no line has come for so long that the job hangs."""
+        """Whether no line has come for so long that the job hangs. One that paused twice for minutes and went
+        on, as for a checkpoint or an evaluation, may do so again."""
         usual = self._series.usual()
-        return usual == usual and hang.hangs(now - self._heard, usual, usual * self.input.per)
+        return usual == usual and hang.hangs(now - self._heard, usual, usual * self.input.per,
+                                             self._pauses[-1])
 
     def finish(self) -> WatchUpdate:
         """Closes all that is left, at the end of finished logs."""
@@ -208,6 +225,7 @@ class JobWatch:
         self._history.add(list(seen.excess))
         self._cells += seen.judged
         self._late_cells += len(seen.late)
+        self._paused(values)
         gc = sum(value for value in values.gc if value == value)
         self._series.add(self._number, seen.seconds, seen.phases, gc)
         window = StepWindow(values.attempt, values.first, values.last, values.time, len(seen.slots),
@@ -220,6 +238,15 @@ class JobWatch:
         found += self._of_saves(values, seen)
         found += self._of_job(values, seen)
         return window, found
+
+    def _paused(self, values: RankValues) -> None:
+        """Keeps by how much this window ended later than its steps usually take."""
+        before = self.windows[-1] if self.windows else None
+        usual = self._series.usual()
+        if before is None or before.attempt != values.attempt or usual != usual:
+            return
+        pause = values.time - before.time - usual * (values.last - before.last)
+        self._pauses = sorted([*self._pauses, pause], reverse=True)[:2]
 
     def _restarted(self, attempt: int) -> list[WatchFinding]:
         """Findings end with the attempt that they are of."""

@@ -93,7 +93,7 @@ def secret(where: Secret, node: str) -> Hidden:
 def _password(data: bytes, what: str) -> Hidden:
     line = data.splitlines()[0] if data.strip() else b""
     try:
-        text = line.decode()
+        text = line.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BmcError(BmcErrorReason.NO_SECRET, f"{what} gives a password that is not UTF-8 text") from None
     if not text:

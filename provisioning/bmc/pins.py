@@ -102,7 +102,7 @@ def expected(path: Path) -> dict[str, str]:
     """Lines `NODE FINGERPRINT` of a list, with or without colons; # begins a comment. Raises UsageError."""
     try:
         with open(path, "rb") as file:
-            text = file.read(_MOST).decode("utf-8", "replace")
+            text = file.read(_MOST).decode("utf-8-sig", "replace")
     except OSError as problem:
         raise UsageError(f"{clean(path)} cannot be read: {problem.strerror}") from None
     found: dict[str, str] = {}

@@ -135,7 +135,8 @@ def _made(
         band=_band(site, seconds))
     failed = False
     # A bring-up would reset the same machines.
-    with alone(site.folder, _LOCK, "firmware update"), alone(site.folder, BRINGUP, "bringup run"):
+    with alone(site.folder, _LOCK, "firmware update"), alone(
+            site.folder, BRINGUP, "bringup run", "firmware update --apply"):
         if again:       # under the lock: a run that is under way would send again what it has sent
             with opened(site.folder, make=True) as store:
                 begin_anew(store, [(one.node.name, entry.id) for wave in plan.waves for one in wave

@@ -47,7 +47,7 @@ def move(file: Path | None, back: bool, state: str | None) -> None:
             click.echo("the store is kept here; make sure that no other head has restored the copy")
             return
         for lock, what in _LOCKS:
-            stack.enter_context(alone(folder, lock, what))
+            stack.enter_context(alone(folder, lock, what, "store move"))
         if leases := open_leases(store):
             raise UsageError(f"lease {leases[0].name} is open ({leases[0].why}): end it first, see muster "
                              "lease list")

@@ -23,12 +23,14 @@ _MOST_BYTES = 4096
 
 @dataclass(frozen=True)
 class LockHolder:
-    """Who is at work: person, machine, process (`lease.holder`) and since when (epoch seconds)."""
+    """Who is at work: person, machine, process (`lease.holder`), since when (epoch seconds), and with which
+    command, empty where that is not known."""
 
     who: str
     host: str
     holder: str
     began: float
+    command: str = ""
 
     def words(self, now: float) -> str:
         """In words."""
@@ -53,9 +55,10 @@ def age(seconds: float) -> str:
 
 
 @contextmanager
-def alone(folder: Path, lock: str, what: str) -> Iterator[None]:
+def alone(folder: Path, lock: str, what: str, by: str = "") -> Iterator[None]:
     """One process of this machine (and of others, if the file system has locks) acts in a state folder under
-    this lock; UsageError says who is at work. The lock goes with the process."""
+    this lock; UsageError says who is at work. The lock goes with the process. `by` is the command that takes
+    it, where that is another than `what` with --apply."""
     path = folder / lock
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -69,7 +72,8 @@ def alone(folder: Path, lock: str, what: str) -> Iterator[None]:
         except OSError as error:
             raise UsageError(f"{path}: cannot be locked: {error.strerror}; keep the state folder on a file "
                              "system that has locks") from None
-        own = {"who": who(), "host": here(), "holder": me(), "began": time.time()}
+        own = {"who": who(), "host": here(), "holder": me(), "began": time.time(),
+               "command": by or f"{what} --apply"}
         with suppress(OSError):     # on a full disk the lock holds as well, and does not say whose it is
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps(own).encode(), 0)
@@ -82,7 +86,8 @@ def taken(path: Path, what: str) -> str:
     """That someone else has the lock, and who."""
     owner = _owner(path)
     message = f": {owner.words(time.time())}" if owner is not None else ""
-    return f"another muster {what} --apply is running{message}; wait until it has ended"
+    command = owner.command if owner is not None else ""
+    return f"another muster {command or f'{what} --apply'} is running{message}; wait until it has ended"
 
 
 def locked(path: Path) -> bool | None:
@@ -111,6 +116,7 @@ def _owner(path: Path) -> LockHolder | None:
         with path.open("rb") as file:
             refusals = json.loads(file.read(_MOST_BYTES))
         return LockHolder(
-            str(refusals["who"]), str(refusals["host"]), str(refusals["holder"]), float(refusals["began"]))
+            str(refusals["who"]), str(refusals["host"]), str(refusals["holder"]), float(refusals["began"]),
+            clean(str(refusals.get("command", "")), 80))
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None

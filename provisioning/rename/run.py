@@ -82,7 +82,7 @@ def rename(want: RenameRequest, write: Callable[[], None], clock: Callable[[], f
     old, new = want.old, want.new
     with ExitStack() as held:
         for lock, what in _LOCKS if want.state.is_dir() else ():
-            held.enter_context(alone(want.state, lock, what))
+            held.enter_context(alone(want.state, lock, what, "inventory rename"))
         store = held.enter_context(_store(want.state))
         before = _held(want)
         if store is not None:

@@ -115,6 +115,17 @@ def test_a_reader_that_went_away_is_no_ones_failure(tmp_path: Path, words: list[
     assert child.returncode in (0, 3)
 
 
+@pytest.mark.parametrize("stream", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_change_neither_work_nor_exit_code(tmp_path: Path, stream: str) -> None:
+    (tmp_path / "muster.yaml").write_text(GOOD)
+    (tmp_path / "state").mkdir()
+    for words, code in (("silence", 0), ("nodes", 2), ("inventory check", 0), ("rules list", 0)):
+        done = subprocess.run(["sh", "-c", f'exec "$0" {words} {stream}', str(MUSTER)], cwd=tmp_path,
+                              env=environment(tmp_path), text=True, capture_output=True, timeout=60,
+                              check=False)
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), (words, done.stderr[-2000:])
+
+
 def test_a_plug_in_brings_its_own_checks_and_a_broken_one_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "site_checks.py").write_text(
         "from healthcheck.checks.base import check\nfrom healthcheck.model.outcome import Finding\n\n"

@@ -160,6 +160,25 @@ def test_of_a_hundred_secrets_and_names_planted_in_every_capture_none_is_left() 
     assert left == [], [(a, b, out[max(0, out.find(b) - 60): out.find(b) + 60]) for a, b in left[:40]]
 
 
+@pytest.mark.parametrize(("line", "secrets"), [
+    ("ipmitool -I lanplus -H 10.7.0.9 -U root -P 123456 sel list", ["10.7.0.9", "root", "123456"]),
+    ("cmd=['ipmitool', '-H', '10.7.0.9', '-U', 'ADMIN', '-P', 'ADMIN']", ["10.7.0.9", "ADMIN"]),
+    ("snmpwalk -v3 -u admin -A admin -X 4711 10.7.0.9", ["admin", "4711", "10.7.0.9"]),
+    ("racadm -r 10.7.0.9 -u root -p admin getsel", ["10.7.0.9", "root", "admin"]),
+    ("useradd -p 123456 -u 1001 x", ["123456"]),
+    ("mount -t cifs -o username=x,password=admin,vers=3", ["admin"]),
+    ("export DB_PASSWORD=admin IPMI_PASS='root' rootpw=4711", ["admin", "root", "4711"]),
+])
+def test_a_password_that_everyone_uses_is_replaced_where_its_place_says_what_it_is(
+    line: str, secrets: list[str],
+) -> None:
+    look = scrub(with_planted(["first", line]), Node(name="qx7"), key=KEY).recording
+    texts = [text for capture in look.captures.values() for text in capture.text.split("\n")]
+    shown = [text for text in texts if re.search(r"-v3|-P|-p|pw=|vers=", text)]
+    words = re.findall(r"[\w.]+", "\n".join(shown))
+    assert words and [secret for secret in secrets if secret in words] == []
+
+
 def allowance() -> Allowance:
     return Allowance(StandIns(KEY, ""))
 

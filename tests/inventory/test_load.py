@@ -285,6 +285,10 @@ def test_a_wrong_setting_is_one_line_that_says_where_and_what_was_expected(
     ("version: 1\nnodes: {a: {rack: !!python/name:os.system }}", "unknown tag"),
     ("version: 1\nnodes: {a: {address: x}, b: {address: x}}",
      "b has the address and port of a (given at m.yaml:2:"),
+    ("version: 1\nnodes: {a: {address: x.net}, b: {address: X.Net}}", "b has the address and port of a"),
+    ("version: 1\nnodes: {a: {address: x.net}, b: {address: x.net.}}", "b has the address and port of a"),
+    ("version: 1\nnodes: {a: {address: b}, b: }",
+     "m.yaml:2:13: a has the address and port of b (its name): each node"),
 ])
 def test_a_wrong_file_is_one_line(refused: Refused, text: str | bytes, said: str) -> None:
     assert said in refused(text)

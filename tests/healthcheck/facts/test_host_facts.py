@@ -10,6 +10,7 @@ import pytest
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.cache import FactCache
 from healthcheck.facts.service import Service
+from healthcheck.facts.system import parameters
 from healthcheck.model.recording import Capture, FileCapture, Outcome
 from tests.healthcheck import machine
 
@@ -44,3 +45,19 @@ def test_of_a_long_lineage_the_nearest_are_reported() -> None:
 @pytest.mark.parametrize(("load", "words"), [("not-found", "not installed"), ("loaded", "active (running)")])
 def test_a_service_is_described_by_its_state_where_it_is_installed(load: str, words: str) -> None:
     assert Service("nvidia-dcgm", load, "active", "running", 0, 1.0).description == words
+
+
+@pytest.mark.parametrize(("word", "shown"), [
+    ("coreos.inst.token=Zq8.x", "coreos.inst.token=(hidden)"),
+    ("k3s.token=K10::server:a", "k3s.token=(hidden)"),
+    ("systemd.setenv=WANDB_API_KEY=Zq8", "systemd.setenv=WANDB_API_KEY=(hidden)"),
+    ("systemd.set_credential=passwd.hashed-password.root:Zq8", "systemd.set_credential=(hidden)"),
+    ("rootpw=Zq8", "rootpw=(hidden)"), ("grub.pass=Zq8", "grub.pass=(hidden)"),
+    ("inst.ks=https://kick:Zq8@10.0.0.1/ks.cfg", "inst.ks=https://(hidden)@10.0.0.1/ks.cfg"),
+    ("ds=nocloud-net;s=http://10.0.0.1/seed?token=Zq8&x=1",
+     "ds=nocloud-net;s=http://10.0.0.1/seed?token=(hidden)"),
+    ("iommu.passthrough=1", "iommu.passthrough=1"), ("amd_iommu=pt", "amd_iommu=pt"),
+    ("net.ifnames=0", "net.ifnames=0"), ("nvme_core.multipath=Y", "nvme_core.multipath=Y"),
+])
+def test_a_secret_on_the_kernels_command_line_is_in_no_fact(word: str, shown: str) -> None:
+    assert parameters(f"ro {word} quiet") == ("ro", shown, "quiet")

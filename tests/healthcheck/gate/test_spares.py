@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from healthcheck.gate.allocation import allocate
 from healthcheck.gate.decide import Gate, answer
+from healthcheck.gate.hostfile import read_hosts
 from healthcheck.gate.spares import Filled
 from tests.command import muster
 from tests.healthcheck.gate.fleet import NOW, Place, entry, names, snapshot
@@ -132,3 +133,8 @@ def test_a_file_of_hosts_stays_as_it_was_where_the_gate_does_not_open(place: Pla
     assert muster("gate", *place.words, "gpu001", "--write-hostfile", "hosts", home=tmp_path).returncode == 3
     assert (tmp_path / "hosts").read_text() == "as it was\n"
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
+
+
+def test_a_file_of_hosts_that_begins_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_bytes(b"\xef\xbb\xbfgpu001 slots=8\r\ngpu002 slots=8\r\n")
+    assert read_hosts(tmp_path / "hosts") == {"gpu001": " slots=8", "gpu002": " slots=8"}

@@ -314,6 +314,12 @@ def test_a_line_names_all_kinds_that_changed_and_counts_what_it_leaves_out() -> 
             and line(at(-2), [*four, rule]).endswith("; and 1 more: muster history --changes"))
 
 
+def test_a_rule_that_is_judged_for_the_first_time_is_listed_as_no_change_of_rules() -> None:
+    judged = change(name="port-flapping", before=None, was="", says={THERE: True})
+    assert list(lines([judged])) == []
+    assert list(lines([judged, change()])) == [line(at(-2), [change()])]
+
+
 def test_of_many_changes_the_newest_are_listed_and_the_others_counted() -> None:
     many = [change(began=-hours, until=-hours + 0.1) for hours in (6, 5, 4, 3, 2)]
     assert len(list(lines(many))) == 5 and "times before" not in next(lines(many))

@@ -119,6 +119,15 @@ def test_lines_that_cannot_be_read_are_counted_and_the_first_is_explained(tmp_pa
             and lines[-1]["caveats"])
 
 
+def test_a_time_in_milliseconds_is_shown_beside_what_is_expected(tmp_path: Path) -> None:
+    folder = written(tmp_path / "steps")
+    with (folder / "rank_3.jsonl").open("a") as file:
+        file.write('{"schema":"muster.step/1","job":"4711","rank":3,"host":"gpu001","step":999,'
+                   '"time":1764288000250,"seconds":0.98}\n')
+    _, _, err = watched("--replay", "--log", str(folder), home=tmp_path)
+    assert "time: expected epoch seconds, such as 1764288000.25, got 1764288000250" in err
+
+
 def read(folder: Path, **words: Any) -> list[StepTime]:
     logs = JobLogs([str(folder)], words.pop("job", ""), 0.0)
     logs.scan()

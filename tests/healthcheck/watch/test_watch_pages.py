@@ -9,6 +9,7 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from healthcheck.accounting.forecast import forecast
@@ -124,7 +125,8 @@ def watched() -> JobWatch:
 
 def drawn(watch: JobWatch, width: int) -> str:
     out = io.StringIO()
-    Console(file=out, width=width, highlight=False, color_system=None).print(_Table.drawn("4711", watch))
+    Console(file=out, width=width, highlight=False, color_system=None).print(
+        _Table.drawn("4711", watch, width))
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
@@ -132,6 +134,13 @@ def test_the_live_table_is_as_its_golden_in_a_wide_and_a_narrow_terminal() -> No
     watch = watched()
     for width in (120, 80):
         assert drawn(watch, width) == (GOLDEN / f"watch-table-{width}.txt").read_text()
+
+
+@pytest.mark.parametrize("width", [20, 40, 70])
+def test_a_terminal_that_is_too_narrow_for_the_table_cuts_no_word_of_a_finding(width: int) -> None:
+    watch = watched()
+    shown = " ".join(drawn(watch, width).split())
+    assert "…" not in shown and all(sentence(one) in shown for one in watch.findings.values())
 
 
 def test_a_table_without_step_times_says_that_nothing_is_known_and_one_of_many_findings_how_many_more(

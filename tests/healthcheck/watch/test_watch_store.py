@@ -109,6 +109,9 @@ def test_metrics_are_bounded_whatever_jobs_there_are() -> None:
 def test_a_host_is_kept_under_the_name_of_the_inventory_and_a_place_under_none() -> None:
     (one,) = rows_of("4711", FOUND, {"gpu001": "gpu001.cluster"}, NOW)
     assert (one.node, one.cause, one.certainty, one.ended) == ("gpu001.cluster", "thermal", "likely", None)
+    for host, name in (("GPU001.cluster", "gpu001.cluster"), ("10.0.3.7", "10.0.3.7")):
+        (row,) = rows_of("4711", replace(FOUND, hosts=(host,)), {"gpu001": "gpu001.cluster"}, NOW)
+        assert row.node == name
     (rack,) = rows_of("4711", replace(FOUND, level=WatchLevel.PLACE), {}, NOW)
     assert rack.node == ""
     (over,) = rows_of("4711", FOUND, {}, NOW, over=True)

@@ -68,6 +68,58 @@ def test_only_where_all_could_be_judged_does_nothing_slow_a_job(ranks: int, step
     assert found[0] == code and out in found[1] and err in found[2] and bool(found[2]) == bool(err)
 
 
+def test_ranks_that_report_no_more_or_never_did_are_said_as_such(tmp_path: Path) -> None:
+    folder = written(tmp_path / "steps", 16, 100)
+    own = (folder / "rank_5.jsonl").read_text().splitlines(keepends=True)
+    (folder / "rank_5.jsonl").write_text("".join(own[:40]))
+    (folder / "rank_9.jsonl").write_text("".join(line.replace('"seconds":', '"secs":') for line in own))
+    code, out, err = replayed(folder)
+    assert code == 0 and "nothing is found that slows it" in out and "compared" not in err
+    assert "rank 5 on gpu0000 has reported nothing since step 40, the others are at step 100" in err
+    assert "of rank 9 no step time was read" in err
+
+
+def test_a_job_that_goes_on_with_fewer_ranks_lacks_none(tmp_path: Path) -> None:
+    folder = written(tmp_path / "steps", 16, 100)
+    for file in sorted(folder.iterdir())[:12]:
+        with file.open("a") as more:
+            for line in file.read_text().splitlines(keepends=True):
+                values = json.loads(line)
+                more.write(json.dumps(values | {"time": values["time"] + 900, "attempt": 1}) + "\n")
+    _, out, err = replayed(folder)
+    assert "attempt 2" in out and "compared" not in err
+    assert "4 ranks of earlier attempts report nothing" in err
+
+
+def shifted(file: Path, seconds: float) -> None:
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    file.write_text("".join(json.dumps(line | {"time": line["time"] + seconds}) + "\n" for line in lines))
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, -30.0, 120.0, 3600.0])
+def test_a_host_whose_clock_is_wrong_is_compared_with_the_others(seconds: float, tmp_path: Path) -> None:
+    slow = tuple(range(8, 16))
+    folder = written(tmp_path / "steps", 32, 200, faults=(Planted("compute", slow, 1.3),))
+    for rank in slow:
+        shifted(folder / f"rank_{rank}.jsonl", seconds)
+    code, out, err = replayed(folder)
+    assert code == 1 and "host gpu0001; slow since the start" in out and "attempt 2" not in out
+    way = "ahead of" if seconds > 0 else "behind"
+    assert f"the clock of gpu0001 is {abs(seconds):.0f} s {way} that of most ranks" in err
+
+
+def test_ranks_that_join_in_a_later_start_are_no_clocks_that_are_wrong(tmp_path: Path) -> None:
+    folder = written(tmp_path / "steps", 32, 200)
+    for rank in range(32):
+        file = folder / f"rank_{rank}.jsonl"
+        first = file.read_text()
+        shifted(file, 900.0)
+        if rank < 24:
+            file.write_text(first + file.read_text())
+    code, out, err = replayed(folder)
+    assert (code, err) == (0, "") and "attempt 2: steps 1 to 200" in out
+
+
 def test_a_log_of_the_whole_job_has_no_ranks(tmp_path: Path) -> None:
     (tmp_path / "steps").mkdir()
     (tmp_path / "steps/log").write_text("".join(f"step {step}: 250 ms\n" for step in range(1, 400)))

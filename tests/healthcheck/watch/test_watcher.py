@@ -9,7 +9,15 @@ import tracemalloc
 import pytest
 
 from healthcheck.watch.causes import Slowness, cause_of
-from healthcheck.watch.model import Certainty, SlowPattern, StepPhase, WatchCause, WatchFinding, WatchLevel
+from healthcheck.watch.model import (
+    Certainty,
+    SlowPattern,
+    StepPhase,
+    StepTime,
+    WatchCause,
+    WatchFinding,
+    WatchLevel,
+)
 from healthcheck.watch.signals import NodeSignal, SignalKind
 from healthcheck.watch.track import false_accusations
 from healthcheck.watch.watcher import JobWatch
@@ -184,6 +192,40 @@ def test_a_job_that_falls_silent_hangs_and_who_is_behind_is_named() -> None:
         watch.add(line._replace(step=201, time=now + 310))
     (over,) = watch.settle(now + 310).findings
     assert not over.still
+
+
+def test_a_rank_that_has_long_reported_nothing_is_not_who_the_others_wait_for() -> None:
+    """Its log ended, by a full disk or a dead writer; in synchronous training it cannot be so far behind."""
+    def cut(line: StepTime) -> StepTime | None:
+        return None if line.rank == 3 and line.step > 80 else line
+
+    watch = JobWatch()
+    now = feed(watch, SimulatedJob(16, 200, 5),
+               lambda line: None if line.rank == 9 and line.step == 200 else cut(line))
+    found = watch.settle(now + 60, heard=False).findings
+    assert [(one.pattern, one.ranks) for one in found] == [(SlowPattern.HANG, (9,))]
+    assert any("rank 3" in words and "step 80" in words for words in found[0].evidence)
+    watch = JobWatch()
+    now = feed(watch, SimulatedJob(16, 200, 5), cut)
+    found = watch.settle(now + 60, heard=False).findings
+    assert [(one.pattern, one.ranks) for one in found] == [(SlowPattern.HANG, ())]
+
+
+def test_a_job_that_pauses_now_and_then_does_not_hang_in_a_pause() -> None:
+    """Evaluations and checkpoints of a minute and more are usual: between steps, or within one of all."""
+    for within in (False, True):
+        watch, late, now = JobWatch(), 0.0, 0.0
+        for now, lines in SimulatedJob(8, 210, 1).passes():
+            step = lines[0].step
+            late += 90.0 if step % 50 == 0 else 0.0
+            paused = 90.0 if within and step % 50 == 0 else 0.0
+            for line in lines:
+                watch.add(line._replace(time=line.time + late, seconds=line.seconds + paused))
+            watch.settle(now + late)
+        now += late
+        assert not watch.settle(now + 150, heard=False).findings
+        (one,) = watch.settle(now + 260, heard=False).findings
+        assert one.pattern is SlowPattern.HANG
 
 
 def test_a_job_that_falls_silent_as_a_whole_hangs_and_no_one_is_named() -> None:

@@ -70,7 +70,7 @@ def test_what_others_wrote_stays_to_the_byte_and_so_do_its_mode_and_the_link_to_
 
 def test_a_file_that_cannot_be_read_or_understood_is_reported_and_left(tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("gpu[001\n")
-    with pytest.raises(ActionError, match="bad: "):
+    with pytest.raises(ActionError, match="bad:1: "):
         HostFile(tmp_path / "bad").held(("gpu001",))
     with pytest.raises(ActionError, match="cannot be written"):
         HostFile(tmp_path / "none" / "bad").isolate("gpu001", "muster#1: x")

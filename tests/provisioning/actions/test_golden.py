@@ -12,6 +12,7 @@ from healthcheck.store.marks import CordonMark
 from inventory.nodeset import expand
 from provisioning.actions.base import ActionError, Holder, number_of, reason_with_mark
 from provisioning.actions.golden import GoldenSet
+from provisioning.actions.hostfile import HostFile
 from provisioning.actions.lines import names_of
 from tests.testbed.marks import muster, plain
 from tests.testbed.memory import in_memory
@@ -43,7 +44,7 @@ def test_a_node_goes_out_of_every_line_and_nothing_else_changes(
 ) -> None:
     file = golden(tmp_path, before)
     if after is None:
-        with pytest.raises(ActionError, match="good: "):
+        with pytest.raises(ActionError, match="good:1: "):
             file.isolate(node, "muster#12: fan")
         assert text_of(file) == before
         return
@@ -199,3 +200,30 @@ def test_whatever_goes_out_in_any_order_comes_back_in_any_other_to_the_byte(
             file.release(node)
             assert file.held([node])[node].holder is Holder.NO_ONE
         assert text_of(file) == before
+
+
+@pytest.mark.parametrize("kind", [HostFile, GoldenSet])
+def test_a_file_that_begins_with_a_byte_order_mark_is_read_and_keeps_it(
+    tmp_path: Path, kind: type[HostFile] | type[GoldenSet],
+) -> None:
+    path = tmp_path / "hosts"
+    before = b"\xef\xbb\xbfgpu1\r\ngpu2\r\n"
+    path.write_bytes(before)
+    file, other = kind(path), Holder.OTHERS if kind is HostFile else Holder.NO_ONE
+    assert {held.holder for held in file.held(["gpu1", "gpu2"]).values()} == {other}
+    node = "gpu3" if kind is HostFile else "gpu1"
+    file.isolate(node, "muster#12: fan")
+    assert file.held([node])[node].holder is Holder.US and path.read_bytes().startswith(b"\xef\xbb\xbf")
+    file.release(node)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", [HostFile, GoldenSet])
+def test_a_line_that_names_no_node_is_reported_with_its_number(
+    tmp_path: Path, kind: type[HostFile] | type[GoldenSet],
+) -> None:
+    path = tmp_path / "hosts"
+    path.write_text("gpu1\n# all of row 9\ngpu2 slots=8\n")
+    for ask in (lambda: kind(path).held(["gpu1"]), lambda: kind(path).isolate("gpu1", "muster#12: fan")):
+        with pytest.raises(ActionError, match="hosts:3: "):
+            ask()

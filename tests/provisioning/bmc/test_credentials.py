@@ -39,6 +39,11 @@ def test_the_first_line_of_a_file_is_the_password(tmp_path: Path) -> None:
     assert secret(from_file(tmp_path / "{node}.password"), "gpu001").text == PASSWORD
 
 
+def test_a_byte_order_mark_and_the_end_of_the_line_are_no_part_of_the_password(tmp_path: Path) -> None:
+    private(tmp_path / "password", f"\ufeff{PASSWORD}\r\n")
+    assert secret(from_file(tmp_path / "password"), "gpu001").text == PASSWORD
+
+
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620])
 def test_a_file_that_others_may_touch_is_refused_with_the_command_that_mends_it(
     tmp_path: Path, mode: int,

@@ -101,3 +101,9 @@ def test_a_list_outranks_what_is_pinned_and_no_one_is_pinned_who_is_not_in_it() 
 def test_certificates_that_several_show_are_named() -> None:
     assert shared([ControllerEnrolment("a", PinOutcome.PIN, A), ControllerEnrolment("b", PinOutcome.KNOWN, A),
                    ControllerEnrolment("c", PinOutcome.PIN, B)]) == {A: ("a", "b")}
+
+
+def test_a_list_that_an_editor_began_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "list"
+    path.write_bytes(f"\ufeffgpu001 {A}\r\ngpu002 {B}\r\n".encode())
+    assert pins.expected(path) == {"gpu001": A, "gpu002": B}

@@ -206,6 +206,12 @@ def test_what_acts_on_nodes_by_their_names_is_waited_for(home: Path, lock: str) 
     assert lock in inspect.getsource(burninscreen) or lock != "screen.lock"
 
 
+def test_a_rename_at_work_is_named_to_whoever_waits_for_it(home: Path) -> None:
+    (home / "state").mkdir()
+    with alone(home / "state", "triage.lock", "triage", "inventory rename"):
+        assert "another muster inventory rename is running: " in rename(home, "gpu001", "a1", code=2)
+
+
 def test_another_machine_of_the_new_name_keeps_its_history_to_itself(home: Path) -> None:
     with opened(home / "state", make=True) as store, store.writing() as db:
         for number, (name, began,
