@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from healthcheck.checks.growth import HOUR
-from healthcheck.model.outcome import Status
+from healthcheck.model.outcome import Repair, Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from tests.healthcheck import machine, raid
 from tests.healthcheck.checks.verdicts import after, findings_of, ids, status_findings, verdict
@@ -141,6 +141,8 @@ PASSING: list[tuple[str, Recording]] = [
     ("raid-state", files(**{"md0.array_state": "readonly\n"})), ("raid-degraded", files()),
     ("raid-rebuilding", files(**{"md0.sync_action": "check\n"})), ("raid-frozen", files()),
     ("raid-state", files(**{"md0.level": "container\n", "md0.array_state": "inactive\n"})),
+    # As the kernel has a container of Intel's firmware RAID: level_show gives nothing without a personality.
+    ("raid-state", files(**{"md0.level": "", "md0.raid_disks": "", "md0.array_state": "inactive\n"})),
     ("raid-mismatch", files(**{"md0.mismatch_cnt": "128\n"})), ("zpool-healthy", files()),
     ("disk-log-io-errors", logged("Buffer I/O error on dev sr0, logical block 0, async page read")),
     ("disk-log-io-errors", logged("critical target error, dev sda, sector 2048 op 0x3:(DISCARD) flags 0x800 "
@@ -233,6 +235,12 @@ FAILING: list[tuple[str, Recording, str]] = [
      "md0 (raid1): inactive, expected active or clean"),
     ("raid-degraded", files(**{"md0.degraded": "1\n", "md0.dev-nvme1n1p2/state": "faulty,timeout\n"}),
      "md0 (raid1): 1 of 2 members missing (faulty: nvme1n1p2), expected all members"),
+    ("raid-degraded", files(**{"md0.degraded": "1\n", "md0.raid_disks": "", "md0.sync_action": "",
+                               "md0.dev-nvme1n1p2/state": ""}),
+     "md0 (raid1): 1 member missing, expected all members"),
+    ("raid-degraded", files(**{"md0.degraded": "1\n", "md0.sync_action": "recover\n",
+                               "md0.sync_completed": "250 / 1000\n"}),
+     "md0 (raid1): 1 of 2 members missing, rebuilt now, expected all members"),
     ("raid-frozen", files(**{"md0.sync_action": "frozen\n"}),
      "md0 (raid1): frozen: no rebuild and no check begins, expected idle"),
     ("raid-rebuilding", files(**{"md0.sync_action": "recover\n", "md0.sync_completed": "250 / 1000\n"}),
@@ -582,3 +590,12 @@ def test_every_rule_of_both_files_is_in_a_table() -> None:
     # which have test_scsi.py
     assert tested == {rule for rule in ids("disk.yaml") | ids("raid.yaml")
                       if not rule.startswith("disk-scsi-")}
+
+
+@pytest.mark.parametrize(("faulty", "repair"), [("in_sync\n", Repair.WATCH), ("faulty,timeout\n", None)])
+def test_an_array_that_is_rebuilt_asks_for_no_other_disk_unless_one_of_its_members_is_faulty(
+    faulty: str, repair: Repair | None,
+) -> None:
+    seen = files(**{"md0.degraded": "1\n", "md0.sync_action": "recover\n", "md0.dev-nvme1n1p2/state": faulty})
+    finding, = verdict("raid-degraded", seen).findings
+    assert finding.repair is repair and ("wait" in finding.remedy) is (repair is Repair.WATCH)
