@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from healthcheck.checks.base import NotMeasured, Peers, check, selection
 from healthcheck.checks.growth import HOUR, MINUTE, Growth
-from healthcheck.facts.port import Port, card, is_lag, most_common_kind
+from healthcheck.facts.netdev import LagCards
+from healthcheck.facts.port import Port, card, most_common_kind
 from healthcheck.facts.site import PortPlans
 from healthcheck.facts.values import Fact
 from healthcheck.model.outcome import Finding
@@ -60,12 +61,14 @@ def odd_ones(
 
 
 @check("port.count", counts=True)
-def port_count(ports: Peers[Port], port_plans: PortPlans, *, expected: int) -> Iterator[Finding]:
+def port_count(
+    ports: Peers[Port], port_plans: PortPlans, lag_cards: LagCards, *, expected: int,
+) -> Iterator[Finding]:
     """As many compute ports as the SKU has are present; where they are planned, each planned one is."""
     if port_plans.compute:
-        present = {pci: port.device for port, pci in ports.read(lambda port: port.pci)}
+        present = {pci for _, pci in ports.read(lambda port: port.pci)}
         # One device stands for both functions of a card that are one bond.
-        lagged = {card(pci) for pci, device in present.items() if is_lag(device)}
+        lagged = lag_cards.cards & {card(pci) for pci in present}
         for pci, rail in sorted(port_plans.compute.items()):
             if pci not in present and card(pci) not in lagged and pci not in port_plans.unread:
                 of_rail = "" if rail is None else f" (rail {rail})"

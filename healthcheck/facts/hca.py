@@ -22,9 +22,11 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.bond import unlisted
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI, uevent
+from healthcheck.facts.netdev import NETDEV, lag_cards
 from healthcheck.facts.parsing import matched, natural, nonempty, pcie_lanes, pcie_speed
 from healthcheck.facts.pci import PASSED_ON
-from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, card, device_id, is_lag, pci_of, slot
+from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, card, device_id, pci_of, slot
+from healthcheck.facts.team import TEAMD
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, first_unread, partial_if
 from healthcheck.facts.vpd import VpdLabels, labels
 from healthcheck.model.probes import Probe, ProbeKind
@@ -198,7 +200,7 @@ _INFINIBAND, _ETHERNET, _OTHER_NETWORK = "207", "200", "280"
 _OF_HARDWARE = ("/device/uevent", "/board_id")      # a device of software has neither
 
 
-@fact("adapter_bus", PCI, SYSFS)
+@fact("adapter_bus", PCI, SYSFS, besides=(NETDEV, TEAMD))
 def adapter_bus(captures: Captures) -> AdapterBus:
     """From the uevent files of all PCI devices and of all RDMA devices; raises Unread unless all of them were
     read."""
@@ -216,7 +218,7 @@ def adapter_bus(captures: Captures) -> AdapterBus:
         if isinstance(pci, Unmeasured):
             raise Unread(pci.reason)
         with_rdma[pci] = device
-    lagged = {card(pci) for pci, device in with_rdma.items() if is_lag(device)}
+    lagged = captures.once(lag_cards).cards & {card(pci) for pci in with_rdma}
     adapters = [_adapter(path.split("/")[-2], bus.text(path), with_rdma, lagged) for path in bus]
     return AdapterBus("PCI bus", tuple([adapter for adapter in adapters if adapter is not None]))
 

@@ -12,7 +12,7 @@ from healthcheck.facts.hca import HCA, Adapter
 from healthcheck.model.outcome import Owner, Result, Status
 from healthcheck.model.recording import Capture, Outcome, Recording
 from inventory.model import PortPlan
-from tests.healthcheck import machine
+from tests.healthcheck import machine, network
 from tests.healthcheck.assessing import assessed
 from tests.healthcheck.checks.ports import PLANNED, changed, of, snapshot
 from tests.healthcheck.checks.verdicts import findings_of, ids, only
@@ -134,6 +134,28 @@ def test_two_functions_that_are_one_bond_have_one_rdma_device() -> None:
             "mlx5_12", "adapter at 0000:99:00.1: driver mlx5_core, no RDMA device, expected an RDMA device")):
         seen = changed(ports, f"/sys/class/infiniband/{device}/device/uevent", text=text.format(0))
         assert findings_of(of("hca-present", snapshot(gpu_pci=bus, port_sysfs=seen))) == expected
+
+
+def test_two_functions_of_a_bond_have_one_rdma_device_whatever_udev_calls_it() -> None:
+    """rdma-core's rdma_rename names it after its PCI address, as any other."""
+    bus, ports, netdevs = machine.pci(), machine.ports(), network.netdev()
+    text = "DRIVER=mlx5_core\nPCI_CLASS=20000\nPCI_ID=15B3:1021\nPCI_SLOT_NAME=0000:0b:00.{}\n"
+    for number in (0, 1):
+        bus = changed(bus, f"{PCI}/0000:0b:00.{number}/uevent", text=text.format(number))
+        netdevs = changed(netdevs, f"/sys/class/net/eno{number + 1}/device/uevent", text=text.format(number))
+    seen = changed(ports, "/sys/class/infiniband/rocep11s0f0/device/uevent", text=text.format(0))
+    one = {"gpu_pci": bus, "port_sysfs": seen}
+    missing = "adapter at 0000:0b:00.1: driver mlx5_core, no RDMA device, expected an RDMA device"
+    assert findings_of(of("hca-present", snapshot(netdev_sysfs=netdevs, **one))) == ""
+    alone = "Slave Interface".join(network.BOND.split("Slave Interface")[:2])
+    for apart in (network.netdev(bond=""), network.netdev(bond=alone)):
+        assert findings_of(of("hca-present", snapshot(netdev_sysfs=apart, **one))) == missing
+    neither = findings_of(of("hca-present", snapshot(netdev_sysfs=netdevs, gpu_pci=bus)))
+    assert neither.count("no RDMA device, expected") == 2
+    shown = changed(seen, "/sys/class/infiniband/rocep11s0f0/ports/1/state", text="4: ACTIVE\n")
+    plans = {f"0000:0b:00.{number}": PortPlan("compute", number) for number in (0, 1)}
+    counted = of("port-count", snapshot(netdev_sysfs=netdevs, gpu_pci=bus, port_sysfs=shown), **plans)
+    assert (counted.status, findings_of(counted)) == (Status.PASS, "")
 
 
 def test_a_function_of_ethernet_needs_no_device_for_management_datagrams() -> None:

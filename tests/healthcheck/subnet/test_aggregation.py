@@ -38,8 +38,10 @@ def with_aggregation(folder: Path, *only: str) -> Subnet:
             f"CA {at + 100:5d}  1 0x{own} 4x NDR - SW {at:5d} {PORT} 0x{guid} ( '{NAME}' - '{name}' )"]
         state = "( 4X        106.25 Gbps Active/  LinkUp)"
         added["iblinkinfo"] += [
-            f'0x{guid} "{name}" {at:6d} {PORT:4d}[  ] =={state}==>  0x{own} {at + 100:6d}    1[  ] "{NAME}" ( )',
-            f'0x{own} "{NAME}" {at + 100:6d}    1[  ] =={state}==>  0x{guid} {at:6d} {PORT:4d}[  ] "{name}" ( )']
+            f'0x{guid} "{name}" {at:6d} {PORT:4d}[  ] =={state}==>  0x{own} {at + 100:6d}    1[  ] '
+            f'"{NAME}" ( )',
+            f'0x{own} "{NAME}" {at + 100:6d}    1[  ] =={state}==>  0x{guid} {at:6d} {PORT:4d}[  ] '
+            f'"{name}" ( )']
         added["ibnetdiscover"] += [
             "", f"sysimgguid=0x{guid}", f"caguid=0x{own}", f'Ca\t1 "H-{own}"\t\t# "{NAME}"',
             f'[1]({own}) \t"S-{guid}"[{PORT}]\t\t# lid {at + 100} lmc 0 "{name}" lid {at} 4xNDR']
