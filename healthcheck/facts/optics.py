@@ -209,15 +209,23 @@ def parse_link(name: str, text: str) -> Optics:
     celsius, _, celsius_high = _lanes(module.get("Temperature [C]"), "temperature")
     rx, rx_low, rx_high = _lanes(module.get("Rx Power Current [dBm]"), "Rx power")
     tx, tx_low, tx_high = _lanes(module.get("Tx Power Current [dBm]"), "Tx power")
-    physical = state.get("Physical state")
-    up: Any = Unmeasured("mlxlink reports no physical state")
-    if isinstance(physical, str):
-        up = physical in ("LinkUp", "ETH_AN_FSM_ENABLE", "Active") or state.get("State") == "Active"
     return Optics(
-        name, up, celsius[0] if isinstance(celsius, tuple) else celsius, celsius_high,
+        name, _up(state), celsius[0] if isinstance(celsius, tuple) else celsius, celsius_high,
         rx, rx_low, rx_high, tx, tx_low, tx_high, _faults(module),
         _ratio(counters.get("Effective Physical BER")), _ratio(counters.get("Raw Physical BER")),
     )
+
+
+_UP = ("Active", "Physical LinkUp", "LinkUp")
+
+
+def _up(state: Mapping[str, Any]) -> Any:
+    """Whether the link is up: by its state, else by its physical one, which on Ethernet is the state of the
+    negotiation (mlxlink_maps.cpp, _pmFsmState and _ethANFsmState): ETH_AN_FSM_ENABLE where that never began,
+    with a cable and without one."""
+    words = [word for word in (state.get("State"), state.get("Physical state"))
+             if isinstance(word, str) and word not in _NOTHING and not word.startswith("ETH_AN_FSM")]
+    return words[0] in _UP if words else Unmeasured("mlxlink reports no state of the link")
 
 
 def _section(output: dict[str, Any], key: str) -> dict[str, Any]:
