@@ -15,7 +15,7 @@ from inventory.model import PortPlan
 from tests.healthcheck import machine, network
 from tests.healthcheck.assessing import assessed
 from tests.healthcheck.checks.ports import PLANNED, changed, of, snapshot
-from tests.healthcheck.checks.verdicts import findings_of, ids, only
+from tests.healthcheck.checks.verdicts import RULES, after, findings_of, ids, only, verdict
 
 ALL = range(8)
 PCI = "/sys/bus/pci/devices"
@@ -320,3 +320,43 @@ def test_a_port_plan_that_says_nothing_of_links_expects_them_up() -> None:
     dark = snapshot(port_sysfs=machine.ports(**{"mlx5_3.state": "1: DOWN\n"}))
     assert of("port-state", dark,
               **{**PLANNED, "0000:43:00.0": PortPlan("compute", 3, expect="up")}).status is Status.FAIL
+
+
+# ---- functions that share another's port
+
+
+SHARING = {
+    "a sub-function": {"device/uevent": "DRIVER=mlx5_core.sf\nMODALIAS=auxiliary:mlx5_core.sf\n"},
+    "a virtual function": {
+        "device/uevent": "DRIVER=mlx5_core\nPCI_ID=15B3:101E\nPCI_SLOT_NAME=0000:43:00.2\n",
+        "device/physfn/uevent": "DRIVER=mlx5_core\nPCI_ID=15B3:1021\nPCI_SLOT_NAME=0000:43:00.0\n"}}
+NOT_ASKED = 'exit 1\n{"status": {"code": 1, "message": "FW_OPEN is not supported for this device"}}'
+
+
+@pytest.mark.parametrize("own", SHARING.values(), ids=list(SHARING))
+def test_a_function_that_shares_another_s_port_changes_no_rule_s_result(own: dict[str, str]) -> None:
+    """Names of sub-functions: drivers/base/auxiliary.c; rdma-core's rdma_rename finds them so, too."""
+    at = "/sys/class/infiniband/mlx5_9"
+
+    def beside(capture: Capture, **more: str) -> Capture:
+        held = {path.replace("/mlx5_3", "/mlx5_9"): entry.text for path, entry in capture.files.items()
+                if "/mlx5_3/" in path and "/device/" not in path}
+        for path, text in (held | {f"{at}/{name}": text for name, text in {**own, **more}.items()}).items():
+            capture = changed(capture, path, text=text)
+        return capture
+
+    plain = {"port_sysfs": machine.ports(), "hca_sysfs": machine.hcas(), "port_counters": machine.counters(),
+             "optics_hwmon": network.hwmon()}
+    counted = network.statistics(rx_pcs_symbol_err_phy=7)
+    tools = {"optics_mlxlink": network.mlxlink(), "roce_ethtool": network.ethtool(rail0=counted)}
+    interface = f"{at}/device/net/enp67s0f0s9"
+    shared = {name: beside(capture, **({"device/hwmon/hwmon9/temp1_input": "1\n"} if "hwmon" in name else {}))
+              for name, capture in plain.items()} | {
+        "optics_mlxlink": changed(tools["optics_mlxlink"], at, text=NOT_ASKED),
+        "roce_ethtool": changed(tools["roce_ethtool"], interface, text=f"exit 0\n{counted}")}
+    for rule in sorted(ids("port.yaml") | ids("hca.yaml") | ids("roce.yaml") | ids("optics.yaml")
+                       | {"numa-rails", "fleet-rdma-binding"}):
+        if not RULES[rule].checked.fleet:
+            found = [verdict(rule, after(snapshot(**captures), 600.0), snapshot(**captures))
+                     for captures in ({**plain, **tools}, shared)]
+            assert [found[0].status, found[0].findings] == [found[1].status, found[1].findings], rule
