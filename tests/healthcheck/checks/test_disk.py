@@ -495,6 +495,40 @@ def test_a_disk_that_has_no_smart_concerns_itself_only(code: int, said: dict[str
         assert result.status is Status.SKIPPED and reason in result.reason, rule
 
 
+def test_a_disk_whose_smart_is_switched_off_is_not_measured() -> None:
+    """smartctl ends then, with exit status 0, and has read nothing (ataprint.cpp, "SMART Disabled")."""
+    now = one_disk("sda", {"device": {"protocol": "ATA"}, "model_name": "X1", "serial_number": "S1",
+                           "smart_support": {"available": True, "enabled": False}})
+    for rule in SMART_RULES:
+        result = verdict(rule, now, now)
+        assert result.status is Status.UNKNOWN and "sda (X1)" in result.reason, rule
+        assert "SMART is switched off (smartctl -s on /dev/sda)" in result.reason
+    kept_on = one_disk("sda", {"device": {"protocol": "SCSI"}, "smart_status": {"passed": True},
+                               "smart_support": {"available": True, "enabled": False}})
+    assert verdict("disk-smart-failed", kept_on).status is Status.PASS
+
+
+@pytest.mark.parametrize("rule", ["disk-smart-failed", "disk-smart-reallocated", "disk-smart-pending",
+                                  "disk-smart-uncorrectable", "disk-smart-unrecovered", "disk-smart-wear"])
+def test_attributes_that_a_disk_did_not_give_are_not_those_it_has_not(rule: str) -> None:
+    """A sick disk may answer for its overall health and refuse its attributes (ataprint.cpp, "Read SMART Data
+    failed": exit status 4, and it goes on)."""
+    said = {"device": {"protocol": "ATA"}, "smart_status": {"passed": True}, "smartctl": {"messages": [
+        {"string": "Read SMART Data failed: scsi error aborted command", "severity": "error"}]}}
+    result = verdict(rule, one_disk("sda", said, 4))
+    assert result.status is Status.UNKNOWN and "Read SMART Data failed" in result.reason
+    # One that has none is another matter, and so is one that answers, and lacks a log.
+    assert verdict(rule, one_disk("sda", said)).status in (Status.PASS, Status.SKIPPED)
+    read = {**said, "ata_smart_attributes": {"table": [{"id": 9, "name": "x", "raw": {"value": 1}}]}}
+    assert verdict(rule, one_disk("sda", read, 4)).status in (Status.PASS, Status.SKIPPED)
+
+
+def test_a_disk_that_fails_by_its_own_word_needs_no_attributes() -> None:
+    said = {"device": {"protocol": "ATA"}, "smart_status": {"passed": False}}
+    assert (findings_of(verdict("disk-smart-failed", one_disk("sda", said, 4 + 8)))
+            == "sda: failing, by its own report, expected passed")
+
+
 @pytest.mark.parametrize("kind", ["a virtual drive of the BMC", "a drive over a network"])
 def test_what_the_kernel_says_is_no_disk_of_the_node_is_asked_for_nothing(kind: str) -> None:
     held = machine.smart(2)
