@@ -15,7 +15,7 @@ from typing import TypeVar
 from healthcheck.checks.base import NotMeasured, Peers, check, selection
 from healthcheck.checks.growth import HOUR, MINUTE, Growth
 from healthcheck.facts.netdev import LagCards
-from healthcheck.facts.port import Port, card, most_common_kind
+from healthcheck.facts.port import ENTRIES, Port, card, most_common_kind
 from healthcheck.facts.site import PortPlans
 from healthcheck.facts.values import Fact
 from healthcheck.model.outcome import Finding
@@ -167,10 +167,15 @@ def port_pkey(port: Port, *, keys: tuple[str, ...] = ()) -> Iterator[Finding]:
     """Every active InfiniBand compute port is a full member of some partition, and holds each of `keys`
     ("0xffff") where they are given.
 
-    Two limited members of a partition cannot communicate. Only the first keys of the table are read.
+    Two limited members of a partition cannot communicate. Only the first keys of the table are read: where
+    all of these are in use, what is not among them may stand behind.
     """
     if port.state != "ACTIVE" or port.link_layer != INFINIBAND:
         return
+    lacking = not any(key & _MEMBERSHIP for key in port.keys) or any(
+        int(wanted, 16) not in port.keys for wanted in keys)
+    if lacking and len(port.keys) == ENTRIES:
+        raise NotMeasured(port, f"only its first {ENTRIES} partition keys are read")
     shown = ", ".join(f"{key:#06x}" for key in port.keys) or "none"
     if not any(key & _MEMBERSHIP for key in port.keys):
         yield Finding(f"partition keys: {shown}", "full membership of one partition at least")

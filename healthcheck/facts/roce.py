@@ -159,14 +159,15 @@ def _port(files: CapturedFiles, port: Port, sized: list[str]) -> RocePort:
 
 
 def _routable(files: CapturedFiles, at: str) -> Any:
-    """Whether an entry is routable; Unmeasured where none is and one could not be read. An unused entry gives
-    EINVAL."""
+    """Whether an entry is routable; Unmeasured where none is and one could not be read, or all that are read
+    are in use, as the table may go on. An unused entry gives EINVAL."""
     types = entries(files, f"{at}/gid_attrs/types", _GIDS)
     if not types:
         return UNSUPPORTED
-    unread = None
+    unread, used = None, 0
     for entry, path in enumerate(types):
         kind = files.read(path, nonempty)
+        used += isinstance(kind, str)
         if isinstance(kind, Unmeasured):
             unread = unread if kind.reason.endswith("(EINVAL)") else kind
             continue
@@ -175,6 +176,8 @@ def _routable(files: CapturedFiles, at: str) -> Any:
             if routes is True:
                 return True
             unread = routes if isinstance(routes, Unmeasured) else unread
+    if used == _GIDS and unread is None:
+        return Unmeasured(f"only its first {_GIDS} GIDs are read, and none of them routes")
     return unread or False
 
 

@@ -79,6 +79,15 @@ def test_a_port_without_a_gid_or_without_full_membership_is_named() -> None:
               snapshot(port_sysfs=changed(held, port(3, "pkeys/2"), text="0x8001\n"))).status is Status.PASS
 
 
+def test_a_table_of_keys_that_goes_on_behind_what_was_read_is_no_lack_of_membership() -> None:
+    held = machine.ports()
+    for entry, key in enumerate(("0x7fff\n", "0x0001\n", "0x0002\n", "0x0003\n")):
+        held = changed(held, port(3, f"pkeys/{entry}"), text=key)
+    result = of("port-pkey", snapshot(port_sysfs=held))
+    assert (result.status, findings_of(result)) == (Status.UNKNOWN, "")
+    assert "only its first 4 partition keys are read" in result.reason
+
+
 @pytest.mark.parametrize(("rule", "name"), [
     ("port-width", "rate"), ("port-link-layer", "link_layer"), ("port-lid", "lid"), ("port-lid", "sm_lid"),
     ("port-gid", "gids/0"), ("port-pkey", "pkeys/3"),
