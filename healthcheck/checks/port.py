@@ -125,7 +125,8 @@ def port_link_layer(ports: Peers[Port], port_plans: PortPlans, *, expected: str 
     boards.
 
     An adapter whose firmware was reset to defaults comes up with the other one. Without a plan all ports of a
-    board are compared, since such a port is no longer of the most common kind.
+    board are compared, since such a port is no longer of the most common kind; one that is active has a
+    switch of its own protocol, so that it is there on purpose (storage), or port.count lacks it.
     """
     if port_plans.compute or expected:
         ours = Peers(compute_ports(ports, port_plans))
@@ -136,7 +137,10 @@ def port_link_layer(ports: Peers[Port], port_plans: PortPlans, *, expected: str 
             if own != expected:
                 yield Finding(own, expected, port.name)
         return
-    yield from odd_ones(ours, lambda port: port.board, lambda port: port.link_layer, "ports")
+    by_name = {port.name: port for port in ours.members}
+    for found in odd_ones(ours, lambda port: port.board, lambda port: port.link_layer, "ports"):
+        if port_plans.compute or by_name[found.subject].state != "ACTIVE":
+            yield found
 
 
 @check("port.lid", over="compute_ports")
