@@ -31,7 +31,7 @@ def raid_state(array: Array) -> Iterator[Finding]:
 @check("raid.degraded")
 def raid_degraded(array: Array) -> Iterator[Finding]:
     """No md array with redundancy lacks a member. One whose member was exchanged, and is being rebuilt, does
-    until that has ended; nobody has to replace another."""
+    until that has ended; no one has to replace another."""
     if array.missing <= 0:
         return
     disks, faulty = reading(array, "disks"), reading(array, "faulty")

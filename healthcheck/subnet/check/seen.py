@@ -111,7 +111,7 @@ class SeenSubnet:
 
     def device_name(self, guid: str) -> str:
         """What people call a device: the node and adapter, the switch's own name, or its GUID, which also
-        tells those apart that have one name, as switches whose maker's name nobody changed."""
+        tells those apart that have one name, as switches whose maker's name no one changed."""
         place = self.joined.adapters.get(guid)
         if place is not None:
             return f"{place.node} {place.device or place.pci or ''}".strip()
