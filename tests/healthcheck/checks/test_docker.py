@@ -288,6 +288,20 @@ def test_the_file_system_that_holds_the_data_root_has_room(root: str, root_free:
     assert status_findings("docker-disk", seen) == (Status.FAIL if words else Status.PASS, words)
 
 
+def test_images_that_containerd_holds_are_not_in_the_data_root() -> None:
+    """With the containerd image store, the default since Docker 29, data-root moves them no more."""
+    def of_images(root_free: int, raid_free: int = 90 * GIB, driver: str = "overlayfs") -> Result:
+        return verdict("docker-disk", machine.recording(
+            docker_info=machine.docker(DockerRootDir="/raid/docker", Driver=driver),
+            filesystem_mounts=mounts(root_free, raid_free)))
+
+    assert of_images(90 * GIB).status is of_images(GIB, driver="overlay2").status is Status.PASS
+    short = of_images(GIB)
+    assert short.status is Status.UNKNOWN and not short.findings
+    assert "/var/lib/containerd on / has 1.0 GiB left" in short.reason
+    assert of_images(GIB, GIB).status is Status.FAIL
+
+
 def test_a_data_root_on_what_could_not_be_measured_is_unknown() -> None:
     whole = mounts(90 * GIB, 90 * GIB)
     without = replace(whole, files={path: entry for path, entry in whole.files.items() if path != "/raid"})
