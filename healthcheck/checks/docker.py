@@ -109,16 +109,26 @@ def docker_warnings(docker: Docker, *, ignore: tuple[str, ...]) -> Iterator[Find
 @check("docker.disk")
 def docker_disk(docker: Docker, filesystems: tuple[Filesystem, ...], *,
                 at_least_gib: float) -> Iterator[Finding]:
-    """The file system of Docker's data root has room for one more image."""
+    """The file system of Docker's data root has room for one more image. Where containerd holds the images,
+    its own root does, too: that is not read, and unknown where its usual place has none."""
     root = docker.root.rstrip("/") or "/"
+    where, free = _room(root, filesystems)
+    if free < at_least_gib:
+        yield Finding(f"{free:.1f} GiB left", f"at least {at_least_gib:g} GiB", where)
+    elif docker.storage_driver == "overlayfs":      # the snapshotter's name, of the containerd image store
+        where, free = _room("/var/lib/containerd", filesystems)
+        if free < at_least_gib:
+            raise NotMeasured(None, f"containerd holds the images: {where} has {free:.1f} GiB left, and "
+                              "whether its root is elsewhere (config.toml) is not known")
+
+
+def _room(root: str, filesystems: tuple[Filesystem, ...]) -> tuple[str, float]:
+    """A folder with the mount that holds it, in words, and the GiB that are left there."""
     holding = [f for f in filesystems if f.name == "/" or f"{root}/".startswith(f"{f.name}/")]
     if not holding:
         raise NotMeasured(None, f"no mounted file system holds {root}")
     filesystem = max(holding, key=lambda f: len(f.name))
-    free = filesystem.available_bytes / GIB
-    if free < at_least_gib:
-        where = f"{root} on {filesystem.name}"
-        yield Finding(f"{free:.1f} GiB left", f"at least {at_least_gib:g} GiB", where)
+    return f"{root} on {filesystem.name}", filesystem.available_bytes / GIB
 
 
 @check("docker.live_restore")

@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from healthcheck.checks.base import NotMeasured, Peers, check, selection
 from healthcheck.checks.growth import HOUR, MINUTE, Growth
-from healthcheck.facts.port import Port, card, is_lag, most_common_kind
+from healthcheck.facts.netdev import LagCards
+from healthcheck.facts.port import ENTRIES, Port, card, most_common_kind
 from healthcheck.facts.site import PortPlans
 from healthcheck.facts.values import Fact
 from healthcheck.model.outcome import Finding
@@ -60,12 +61,14 @@ def odd_ones(
 
 
 @check("port.count", counts=True)
-def port_count(ports: Peers[Port], port_plans: PortPlans, *, expected: int) -> Iterator[Finding]:
+def port_count(
+    ports: Peers[Port], port_plans: PortPlans, lag_cards: LagCards, *, expected: int,
+) -> Iterator[Finding]:
     """As many compute ports as the SKU has are present; where they are planned, each planned one is."""
     if port_plans.compute:
-        present = {pci: port.device for port, pci in ports.read(lambda port: port.pci)}
+        present = {pci for _, pci in ports.read(lambda port: port.pci)}
         # One device stands for both functions of a card that are one bond.
-        lagged = {card(pci) for pci, device in present.items() if is_lag(device)}
+        lagged = lag_cards.cards & {card(pci) for pci in present}
         for pci, rail in sorted(port_plans.compute.items()):
             if pci not in present and card(pci) not in lagged and pci not in port_plans.unread:
                 of_rail = "" if rail is None else f" (rail {rail})"
@@ -122,7 +125,8 @@ def port_link_layer(ports: Peers[Port], port_plans: PortPlans, *, expected: str 
     boards.
 
     An adapter whose firmware was reset to defaults comes up with the other one. Without a plan all ports of a
-    board are compared, since such a port is no longer of the most common kind.
+    board are compared, since such a port is no longer of the most common kind; one that is active has a
+    switch of its own protocol, so that it is there on purpose (storage), or port.count lacks it.
     """
     if port_plans.compute or expected:
         ours = Peers(compute_ports(ports, port_plans))
@@ -133,7 +137,10 @@ def port_link_layer(ports: Peers[Port], port_plans: PortPlans, *, expected: str 
             if own != expected:
                 yield Finding(own, expected, port.name)
         return
-    yield from odd_ones(ours, lambda port: port.board, lambda port: port.link_layer, "ports")
+    by_name = {port.name: port for port in ours.members}
+    for found in odd_ones(ours, lambda port: port.board, lambda port: port.link_layer, "ports"):
+        if port_plans.compute or by_name[found.subject].state != "ACTIVE":
+            yield found
 
 
 @check("port.lid", over="compute_ports")
@@ -164,10 +171,15 @@ def port_pkey(port: Port, *, keys: tuple[str, ...] = ()) -> Iterator[Finding]:
     """Every active InfiniBand compute port is a full member of some partition, and holds each of `keys`
     ("0xffff") where they are given.
 
-    Two limited members of a partition cannot communicate. Only the first keys of the table are read.
+    Two limited members of a partition cannot communicate. Only the first keys of the table are read: where
+    all of these are in use, what is not among them may stand behind.
     """
     if port.state != "ACTIVE" or port.link_layer != INFINIBAND:
         return
+    lacking = not any(key & _MEMBERSHIP for key in port.keys) or any(
+        int(wanted, 16) not in port.keys for wanted in keys)
+    if lacking and len(port.keys) == ENTRIES:
+        raise NotMeasured(port, f"only its first {ENTRIES} partition keys are read")
     shown = ", ".join(f"{key:#06x}" for key in port.keys) or "none"
     if not any(key & _MEMBERSHIP for key in port.keys):
         yield Finding(f"partition keys: {shown}", "full membership of one partition at least")

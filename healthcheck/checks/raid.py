@@ -6,28 +6,44 @@ from collections.abc import Iterator
 
 from healthcheck.checks.base import check
 from healthcheck.facts.raid import Array, Pool
-from healthcheck.model.outcome import Finding
+from healthcheck.facts.values import reading
+from healthcheck.model.outcome import Finding, Owner, Repair
+from inventory.text import many
 
 # In these states an array serves its data (md.rst, array_state).
 _SERVING = ("clean", "active", "active-idle", "write-pending", "read-auto", "readonly")
 _BUILDING = ("recover", "resync", "reshape")
+_WAIT = ("The missing member was exchanged and is being rebuilt (cat /proc/mdstat): wait until it ends. "
+         "Until then one more loss costs data.")
 _PARITY = ("raid4", "raid5", "raid6")
 
 
 @check("raid.state")
 def raid_state(array: Array) -> Iterator[Finding]:
     """Every md array serves its data: none is broken, stopped half-way or waiting for members."""
-    # The container of a firmware RAID holds arrays and no data of its own: it is inactive by nature.
-    if array.state not in _SERVING and array.level != "container":
+    # The container of a firmware RAID holds arrays and no data of its own: it is inactive by nature, and the
+    # kernel has no level for it (drivers/md/md.c, level_show). An array that misses members has one.
+    container = array.level == "container" or (array.level == "" and array.state == "inactive")
+    if array.state not in _SERVING and not container:
         yield Finding(array.state, "active or clean")
 
 
 @check("raid.degraded")
 def raid_degraded(array: Array) -> Iterator[Finding]:
-    """No md array with redundancy lacks a member."""
-    if array.missing > 0:
-        out = f" (faulty: {', '.join(array.faulty)})" if array.faulty else ""
-        yield Finding(f"{array.missing} of {array.disks} members missing{out}", "all members")
+    """No md array with redundancy lacks a member. One whose member was exchanged, and is being rebuilt, does
+    until that has ended; no one has to replace another."""
+    if array.missing <= 0:
+        return
+    disks, faulty = reading(array, "disks"), reading(array, "faulty")
+    lacking = (f"{array.missing} of {disks} members missing" if isinstance(disks, int)
+               else f"{many(array.missing, 'member')} missing")
+    if isinstance(faulty, tuple) and faulty:
+        yield Finding(f"{lacking} (faulty: {', '.join(faulty)})", "all members")
+    elif reading(array, "action") == "recover":
+        yield Finding(f"{lacking}, rebuilt now", "all members", remedy=_WAIT, owner=Owner.OPERATOR,
+                      repair=Repair.WATCH)
+    else:
+        yield Finding(lacking, "all members")
 
 
 @check("raid.rebuilding")

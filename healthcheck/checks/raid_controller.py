@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from healthcheck.checks.base import check
 from healthcheck.facts.raid_controller import RaidBattery, RaidController, RaidDrive, RaidVolume
 from healthcheck.facts.storcli import COPYING, OPTIMAL, REBUILDING, SOUND
-from healthcheck.model.outcome import Finding
+from healthcheck.model.outcome import Finding, Owner, Repair
 
 _WELL = ("Optimal", "OK")
+_SERVING = ("degraded", "partially degraded", "recovering")
+_WAIT = ("The drive that is named is being rebuilt: wait until it ends (storcli64 /cX/eY/sZ show rebuild). "
+         "Until then one more loss may cost data.")
 
 
 @check("raid.controller_state")
@@ -29,10 +32,14 @@ def raid_controller_memory(raid_controller: RaidController) -> Iterator[Finding]
 
 @check("raid.volume_state")
 def raid_volume_state(raid_volume: RaidVolume) -> Iterator[Finding]:
-    """Every volume of a hardware RAID controller is optimal: it has all its drives."""
+    """Every volume of a hardware RAID controller is optimal: it has all its drives. One that still serves its
+    data and is being rebuilt needs no other drive."""
     if raid_volume.state != OPTIMAL:
-        cause = f" ({raid_volume.why})" if raid_volume.why else ""
-        yield Finding(f"{raid_volume.state}{cause}", OPTIMAL)
+        observed = f"{raid_volume.state} ({raid_volume.why})" if raid_volume.why else raid_volume.state
+        if raid_volume.rebuilding and raid_volume.state in _SERVING:
+            yield Finding(observed, OPTIMAL, remedy=_WAIT, owner=Owner.OPERATOR, repair=Repair.WATCH)
+        else:
+            yield Finding(observed, OPTIMAL)
 
 
 @check("raid.drive_state")

@@ -35,6 +35,7 @@ _DATE = re.compile(r"(?P<m>\d\d)/(?P<d>\d\d)/(?P<y>\d{4}|\d\d)|(?P<y2>\d{4})-(?P
 _CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d):([0-5]\d)\b.*", re.ASCII)
 _PERCENT = re.compile(r"^Percent Used\s*: ([0-9]{1,3})%$", re.MULTILINE)
 _ROW = re.compile(r"[0-9a-fA-F]{1,4}")
+_REDUNDANCY = re.compile(r"redundan", re.IGNORECASE)
 _STATUS = re.compile(r"ok|ns|us|na|[lu]?(?:nc|cr|nr)|disabled", re.IGNORECASE)
 
 
@@ -115,6 +116,8 @@ def _time(date: str, clock: str) -> tuple[float | None, str]:
 
 def events(text: str) -> tuple[BmcEvent, ...]:
     """The events that were asserted and not deasserted later; raises ValueError for a line that is no record.
+    Of a redundancy ("Redundancy Lost", "Fully Redundant") the newest counts, as one of its states ends the
+    others (IPMI 2.0, table 42-2, type 0Bh), and some controllers deassert none.
 
     OEM records are left out: their meaning is not documented.
     """
@@ -129,6 +132,9 @@ def events(text: str) -> tuple[BmcEvent, ...]:
             continue
         key = columns[3], columns[4]
         held.pop(key, None)
+        if columns[5] != "Deasserted" and _REDUNDANCY.search(columns[4]):
+            held = {other: event for other, event in held.items()
+                    if other[0] != columns[3] or not _REDUNDANCY.search(other[1])}
         if columns[5] != "Deasserted":
             held[key] = BmcEvent(clean(columns[3], 60), clean(columns[4], 80), *_time(columns[1], columns[2]))
     return tuple(held.values())

@@ -4,7 +4,8 @@ versions that run on the node.
 GPUs and adapters are identified by PCI address ("gpu 0000:18:00.0", "nic 0000:1a:00.0"); the machine is
 "board". Only root may read an adapter's serial number, so the GUID in the first entry of its port's GID
 table, which is set at manufacture, stands for it here. An adapter's node GUID and display name ("mlx5_0")
-stand beside it, so that the subnet's view of the fabric can be joined with nodes.
+stand beside it, so that the subnet's view of the fabric can be joined with nodes, and so does its link
+layer: an adapter of an Ethernet is rightly in no subnet.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from healthcheck.facts.hca import hcas
 from healthcheck.facts.host import Versions, versions
 from healthcheck.facts.limits import COMPONENTS
 from healthcheck.facts.modules import plugged_modules
-from healthcheck.facts.port import BASE, SYSFS
+from healthcheck.facts.port import BASE, SYSFS, ports
 from healthcheck.facts.values import reading
 from healthcheck.model.hardware import Hardware, Now
 from healthcheck.model.recording import Recording
@@ -42,7 +43,7 @@ def hardware_of(recording: Recording, captures: Captures | None = None) -> Now:
     for kind, builder, keys in (("gpu", gpus, {"serial": "serial", "uuid": "uuid", "firmware": "vbios"}),
                                 ("nic", hcas, {"firmware": "firmware", "guid": "guid", "device": "device"})):
         subjects, all_of_them = subjects_of(builder, captures)
-        guids = _guids(captures) if kind == "nic" else {}
+        guids, layers = (_guids(captures), _layers(captures)) if kind == "nic" else ({}, {})
         for subject in subjects[:COMPONENTS]:
             pci = reading(subject, "pci")
             if not isinstance(pci, str):
@@ -53,6 +54,8 @@ def hardware_of(recording: Recording, captures: Captures | None = None) -> Now:
             part = dict(_known_values(subject, keys))
             if kind == "nic" and subject.device in guids:
                 part["uuid"] = guids[subject.device]
+            if kind == "nic" and subject.device in layers:
+                part["layer"] = layers[subject.device]
             found[f"{kind} {clean(pci.lower(), 20)}"] = part
         if all_of_them and subjects:
             whole.add(kind)
@@ -108,4 +111,14 @@ def _guids(captures: Captures) -> dict[str, str]:
             match = _GID.fullmatch(text.strip().lower())
             if match is not None and match[1].replace("0", "").strip(":"):
                 found[at[len(BASE) + 1:]] = match[1]
+    return found
+
+
+def _layers(captures: Captures) -> dict[str, str]:
+    """By adapter "InfiniBand" where any of its ports is, else what they are."""
+    found: dict[str, str] = {}
+    for port in subjects_of(ports, captures)[0]:
+        layer = reading(port, "link_layer")
+        if isinstance(layer, str) and found.get(port.device) != "InfiniBand":
+            found[port.device] = clean(layer, 20)
     return found

@@ -131,7 +131,7 @@ def _container(row: dict[str, Any]) -> Container | None:
     )
 
 
-@fact("containers", docker.PS)
+@fact("containers", docker.PS, besides=(docker.INFO,))
 def containers(captures: Captures) -> Any:
     """What `docker ps --all` lists."""
     found = docker.rows(captures, docker.PS)

@@ -45,7 +45,7 @@ KUBELET = Probe(
            "/etc/kubernetes/kubelet-config.yaml"))
 NERDCTL = Probe("containerd.nerdctl", ProbeKind.COMMAND, argv=("nerdctl", "--version"), seconds=5.0,
                 root=True)
-_ENDPOINT = re.compile(r"unix://(?:/var)?/run/containerd/containerd\.sock\b")
+_ENDPOINT = re.compile(r"(?:unix://|(?<![\w./]))(?:/var)?/run/containerd/containerd\.sock\b")
 
 
 class Containerd(Fact):

@@ -43,6 +43,7 @@ RAID_SMART = Probe(
 NO_TOOL = "SMART (smartctl is not installed)"
 NO_DISK = "SMART (no NVMe or SCSI disk here)"
 _COULD_NOT_ASK = 0b111
+_REFUSED = 0b100        # the disk refused a command at least
 _LOG = "nvme_smart_health_information_log"
 _MOST = 2**128
 # Attributes of ATA disks that count the same, whoever made the disk (smartctl's drive database; Backblaze's
@@ -169,6 +170,9 @@ def read_disk(device: str, answer: DeviceOutput | Unmeasured, *, sensor: bool = 
     name = f"{device} ({model[:60]})" if isinstance(model, str) and model else device
     if member(document, "smart_support", "available") is False:
         return DiskHealth.absent(f"{name} (has no SMART)")
+    if member(document, "smart_support", "enabled") is False and "smart_status" not in document:
+        return DiskHealth.absent(name, Unmeasured(
+            f"its SMART is switched off (smartctl -s on /dev/{device})"))
     if answer.exit & _COULD_NOT_ASK and "smart_status" not in document:
         complaint = _complaint(document) or answer.complaint or f"exit status {answer.exit}"
         if "USB bridge" in complaint:
@@ -178,7 +182,8 @@ def read_disk(device: str, answer: DeviceOutput | Unmeasured, *, sensor: bool = 
         asked = () if _NOT_ALLOWED.search(complaint) else (device,)
         return DiskHealth.absent(name, Unmeasured(f"smartctl could not ask {device}: {complaint[:200]}",
                                                   asked=asked))
-    return _disk(name, document, sensor)
+    refused = _complaint(document) or f"exit status {answer.exit}"
+    return _disk(name, document, sensor, refused if answer.exit & _REFUSED else "")
 
 
 def _complaint(document: dict[str, Any]) -> str:
@@ -189,9 +194,12 @@ def _complaint(document: dict[str, Any]) -> str:
     return ""
 
 
-def _disk(name: str, document: dict[str, Any], sensor: bool) -> DiskHealth:
+def _disk(name: str, document: dict[str, Any], sensor: bool, refused: str) -> DiskHealth:
+    """`refused` is what smartctl says of commands that the disk refused; its attributes may be among them."""
     log = document.get(_LOG)
-    table = _rows(member(document, "ata_smart_attributes", "table"))
+    table: Any = _rows(member(document, "ata_smart_attributes", "table"))
+    if not table and refused and member(document, "device", "protocol") == "ATA":
+        table = Unmeasured(f"its attributes were not read: {refused[:150]}")
     passed = member(document, "smart_status", "passed")
     counters: dict[str, Any] = log if isinstance(log, dict) else {}
     kind: Any = member(document, "device", "protocol")
@@ -207,7 +215,7 @@ def _disk(name: str, document: dict[str, Any], sensor: bool) -> DiskHealth:
         kind=kind if isinstance(kind, str) else unsupported,
         serial=serial if isinstance(serial, str) else unsupported,
         passed=_passed(passed, warning, nvme=isinstance(log, dict)),
-        failing=_failing(table),
+        failing=_failing(table, passed),
         hot=unsupported if sensor else _bit(warning, _TEMPERATURE),
         spare_low=_spare_low(warning, of_log["spare"], of_log["spare_threshold"]),
         hours=_hours(document, counters),
@@ -256,16 +264,24 @@ def _rows(table: Any) -> Mapping[int, dict[str, Any]]:
             } if isinstance(table, list) else {}
 
 
-def _sectors(table: Mapping[int, dict[str, Any]], number: int) -> Any:
+_Table = Mapping[int, dict[str, Any]] | Unmeasured
+
+
+def _sectors(table: _Table, number: int) -> Any:
     """An attribute's raw value. The lower 32 bits count; some disks use the upper ones otherwise."""
+    if isinstance(table, Unmeasured):
+        return table
     if number not in table:
         return UNSUPPORTED
     value = _count(member(table[number], "raw", "value"), f"attribute {number}")
     return value & 0xFFFFFFFF if isinstance(value, int) else value
 
 
-def _failing(table: Mapping[int, dict[str, Any]]) -> tuple[str, ...]:
-    """Attributes at their threshold that foretell a failure; those of age and temperature do not."""
+def _failing(table: _Table, passed: Any) -> Any:
+    """Attributes at their threshold that foretell a failure; those of age and temperature do not. One that
+    calls itself failing says so without them."""
+    if isinstance(table, Unmeasured):
+        return () if passed is False else table
     failing = [(number, row) for number, row in table.items()
                if row.get("when_failed") == "now" and member(row, "flags", "prefailure") is True]
     failing.sort(key=itemgetter(0))
@@ -286,7 +302,7 @@ def _spare_low(warning: Any, spare: Any, threshold: Any) -> Any:
     return warned or figures if isinstance(warned, bool) else figures
 
 
-def _used(document: dict[str, Any], of_log: Any, table: Mapping[int, dict[str, Any]]) -> Any:
+def _used(document: dict[str, Any], of_log: Any, table: _Table) -> Any:
     """How much of the rated life is used: by the disk itself, else by its maker's attribute."""
     if of_log is not UNSUPPORTED:
         return of_log
@@ -296,6 +312,8 @@ def _used(document: dict[str, Any], of_log: Any, table: Mapping[int, dict[str, A
         own = UNSUPPORTED if used is None else _count(used, "endurance_used")
     if own is not UNSUPPORTED:
         return own
+    if isinstance(table, Unmeasured):
+        return table
     for number, name in _LIFE_LEFT:
         row = table.get(number, {})
         left = row.get("value")
@@ -311,7 +329,7 @@ def _hours(document: dict[str, Any], log: dict[str, Any]) -> Any:
     return UNSUPPORTED if hours is None else _count(hours, "power_on_time")
 
 
-def _unrecovered(document: dict[str, Any], table: Mapping[int, dict[str, Any]]) -> Any:
+def _unrecovered(document: dict[str, Any], table: _Table) -> Any:
     """Errors that were not corrected: an ATA disk's attribute, or the sum of a SCSI disk's log."""
     log = document.get("scsi_error_counter_log")
     if not isinstance(log, dict):

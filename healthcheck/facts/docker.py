@@ -96,10 +96,12 @@ def denied(text: str) -> bool:
 
 def no_client(capture: Capture) -> bool:
     """Whether there is no client of Docker: none at all, or podman's stand-in for it (podman-docker), which
-    knows no --host."""
+    knows no --host, or answers with podman's own document (since version 4)."""
     if capture.outcome is not Outcome.DONE:
         return capture.outcome is Outcome.MISSING
-    return capture.exit not in (0, None) and "podman" in capture.stderr.lower()
+    if capture.exit not in (0, None):
+        return "podman" in capture.stderr.lower()
+    return isinstance(member(_info(capture.text), "host", "buildahVersion"), str)
 
 
 def no_daemon(capture: Capture) -> bool:
@@ -120,11 +122,13 @@ def silent(probe: Probe, capture: Capture | None) -> bool:
 
 def rows(captures: Captures, probe: Probe) -> tuple[list[dict[str, Any]], str] | None:
     """The objects that a client printed, one a line, and why they are incomplete, if they are; None where
-    there is no daemon.
+    there is no daemon. What `docker info` shows of the client counts, too.
 
     Raises Unread where the client failed.
     """
-    capture = captures.capture(probe)
+    capture, info = captures.capture(probe), captures.capture(INFO)
+    if info is not None and no_client(info):
+        return None
     if silent(probe, capture):
         raise Unread(_SILENT, ("docker",))
     if capture is not None and no_daemon(capture):
@@ -256,7 +260,7 @@ def _warnings(info: dict[str, Any]) -> Any:
     return tuple(clean(each.removeprefix("WARNING: "), 200) for each in (value or [])[:DOCKER_WARNINGS])
 
 
-@fact("docker_images", IMAGES)
+@fact("docker_images", IMAGES, besides=(INFO,))
 def docker_images(captures: Captures) -> Any:
     """The images with a tag."""
     listed = rows(captures, IMAGES)

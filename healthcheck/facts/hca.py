@@ -22,9 +22,11 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.bond import unlisted
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI, uevent
+from healthcheck.facts.netdev import NETDEV, lag_cards
 from healthcheck.facts.parsing import matched, natural, nonempty, pcie_lanes, pcie_speed
 from healthcheck.facts.pci import PASSED_ON
-from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, card, device_id, is_lag, pci_of, slot
+from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, card, device_id, is_sub_function, pci_of, slot
+from healthcheck.facts.team import TEAMD
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, first_unread, partial_if
 from healthcheck.facts.vpd import VpdLabels, labels
 from healthcheck.model.probes import Probe, ProbeKind
@@ -105,9 +107,10 @@ class AdapterBus(Fact):
 
 @fact("hcas", HCA, besides=(VPD,), each="hca")
 def hcas(captures: Captures) -> Any:
-    """Every RDMA device, in natural order of their names."""
+    """Every RDMA device that is no sub-function, in natural order of their names."""
     files = captures.files(HCA)
     names = {path[len(_DEVICES):].partition("/")[0] for path in files if path.startswith(_DEVICES)}
+    names = {name for name in names if not is_sub_function(files, name)}
     # A folder that could not be listed has an entry of its own.
     users = {folder: [files.read(path, nonempty) for path in files if path.startswith(folder)]
              for folder in (_VERBS, _MAD)}
@@ -198,7 +201,7 @@ _INFINIBAND, _ETHERNET, _OTHER_NETWORK = "207", "200", "280"
 _OF_HARDWARE = ("/device/uevent", "/board_id")      # a device of software has neither
 
 
-@fact("adapter_bus", PCI, SYSFS)
+@fact("adapter_bus", PCI, SYSFS, besides=(NETDEV, TEAMD))
 def adapter_bus(captures: Captures) -> AdapterBus:
     """From the uevent files of all PCI devices and of all RDMA devices; raises Unread unless all of them were
     read."""
@@ -210,13 +213,14 @@ def adapter_bus(captures: Captures) -> AdapterBus:
     devices = {path[len(_DEVICES):].partition("/")[0] for path in rdma if path.endswith(_OF_HARDWARE)}
     with_rdma = {}
     for device in sorted(devices):
-        if not any(rdma.has(f"{BASE}/{device}{file}") for file in _OF_HARDWARE):
+        if is_sub_function(rdma, device) or not any(
+                rdma.has(f"{BASE}/{device}{file}") for file in _OF_HARDWARE):
             continue
         pci = pci_of(rdma, device)
         if isinstance(pci, Unmeasured):
             raise Unread(pci.reason)
         with_rdma[pci] = device
-    lagged = {card(pci) for pci, device in with_rdma.items() if is_lag(device)}
+    lagged = captures.once(lag_cards).cards & {card(pci) for pci in with_rdma}
     adapters = [_adapter(path.split("/")[-2], bus.text(path), with_rdma, lagged) for path in bus]
     return AdapterBus("PCI bus", tuple([adapter for adapter in adapters if adapter is not None]))
 

@@ -8,6 +8,7 @@ one of a container) and a virtual function are no hardware, and left out.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
@@ -17,7 +18,7 @@ from healthcheck.facts.bond import BONDING, LACP, Bond, each_bond, members_of, r
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import uevent
 from healthcheck.facts.parsing import hexadecimal, one_of, whole, wholes
-from healthcheck.facts.port import device_id, slot
+from healthcheck.facts.port import SYSFS, card, device_id, is_lag, pci_of, slot
 from healthcheck.facts.team import TEAMD, read_teams
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, Unsupported, reading
 from healthcheck.model.probes import MIB, Probe, ProbeKind
@@ -193,6 +194,32 @@ def lacp_bonds(captures: Captures) -> tuple[Bond, ...]:
     files = captures.files(LACP)
     files.require(*unlisted(files, BONDING))
     return each_bond(read_bonds(files) + captures.once(read_teams))
+
+
+class LagCards(Fact):
+    """The cards ("0000:4b:00") of which one RDMA device stands for all functions, as these are one bond (RoCE
+    LAG): by mlx5's own name for that device, or, as udev may give it another, by the bond of two of its
+    functions (drivers/net/ethernet/mellanox/mlx5/core/lag/lag.c)."""
+
+    name: str
+    cards: frozenset[str]
+
+
+@fact("lag_cards", SYSFS, besides=(NETDEV, TEAMD))
+def lag_cards(captures: Captures) -> LagCards:
+    """From the names of RDMA devices, and from bonds and teams as far as these were read."""
+    files = captures.files(SYSFS)
+    named = {path.split("/")[4] for path in files if path.endswith("/device/uevent")}
+    addresses = [pci_of(files, device) for device in sorted(named) if is_lag(device)]
+    found = {card(pci) for pci in addresses if isinstance(pci, str)}
+    try:
+        interfaces = captures.once(netdevs)
+    except Unread:
+        interfaces = ()
+    functions = Counter((card(pci), bond) for pci, bond in (
+        (reading(netdev, "pci"), reading(netdev, "bond")) for netdev in interfaces)
+        if isinstance(pci, str) and pci and isinstance(bond, str) and bond)
+    return LagCards("RoCE LAG", frozenset(found | {at for (at, _), count in functions.items() if count > 1}))
 
 
 class BondSetup(Fact):

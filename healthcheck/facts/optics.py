@@ -22,7 +22,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles, DeviceOutput
 from healthcheck.facts.parsing import member, milli, natural
-from healthcheck.facts.port import BASE, SYSFS, numbered, pci_of, phys_state
+from healthcheck.facts.port import BASE, SYSFS, numbered, pci_of, phys_state, shares_port
 from healthcheck.facts.transceiver import read_module
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, first_unread, partial_if
 from healthcheck.model.probes import MIB, Probe, ProbeKind
@@ -131,20 +131,27 @@ def _sensor(files: CapturedFiles, device: str, pci: Any, stem: str) -> AdapterTe
 
 @fact("optics", MLXLINK, besides=(MODULES, SYSFS), each="module_optics")
 def optics(captures: Captures) -> tuple[Optics, ...]:
-    """mlxlink's readings of each mlx5 device, or, where it is not installed, ethtool's of each one's
-    interface, in natural order."""
+    """mlxlink's readings of each mlx5 device that has a module of its own, or, where it is not installed,
+    ethtool's of each one's interface, in natural order."""
     if captures.outcome(MLXLINK) is Outcome.MISSING:
         return _modules(captures)
-    answers = sorted(captures.devices(MLXLINK).items(), key=lambda at: natural(at[0].rpartition("/")[2]))
+    answers = sorted(_own(captures, MLXLINK), key=lambda at: natural(at[0].rpartition("/")[2]))
     return (tuple(_optics(path.rpartition("/")[2], answer) for path, answer in answers)
             or (Optics.absent("mlx5 adapters"),))
+
+
+def _own(captures: Captures, probe: Probe) -> list[tuple[str, DeviceOutput | Unmeasured]]:
+    """The answers of devices that are no part of another one's port, which mlxlink refuses."""
+    files = captures.files_if_any(SYSFS)
+    return [(path, answer) for path, answer in captures.devices(probe).items()
+            if not shares_port(files, path[len(BASE) + 1:].partition("/")[0])]
 
 
 def _modules(captures: Captures) -> tuple[Optics, ...]:
     capture = captures.capture(MODULES)
     if capture is None or capture.outcome is Outcome.MISSING:
         return (Optics.absent("mlxlink and ethtool"),)
-    answers = sorted(captures.devices(MODULES).items(), key=lambda at: natural(at[0]))
+    answers = sorted(_own(captures, MODULES), key=lambda at: natural(at[0]))
     links = _links(captures)
     return (tuple(_module(path, answer, links) for path, answer in answers)
             or (Optics.absent("interfaces of adapters"),))
@@ -209,15 +216,23 @@ def parse_link(name: str, text: str) -> Optics:
     celsius, _, celsius_high = _lanes(module.get("Temperature [C]"), "temperature")
     rx, rx_low, rx_high = _lanes(module.get("Rx Power Current [dBm]"), "Rx power")
     tx, tx_low, tx_high = _lanes(module.get("Tx Power Current [dBm]"), "Tx power")
-    physical = state.get("Physical state")
-    up: Any = Unmeasured("mlxlink reports no physical state")
-    if isinstance(physical, str):
-        up = physical in ("LinkUp", "ETH_AN_FSM_ENABLE", "Active") or state.get("State") == "Active"
     return Optics(
-        name, up, celsius[0] if isinstance(celsius, tuple) else celsius, celsius_high,
+        name, _up(state), celsius[0] if isinstance(celsius, tuple) else celsius, celsius_high,
         rx, rx_low, rx_high, tx, tx_low, tx_high, _faults(module),
         _ratio(counters.get("Effective Physical BER")), _ratio(counters.get("Raw Physical BER")),
     )
+
+
+_UP = ("Active", "Physical LinkUp", "LinkUp")
+
+
+def _up(state: Mapping[str, Any]) -> Any:
+    """Whether the link is up: by its state, else by its physical one, which on Ethernet is the state of the
+    negotiation (mlxlink_maps.cpp, _pmFsmState and _ethANFsmState): ETH_AN_FSM_ENABLE where that never began,
+    with a cable and without one."""
+    words = [word for word in (state.get("State"), state.get("Physical state"))
+             if isinstance(word, str) and word not in _NOTHING and not word.startswith("ETH_AN_FSM")]
+    return words[0] in _UP if words else Unmeasured("mlxlink reports no state of the link")
 
 
 def _section(output: dict[str, Any], key: str) -> dict[str, Any]:

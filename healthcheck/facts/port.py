@@ -139,6 +139,19 @@ def is_lag(device: str) -> bool:
     return device.startswith("mlx5_bond_")
 
 
+def is_sub_function(files: CapturedFiles, device: str) -> bool:
+    """Whether an RDMA device is a sub-function, which has no PCI address of its own and shares its adapter's
+    port: it stands on the auxiliary bus (drivers/base/auxiliary.c, auxiliary_uevent; rdma_rename.c of
+    rdma-core)."""
+    text = files.read(f"{BASE}/{device}/device/uevent", str)
+    return isinstance(text, str) and "MODALIAS=auxiliary:" in text
+
+
+def shares_port(files: CapturedFiles, device: str) -> bool:
+    """Whether an RDMA device is a virtual function or a sub-function: its port and module are another's."""
+    return files.has(f"{BASE}/{device}/device/physfn/uevent") or is_sub_function(files, device)
+
+
 def card(pci: str) -> str:
     """The address of a function's card."""
     return pci.rpartition(".")[0]
@@ -172,10 +185,11 @@ def _gids(files: CapturedFiles, at: str) -> Any:
 
 
 def numbered(files: CapturedFiles) -> list[tuple[str, int]]:
-    """Every port as its device and its number there, in natural order."""
+    """Every port as its device and its number there, in natural order, without those of sub-functions."""
     folders = {path[:path.rfind("/") + 1] for path in files}
     named = {match.groups() for folder in folders if (match := _PORT.match(folder))}
-    found = {(device, int(number)) for device, number in named}
+    parts = {device for device in {device for device, _ in named} if is_sub_function(files, device)}
+    found = {(device, int(number)) for device, number in named if device not in parts}
     return sorted(found, key=lambda at: (natural(at[0]), at[1]))
 
 
@@ -212,7 +226,7 @@ def _port(files: CapturedFiles, device_name: str, number: int) -> Port:
         gids=_gids(files, f"{at}/gids"),
         keys=_table(files, f"{at}/pkeys", hexadecimal),
         board=files.optional(f"{BASE}/{device_name}/board_id", nonempty),
-        virtual=files.has(f"{BASE}/{device_name}/device/physfn/uevent"),
+        virtual=shares_port(files, device_name),
     )
 
 

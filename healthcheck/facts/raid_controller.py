@@ -48,11 +48,13 @@ class RaidController(Fact):
 
 class RaidVolume(Fact):
     """One volume ("volume 0/0 of controller 0 (RAID6)"). `state` is optimal, degraded, partially degraded,
-    offline, recovering, failed or missing; `why` says which of its drives is the cause, or what is done."""
+    offline, recovering, failed or missing; `why` says which of its drives is the cause, or what is done.
+    `rebuilding`: all that it lacks is being rebuilt."""
 
     name: str
     state: str
     why: str
+    rebuilding: bool
 
 
 class RaidDrive(Fact):
@@ -174,23 +176,24 @@ def raid_volumes(captures: Captures) -> Any:
         failed += [f"{_label(response)}: {short}"] if short else []
         for row in rows:
             at, level = clean(str(row.get("DG/VD", "?")), 12), clean(str(row.get("TYPE", "?")), 12)
-            found.append(RaidVolume(f"volume {at} of {_label(response)} ({level})", _volume_state(row),
-                                    _cause(response, at.partition("/")[0])))
+            cause, rebuilding = _cause(response, at.partition("/")[0])
+            found.append(RaidVolume(f"volume {at} of {_label(response)} ({level})", _volume_state(row), cause,
+                                    rebuilding))
     for probe in captures.once(boot_tools):
         if no_tool(captures, probe):
             found.append(RaidVolume.absent(f"boot mirror ({probe.argv[0]} is not installed)"))
             continue
         try:
-            found += [RaidVolume(f"boot mirror {name}", state, progress)
+            found += [RaidVolume(f"boot mirror {name}", state, progress, "rebuild" in progress.lower())
                       for name, state, progress in storcli.marvell(printed(captures, probe))]
         except Unread as error:
             failed.append(f"{probe.argv[0]}: {error}")
     return _whole(found, failed, VOLUMES)
 
 
-def _cause(response: Response, group: str) -> str:
+def _cause(response: Response, group: str) -> tuple[str, bool]:
     """The drives of a group that are not online, in words: by the list of drives, and by the groups' layout
-    those that are missing."""
+    those that are missing; and whether each of them is being rebuilt."""
     rows, _ = _rows(response, "PD LIST", "Physical Drives")
     drives = [f"drive {storcli.place(row)} {state}" for row in rows if str(row.get("DG")).strip() == group
               and (state := storcli.drive_state(row)) not in (storcli.ONLINE, "a spare")
@@ -199,7 +202,9 @@ def _cause(response: Response, group: str) -> str:
     missing = sum(str(row.get("DG")) == group and row.get("Type") == "DRIVE"
                   and storcli.drive_state(row) == storcli.MISSING for row in layout)
     listed = sum(drive.endswith(storcli.MISSING) for drive in drives)
-    return ", ".join(drives[:8] + ([f"{missing} missing"] if missing > listed else []))
+    gone = [f"{missing} missing"] if missing > listed else []
+    rebuilding = bool(drives) and not gone and all(drive.endswith(storcli.REBUILDING) for drive in drives)
+    return ", ".join(drives[:8] + gone), rebuilding
 
 
 @fact("raid_drives", PCI, besides=TOOLS, each="raid_drive")

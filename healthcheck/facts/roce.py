@@ -18,7 +18,7 @@ from healthcheck.facts import port as ports_of
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles, DeviceOutput
 from healthcheck.facts.parsing import nonempty, whole
-from healthcheck.facts.port import BASE, SYSFS, Port, entries, gid
+from healthcheck.facts.port import BASE, SYSFS, Port, entries, gid, is_sub_function
 from healthcheck.facts.values import (
     UNSUPPORTED,
     Fact,
@@ -159,14 +159,15 @@ def _port(files: CapturedFiles, port: Port, sized: list[str]) -> RocePort:
 
 
 def _routable(files: CapturedFiles, at: str) -> Any:
-    """Whether an entry is routable; Unmeasured where none is and one could not be read. An unused entry gives
-    EINVAL."""
+    """Whether an entry is routable; Unmeasured where none is and one could not be read, or all that are read
+    are in use, as the table may go on. An unused entry gives EINVAL."""
     types = entries(files, f"{at}/gid_attrs/types", _GIDS)
     if not types:
         return UNSUPPORTED
-    unread = None
+    unread, used = None, 0
     for entry, path in enumerate(types):
         kind = files.read(path, nonempty)
+        used += isinstance(kind, str)
         if isinstance(kind, Unmeasured):
             unread = unread if kind.reason.endswith("(EINVAL)") else kind
             continue
@@ -175,6 +176,8 @@ def _routable(files: CapturedFiles, at: str) -> Any:
             if routes is True:
                 return True
             unread = routes if isinstance(routes, Unmeasured) else unread
+    if used == _GIDS and unread is None:
+        return Unmeasured(f"only its first {_GIDS} GIDs are read, and none of them routes")
     return unread or False
 
 
@@ -183,7 +186,7 @@ def _gid(text: str) -> bool:
     return gid(text) and not 0xFE80 <= int(text[:4], 16) <= 0xFEBF
 
 
-@fact("pfcs", ETHTOOL, each="pfc")
+@fact("pfcs", ETHTOOL, besides=(SYSFS,), each="pfc")
 def pfcs(captures: Captures) -> tuple[Pfc, ...]:
     """ethtool's pauses of each interface of an RDMA device, by name."""
     if _no_tool(captures):
@@ -215,10 +218,14 @@ _NO_STATISTICS = 94     # "no stats available": do_gstats of ethtool.c
 
 
 def _statistics(captures: Captures) -> list[tuple[str, str, str, _Statistics]]:
-    """What ethtool printed of each interface: its name for people, device and interface, and the counters."""
+    """What ethtool printed of each interface but those of sub-functions: its name for people, device and
+    interface, and the counters."""
     found: list[tuple[str, str, str, _Statistics]] = []
+    files = captures.files_if_any(SYSFS)
     for path, answer in sorted(captures.devices(ETHTOOL).items()):
         device, interface = path[len(BASE) + 1:].partition("/")[0], path.rpartition("/")[2]
+        if is_sub_function(files, device):
+            continue
         found.append((f"{device} {interface}", device, interface, _counts(interface, answer)))
     return found
 

@@ -30,12 +30,13 @@ class JoinedBy(Enum):
 @dataclass(frozen=True)
 class KnownAdapter:
     """An adapter as its node's newest snapshot states it: node GUID as 16 hexadecimal digits, PCI address,
-    and display name ("mlx5_0"), which may be empty."""
+    display name ("mlx5_0") and link layer ("InfiniBand"), which may be empty."""
 
     node: str
     pci: str
     device: str
     guid: str
+    layer: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ class JoinConflict:
 
 @dataclass(frozen=True)
 class FabricJoin:
-    """The adapters whose node is known, by GUID; conflicts; and known adapters that no subnet shows."""
+    """The adapters whose node is known, by GUID; conflicts; and known adapters that no subnet shows, without
+    those of an Ethernet."""
 
     adapters: Mapping[str, AdapterPlace] = field(default_factory=lambda: MappingProxyType({}))
     conflicts: tuple[JoinConflict, ...] = ()
@@ -88,7 +90,7 @@ def known_adapters(hardware: Mapping[str, Hardware]) -> tuple[KnownAdapter, ...]
             kind, _, pci = name.partition(" ")
             guid = guid_of(part.get("guid", "").replace(":", "")) if kind == "nic" else None
             if guid is not None:
-                found.append(KnownAdapter(node, pci, part.get("device", ""), guid))
+                found.append(KnownAdapter(node, pci, part.get("device", ""), guid, part.get("layer", "")))
     return tuple(found)
 
 
@@ -137,7 +139,8 @@ def join(subnets: Sequence[Subnet], known: Iterable[KnownAdapter],
     there = {guid for subnet in subnets for device in subnet.devices.values()
              for guid in (device.guid, *(port.port_guid for port in device.ports.values()))}
     by_guid = any(not subnet.ethernet for subnet in subnets)
-    absent = tuple(one for those in claims.values() for one in those if by_guid and one.guid not in there)
+    absent = tuple(one for those in claims.values() for one in those
+                   if by_guid and one.guid not in there and one.layer in ("", "InfiniBand"))
     return FabricJoin(found, tuple(conflicts), absent)
 
 

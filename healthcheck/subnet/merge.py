@@ -42,8 +42,9 @@ def merge(name: str, readings: Sequence[SubnetReading]) -> Subnet:
     # iblinkinfo and UFM's links do not say what a device is: their readers guess by the number of ports.
     kinds = {owners.get(device.guid, device.guid): device.kind for reading in reversed(readings)
              if reading.tool not in (linkinfo.TOOL, ufm.LINKS) for device in reading.devices.values()}
-    whole = {guid: replace(device, kind=kinds.get(guid, device.kind), ports=dict(sorted(ports[guid].items())))
-             for guid, device in devices.items()}
+    whole = _outside_switches({
+        guid: replace(device, kind=kinds.get(guid, device.kind), ports=dict(sorted(ports[guid].items())))
+        for guid, device in devices.items()})
     counters, short = _counters(readings, owners, whole)
     return Subnet(
         name, whole, managers=_managers(readings, whole),
@@ -57,6 +58,22 @@ def merge(name: str, readings: Sequence[SubnetReading]) -> Subnet:
         partial=any(reading.ethernet or (reading.partial and bool(
             reading.devices or not (reading.counters or reading.by_lid))) for reading in readings)
         or not any(reading.devices for reading in readings if reading.tool != smp.TOOL))
+
+
+# What an adapter within a Quantum switch, which sums up for SHARP, calls itself, each by the same name.
+_AGGREGATION = "Aggregation Node"
+
+
+def _outside_switches(devices: Mapping[str, FabricDevice]) -> dict[str, FabricDevice]:
+    """The devices without those that are a part of a switch, and without the ports that lead to them: they
+    are no host's, and there is no cable. With one of them a spine would look like a leaf."""
+    inside = {guid for guid, device in devices.items()
+              if device.kind is DeviceKind.ADAPTER and device.description.endswith(_AGGREGATION)}
+    if not inside:
+        return dict(devices)
+    return {guid: replace(device, ports={number: port for number, port in device.ports.items()
+                                         if port.peer is None or port.peer.guid not in inside})
+            for guid, device in devices.items() if guid not in inside}
 
 
 def _owners(readings: Iterable[SubnetReading]) -> Mapping[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -110,13 +110,21 @@ class SeenSubnet:
         return device.kind if device is not None else None
 
     def device_name(self, guid: str) -> str:
-        """What people call a device: the node and adapter, the switch's own name, or its GUID."""
+        """What people call a device: the node and adapter, the switch's own name, or its GUID, which also
+        tells those apart that have one name, as switches whose maker's name no one changed."""
         place = self.joined.adapters.get(guid)
         if place is not None:
             return f"{place.node} {place.device or place.pci or ''}".strip()
         device = self.subnet.devices.get(guid)
         name = system_name(device.description) if device is not None else ""
-        return name or f"0x{guid}"
+        if not name:
+            return f"0x{guid}"
+        return f"{name} (0x{guid})" if self._often[name] > 1 else name
+
+    @cached_property
+    def _often(self) -> Counter[str]:
+        return Counter(system_name(device.description) for guid, device in self.subnet.devices.items()
+                       if guid not in self.joined.adapters)
 
     def port_name(self, end: FabricEnd) -> str:
         """ "leaf01 port 12" or "gpu004 mlx5_0"."""

@@ -17,6 +17,7 @@ from provisioning.bmc.redfish.crawl import Onward, ToRead
 from provisioning.bmc.redfish.read import (
     NOT_REPORTED,
     first,
+    flag,
     inner,
     last,
     link,
@@ -209,9 +210,12 @@ class _Reader:
                     for one in linked(self._session, storage.document, "Drives"):
                         firmware = first(
                             text(one.document, "FirmwareVersion"), text(one.document, "Revision"))
+                        part = _part("drive", one)
+                        # Some services call a drive well until it is gone.
+                        if flag(one.document, "FailurePredicted") is True and part.health != "Critical":
+                            part = replace(part, health="Warning")
                         found.append(
-                            replace(_part("drive", one), amount=number(one.document, "CapacityBytes"),
-                                    firmware=firmware))
+                            replace(part, amount=number(one.document, "CapacityBytes"), firmware=firmware))
             elif found is None and (simple := link(system, "SimpleStorage")) is not None:
                 found = [replace(_part("drive", CollectionMember("", device)),
                                  amount=number(device, "CapacityBytes"))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from healthcheck.checks.growth import HOUR
-from healthcheck.model.outcome import Status
+from healthcheck.model.outcome import Repair, Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from tests.healthcheck import machine, raid
 from tests.healthcheck.checks.verdicts import after, findings_of, ids, status_findings, verdict
@@ -141,6 +141,8 @@ PASSING: list[tuple[str, Recording]] = [
     ("raid-state", files(**{"md0.array_state": "readonly\n"})), ("raid-degraded", files()),
     ("raid-rebuilding", files(**{"md0.sync_action": "check\n"})), ("raid-frozen", files()),
     ("raid-state", files(**{"md0.level": "container\n", "md0.array_state": "inactive\n"})),
+    # As the kernel has a container of Intel's firmware RAID: level_show gives nothing without a personality.
+    ("raid-state", files(**{"md0.level": "", "md0.raid_disks": "", "md0.array_state": "inactive\n"})),
     ("raid-mismatch", files(**{"md0.mismatch_cnt": "128\n"})), ("zpool-healthy", files()),
     ("disk-log-io-errors", logged("Buffer I/O error on dev sr0, logical block 0, async page read")),
     ("disk-log-io-errors", logged("critical target error, dev sda, sector 2048 op 0x3:(DISCARD) flags 0x800 "
@@ -233,6 +235,12 @@ FAILING: list[tuple[str, Recording, str]] = [
      "md0 (raid1): inactive, expected active or clean"),
     ("raid-degraded", files(**{"md0.degraded": "1\n", "md0.dev-nvme1n1p2/state": "faulty,timeout\n"}),
      "md0 (raid1): 1 of 2 members missing (faulty: nvme1n1p2), expected all members"),
+    ("raid-degraded", files(**{"md0.degraded": "1\n", "md0.raid_disks": "", "md0.sync_action": "",
+                               "md0.dev-nvme1n1p2/state": ""}),
+     "md0 (raid1): 1 member missing, expected all members"),
+    ("raid-degraded", files(**{"md0.degraded": "1\n", "md0.sync_action": "recover\n",
+                               "md0.sync_completed": "250 / 1000\n"}),
+     "md0 (raid1): 1 of 2 members missing, rebuilt now, expected all members"),
     ("raid-frozen", files(**{"md0.sync_action": "frozen\n"}),
      "md0 (raid1): frozen: no rebuild and no check begins, expected idle"),
     ("raid-rebuilding", files(**{"md0.sync_action": "recover\n", "md0.sync_completed": "250 / 1000\n"}),
@@ -487,6 +495,40 @@ def test_a_disk_that_has_no_smart_concerns_itself_only(code: int, said: dict[str
         assert result.status is Status.SKIPPED and reason in result.reason, rule
 
 
+def test_a_disk_whose_smart_is_switched_off_is_not_measured() -> None:
+    """smartctl ends then, with exit status 0, and has read nothing (ataprint.cpp, "SMART Disabled")."""
+    now = one_disk("sda", {"device": {"protocol": "ATA"}, "model_name": "X1", "serial_number": "S1",
+                           "smart_support": {"available": True, "enabled": False}})
+    for rule in SMART_RULES:
+        result = verdict(rule, now, now)
+        assert result.status is Status.UNKNOWN and "sda (X1)" in result.reason, rule
+        assert "SMART is switched off (smartctl -s on /dev/sda)" in result.reason
+    kept_on = one_disk("sda", {"device": {"protocol": "SCSI"}, "smart_status": {"passed": True},
+                               "smart_support": {"available": True, "enabled": False}})
+    assert verdict("disk-smart-failed", kept_on).status is Status.PASS
+
+
+@pytest.mark.parametrize("rule", ["disk-smart-failed", "disk-smart-reallocated", "disk-smart-pending",
+                                  "disk-smart-uncorrectable", "disk-smart-unrecovered", "disk-smart-wear"])
+def test_attributes_that_a_disk_did_not_give_are_not_those_it_has_not(rule: str) -> None:
+    """A sick disk may answer for its overall health and refuse its attributes (ataprint.cpp, "Read SMART Data
+    failed": exit status 4, and it goes on)."""
+    said = {"device": {"protocol": "ATA"}, "smart_status": {"passed": True}, "smartctl": {"messages": [
+        {"string": "Read SMART Data failed: scsi error aborted command", "severity": "error"}]}}
+    result = verdict(rule, one_disk("sda", said, 4))
+    assert result.status is Status.UNKNOWN and "Read SMART Data failed" in result.reason
+    # One that has none is another matter, and so is one that answers, and lacks a log.
+    assert verdict(rule, one_disk("sda", said)).status in (Status.PASS, Status.SKIPPED)
+    read = {**said, "ata_smart_attributes": {"table": [{"id": 9, "name": "x", "raw": {"value": 1}}]}}
+    assert verdict(rule, one_disk("sda", read, 4)).status in (Status.PASS, Status.SKIPPED)
+
+
+def test_a_disk_that_fails_by_its_own_word_needs_no_attributes() -> None:
+    said = {"device": {"protocol": "ATA"}, "smart_status": {"passed": False}}
+    assert (findings_of(verdict("disk-smart-failed", one_disk("sda", said, 4 + 8)))
+            == "sda: failing, by its own report, expected passed")
+
+
 @pytest.mark.parametrize("kind", ["a virtual drive of the BMC", "a drive over a network"])
 def test_what_the_kernel_says_is_no_disk_of_the_node_is_asked_for_nothing(kind: str) -> None:
     held = machine.smart(2)
@@ -582,3 +624,12 @@ def test_every_rule_of_both_files_is_in_a_table() -> None:
     # which have test_scsi.py
     assert tested == {rule for rule in ids("disk.yaml") | ids("raid.yaml")
                       if not rule.startswith("disk-scsi-")}
+
+
+@pytest.mark.parametrize(("faulty", "repair"), [("in_sync\n", Repair.WATCH), ("faulty,timeout\n", None)])
+def test_an_array_that_is_rebuilt_asks_for_no_other_disk_unless_one_of_its_members_is_faulty(
+    faulty: str, repair: Repair | None,
+) -> None:
+    seen = files(**{"md0.degraded": "1\n", "md0.sync_action": "recover\n", "md0.dev-nvme1n1p2/state": faulty})
+    finding, = verdict("raid-degraded", seen).findings
+    assert finding.repair is repair and ("wait" in finding.remedy) is (repair is Repair.WATCH)

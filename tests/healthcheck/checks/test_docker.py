@@ -32,6 +32,12 @@ PODMAN = Capture(Outcome.DONE, exit=125,
                  stderr="Emulate Docker CLI using podman. Create /etc/containers/nodocker "
                  "to quiet msg.\nError: unknown flag: --host\nSee 'podman --help'\n")
 QUIET_PODMAN = Capture(Outcome.DONE, exit=125, stderr="Error: unknown flag: --host\nSee 'podman --help'\n")
+# Since podman 4 its stand-in knows --host, and answers with podman's own document where its service listens
+# there (cmd/podman/root.go, libpod/define/info.go).
+PODMAN_ANSWERS = Capture(Outcome.DONE, exit=0, stderr="Emulate Docker CLI using podman.\n", text=(
+    '{"host":{"arch":"amd64","buildahVersion":"1.33.8","cgroupManager":"systemd","cgroupVersion":"v2",'
+    '"ociRuntime":{"name":"crun"}},"store":{"graphDriverName":"overlay"},"registries":{},'
+    '"plugins":{},"version":{"APIVersion":"4.9.4","Version":"4.9.4"}}\n'))
 SETTINGS = ("docker-storage-driver", "docker-cgroup-driver", "docker-gpu-runtime", "docker-warnings",
             "docker-disk", "docker-live-restore")
 
@@ -105,14 +111,14 @@ def test_a_daemon_that_lists_no_containers_in_time_hangs_though_it_tells_of_itse
     (HUNG, Status.UNKNOWN), (replace(HUNG, seconds=4.0), Status.UNKNOWN),
     (replace(HUNG, seconds=10.0, note="its turn never came"), Status.UNKNOWN),
     (Capture(Outcome.DENIED), Status.UNKNOWN), (NO_CLIENT, Status.SKIPPED), (NO_DAEMON, Status.PASS),
-    (PODMAN, Status.SKIPPED),
+    (PODMAN, Status.SKIPPED), (PODMAN_ANSWERS, Status.SKIPPED),
 ])
 def test_a_limit_of_ours_is_no_daemon_that_hangs(capture: Capture, status: Status) -> None:
     assert verdict("docker-hangs", machine.recording(docker_info=capture)).status is status
 
 
 @pytest.mark.parametrize("rule", SETTINGS)
-@pytest.mark.parametrize("capture", [NO_DAEMON, NO_CLIENT, PODMAN, QUIET_PODMAN])
+@pytest.mark.parametrize("capture", [NO_DAEMON, NO_CLIENT, PODMAN, QUIET_PODMAN, PODMAN_ANSWERS])
 def test_where_there_is_no_docker_only_docker_answers_speaks(rule: str, capture: Capture) -> None:
     seen = machine.recording(docker_info=capture)
     skipped = verdict(rule, seen)
@@ -129,6 +135,15 @@ def test_where_there_is_no_docker_only_docker_answers_speaks(rule: str, capture:
 ])
 def test_a_daemon_that_did_not_tell_is_unknown_in_every_rule(rule: str, capture: Capture) -> None:
     assert verdict(rule, machine.recording(docker_info=capture)).status is Status.UNKNOWN
+
+
+def test_containers_of_podman_are_not_docker_s() -> None:
+    listed = machine.lines(
+        {"id": "a1", "container": "job", "image": "x", "state": "configured", "status": ""})
+    seen = machine.recording(docker_info=PODMAN_ANSWERS, docker_ps=listed)
+    for rule in ("container-dead", "container-restarting", "container-unhealthy"):
+        result = verdict(rule, seen)
+        assert result.status is Status.SKIPPED and "not supported" in result.reason
 
 
 # GPUs in containers
@@ -271,6 +286,20 @@ def test_the_file_system_that_holds_the_data_root_has_room(root: str, root_free:
     seen = machine.recording(docker_info=machine.docker(DockerRootDir=root),
                              filesystem_mounts=mounts(root_free, raid_free))
     assert status_findings("docker-disk", seen) == (Status.FAIL if words else Status.PASS, words)
+
+
+def test_images_that_containerd_holds_are_not_in_the_data_root() -> None:
+    """With the containerd image store, the default since Docker 29, data-root moves them no more."""
+    def of_images(root_free: int, raid_free: int = 90 * GIB, driver: str = "overlayfs") -> Result:
+        return verdict("docker-disk", machine.recording(
+            docker_info=machine.docker(DockerRootDir="/raid/docker", Driver=driver),
+            filesystem_mounts=mounts(root_free, raid_free)))
+
+    assert of_images(90 * GIB).status is of_images(GIB, driver="overlay2").status is Status.PASS
+    short = of_images(GIB)
+    assert short.status is Status.UNKNOWN and not short.findings
+    assert "/var/lib/containerd on / has 1.0 GiB left" in short.reason
+    assert of_images(GIB, GIB).status is Status.FAIL
 
 
 def test_a_data_root_on_what_could_not_be_measured_is_unknown() -> None:

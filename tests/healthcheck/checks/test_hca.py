@@ -12,10 +12,10 @@ from healthcheck.facts.hca import HCA, Adapter
 from healthcheck.model.outcome import Owner, Result, Status
 from healthcheck.model.recording import Capture, Outcome, Recording
 from inventory.model import PortPlan
-from tests.healthcheck import machine
+from tests.healthcheck import machine, network
 from tests.healthcheck.assessing import assessed
 from tests.healthcheck.checks.ports import PLANNED, changed, of, snapshot
-from tests.healthcheck.checks.verdicts import findings_of, ids, only
+from tests.healthcheck.checks.verdicts import RULES, after, findings_of, ids, only, verdict
 
 ALL = range(8)
 PCI = "/sys/bus/pci/devices"
@@ -134,6 +134,28 @@ def test_two_functions_that_are_one_bond_have_one_rdma_device() -> None:
             "mlx5_12", "adapter at 0000:99:00.1: driver mlx5_core, no RDMA device, expected an RDMA device")):
         seen = changed(ports, f"/sys/class/infiniband/{device}/device/uevent", text=text.format(0))
         assert findings_of(of("hca-present", snapshot(gpu_pci=bus, port_sysfs=seen))) == expected
+
+
+def test_two_functions_of_a_bond_have_one_rdma_device_whatever_udev_calls_it() -> None:
+    """rdma-core's rdma_rename names it after its PCI address, as any other."""
+    bus, ports, netdevs = machine.pci(), machine.ports(), network.netdev()
+    text = "DRIVER=mlx5_core\nPCI_CLASS=20000\nPCI_ID=15B3:1021\nPCI_SLOT_NAME=0000:0b:00.{}\n"
+    for number in (0, 1):
+        bus = changed(bus, f"{PCI}/0000:0b:00.{number}/uevent", text=text.format(number))
+        netdevs = changed(netdevs, f"/sys/class/net/eno{number + 1}/device/uevent", text=text.format(number))
+    seen = changed(ports, "/sys/class/infiniband/rocep11s0f0/device/uevent", text=text.format(0))
+    one = {"gpu_pci": bus, "port_sysfs": seen}
+    missing = "adapter at 0000:0b:00.1: driver mlx5_core, no RDMA device, expected an RDMA device"
+    assert findings_of(of("hca-present", snapshot(netdev_sysfs=netdevs, **one))) == ""
+    alone = "Slave Interface".join(network.BOND.split("Slave Interface")[:2])
+    for apart in (network.netdev(bond=""), network.netdev(bond=alone)):
+        assert findings_of(of("hca-present", snapshot(netdev_sysfs=apart, **one))) == missing
+    neither = findings_of(of("hca-present", snapshot(netdev_sysfs=netdevs, gpu_pci=bus)))
+    assert neither.count("no RDMA device, expected") == 2
+    shown = changed(seen, "/sys/class/infiniband/rocep11s0f0/ports/1/state", text="4: ACTIVE\n")
+    plans = {f"0000:0b:00.{number}": PortPlan("compute", number) for number in (0, 1)}
+    counted = of("port-count", snapshot(netdev_sysfs=netdevs, gpu_pci=bus, port_sysfs=shown), **plans)
+    assert (counted.status, findings_of(counted)) == (Status.PASS, "")
 
 
 def test_a_function_of_ethernet_needs_no_device_for_management_datagrams() -> None:
@@ -298,3 +320,43 @@ def test_a_port_plan_that_says_nothing_of_links_expects_them_up() -> None:
     dark = snapshot(port_sysfs=machine.ports(**{"mlx5_3.state": "1: DOWN\n"}))
     assert of("port-state", dark,
               **{**PLANNED, "0000:43:00.0": PortPlan("compute", 3, expect="up")}).status is Status.FAIL
+
+
+# ---- functions that share another's port
+
+
+SHARING = {
+    "a sub-function": {"device/uevent": "DRIVER=mlx5_core.sf\nMODALIAS=auxiliary:mlx5_core.sf\n"},
+    "a virtual function": {
+        "device/uevent": "DRIVER=mlx5_core\nPCI_ID=15B3:101E\nPCI_SLOT_NAME=0000:43:00.2\n",
+        "device/physfn/uevent": "DRIVER=mlx5_core\nPCI_ID=15B3:1021\nPCI_SLOT_NAME=0000:43:00.0\n"}}
+NOT_ASKED = 'exit 1\n{"status": {"code": 1, "message": "FW_OPEN is not supported for this device"}}'
+
+
+@pytest.mark.parametrize("own", SHARING.values(), ids=list(SHARING))
+def test_a_function_that_shares_another_s_port_changes_no_rule_s_result(own: dict[str, str]) -> None:
+    """Names of sub-functions: drivers/base/auxiliary.c; rdma-core's rdma_rename finds them so, too."""
+    at = "/sys/class/infiniband/mlx5_9"
+
+    def beside(capture: Capture, **more: str) -> Capture:
+        held = {path.replace("/mlx5_3", "/mlx5_9"): entry.text for path, entry in capture.files.items()
+                if "/mlx5_3/" in path and "/device/" not in path}
+        for path, text in (held | {f"{at}/{name}": text for name, text in {**own, **more}.items()}).items():
+            capture = changed(capture, path, text=text)
+        return capture
+
+    plain = {"port_sysfs": machine.ports(), "hca_sysfs": machine.hcas(), "port_counters": machine.counters(),
+             "optics_hwmon": network.hwmon()}
+    counted = network.statistics(rx_pcs_symbol_err_phy=7)
+    tools = {"optics_mlxlink": network.mlxlink(), "roce_ethtool": network.ethtool(rail0=counted)}
+    interface = f"{at}/device/net/enp67s0f0s9"
+    shared = {name: beside(capture, **({"device/hwmon/hwmon9/temp1_input": "1\n"} if "hwmon" in name else {}))
+              for name, capture in plain.items()} | {
+        "optics_mlxlink": changed(tools["optics_mlxlink"], at, text=NOT_ASKED),
+        "roce_ethtool": changed(tools["roce_ethtool"], interface, text=f"exit 0\n{counted}")}
+    for rule in sorted(ids("port.yaml") | ids("hca.yaml") | ids("roce.yaml") | ids("optics.yaml")
+                       | {"numa-rails", "fleet-rdma-binding"}):
+        if not RULES[rule].checked.fleet:
+            found = [verdict(rule, after(snapshot(**captures), 600.0), snapshot(**captures))
+                     for captures in ({**plain, **tools}, shared)]
+            assert [found[0].status, found[0].findings] == [found[1].status, found[1].findings], rule

@@ -231,6 +231,10 @@ PORT = "mlx5_3/1 (0000:43:00.0)"
      f"{PORT}: no RoCE v2 GID but link-local ones, expected a RoCE v2 GID of the interface's address"),
     ("roce-gid", converged(**{"mlx5_3.gid_attrs/types/3": DENIED}), UNKNOWN,
      f"{PORT}: /sys/class/infiniband/mlx5_3/ports/1/gid_attrs/types/3: permission denied"),
+    # Three VLANs of a port whose own interface has no address: link-local ones fill what is read.
+    ("roce-gid", converged(**{f"mlx5_3.{table}/{entry}": text for entry in range(8) for table, text in (
+        ("gid_attrs/types", "RoCE v2\n" if entry % 2 else "IB/RoCE v1\n"), ("gids", network.LINK_LOCAL))}),
+     UNKNOWN, f"{PORT}: only its first 8 GIDs are read, and none of them routes"),
     ("roce-gid", machine.recording(), SKIPPED, "not supported: active of RoCE ports"),
     ("roce-mtu", converged(), PASS, ""),
     ("roce-mtu", converged(**{"mlx5_3.mtu": "1500\n"}), FAIL,

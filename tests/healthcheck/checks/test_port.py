@@ -39,7 +39,8 @@ FAILING: list[tuple[str, dict[str, str], str]] = [
     ("port-width", {f"mlx5_{n}.rate": "100 Gb/sec (1X NDR)\n" for n in (0, 1, 2)},
      "; ".join(f"mlx5_{n}/1 (0000:4{n}:00.0): 1X, expected 4X, as 5 of the node's 8 such ports"
                for n in (0, 1, 2))),
-    ("port-link-layer", {"mlx5_3.link_layer": "Ethernet\n"},
+    # Cabled to an InfiniBand switch it gets no link with the other protocol.
+    ("port-link-layer", {"mlx5_3.link_layer": "Ethernet\n", "mlx5_3.state": "1: DOWN\n"},
      "mlx5_3/1 (0000:43:00.0): Ethernet, expected InfiniBand, as 7 of the node's 8 such ports"),
     ("port-lid", {"mlx5_3.lid": "0x0\n"},
      "mlx5_3/1 (0000:43:00.0): LID 0x0, expected a unicast LID (0x1 to 0xbfff)"),
@@ -65,6 +66,26 @@ def test_the_port_that_is_wrong_is_named_and_no_other(rule: str, files: dict[str
     assert result.remedy
 
 
+def test_an_equal_adapter_that_works_in_an_ethernet_is_there_on_purpose_unless_a_plan_says_no() -> None:
+    """Storage and management ports may be of the compute ports' board."""
+    def held(count: int, *ethernet: int) -> Recording:
+        capture = machine.ports(count, **{
+            f"mlx5_{n}.{name}": text for n in ethernet
+            for name, text in (("link_layer", "Ethernet\n"), ("lid", "0x0\n"), ("sm_lid", "0x0\n"))})
+        for n in range(count):
+            text = f"DRIVER=mlx5_core\nPCI_ID=15B3:1021\nPCI_SLOT_NAME=0000:{0x40 + n:02x}:00.0\n"
+            capture = changed(capture, f"/sys/class/infiniband/mlx5_{n}/device/uevent", text=text)
+        return snapshot(port_sysfs=capture)
+
+    apart = held(10, 8, 9)
+    found = {rule: of(rule, apart) for rule in ids("port.yaml")}
+    assert not any(result.status in (Status.FAIL, Status.UNKNOWN) for result in found.values())
+    planned = {**PLANNED, "0000:48:00.0": PortPlan("compute", 8), "0000:49:00.0": PortPlan("compute", 9)}
+    assert findings_of(of("port-link-layer", apart, **planned)).count("expected InfiniBand") == 2
+    # One of the compute ports that an Ethernet switch serves is missing from their number.
+    assert findings_of(of("port-count", held(8, 3))) == "ports: 7, expected at least 8"
+
+
 def test_a_port_without_a_gid_or_without_full_membership_is_named() -> None:
     held = machine.ports()
     bare = changed(held, port(3, "gids/0"), text=NOT_A_GID)
@@ -77,6 +98,15 @@ def test_a_port_without_a_gid_or_without_full_membership_is_named() -> None:
     # A tenant's partition is as good as the default one.
     assert of("port-pkey",
               snapshot(port_sysfs=changed(held, port(3, "pkeys/2"), text="0x8001\n"))).status is Status.PASS
+
+
+def test_a_table_of_keys_that_goes_on_behind_what_was_read_is_no_lack_of_membership() -> None:
+    held = machine.ports()
+    for entry, key in enumerate(("0x7fff\n", "0x0001\n", "0x0002\n", "0x0003\n")):
+        held = changed(held, port(3, f"pkeys/{entry}"), text=key)
+    result = of("port-pkey", snapshot(port_sysfs=held))
+    assert (result.status, findings_of(result)) == (Status.UNKNOWN, "")
+    assert "only its first 4 partition keys are read" in result.reason
 
 
 @pytest.mark.parametrize(("rule", "name"), [

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from healthcheck.model.outcome import Status
+from healthcheck.model.outcome import Repair, Status
 from healthcheck.model.recording import Capture, Outcome, Recording
 from tests.healthcheck import machine, raid
 from tests.healthcheck.checks.verdicts import findings_of, ids, verdict
@@ -112,6 +112,25 @@ def test_a_fault_is_named_once_and_by_its_own_rule(rule: str, recording: Recordi
     # A volume is degraded while a drive is rebuilt: that is a fault, and the rebuild a matter of information.
     of_both = OF_VOLUMES if rule == "raid-drive-rebuilding" else set()
     assert {each for each, said in found.items() if said} <= of_both
+
+
+REBUILT = volume(state="Dgrd")
+
+
+@pytest.mark.parametrize(("recording", "waits"), [
+    (perc(controller(**{"VD LIST": [REBUILT], "PD LIST": [drive(0), drive(1, "Rbld")]})), True),
+    (perc(controller(**{"VD LIST": [REBUILT],
+                        "PD LIST": [drive(0), drive(1, "Rbld"), drive(2, "Offln")]})), False),
+    (perc(controller(**{"VD LIST": [volume(state="OfLn")], "PD LIST": [drive(0), drive(1, "Rbld")]})), False),
+    (perc(controller(**{"VD LIST": [REBUILT]})), False),
+    (boss(raid.MVCLI.replace("functional", "degraded").replace(
+        "VD status:           optimal", "BGA progress:    rebuilding is 15% done")), True),
+    (boss(raid.MVCLI.replace("functional", "degraded")), False),
+], ids=["rebuilt", "another one is gone", "offline", "no reason shown", "boot mirror", "a mirror at rest"])
+def test_a_volume_that_is_rebuilt_asks_nobody_to_replace_the_new_drive(recording: Recording,
+                                                                       waits: bool) -> None:
+    finding, = verdict("raid-volume-state", recording).findings
+    assert (finding.repair is Repair.WATCH) is waits and ("wait" in finding.remedy) is waits
 
 
 def test_every_rule_fails_for_something() -> None:

@@ -269,6 +269,21 @@ def test_an_event_that_was_taken_back_is_none_and_one_that_came_again_is() -> No
         "Power Supply PSU4: Power Supply AC lost (2026-11-20 03:13)")
 
 
+def test_a_redundancy_that_came_back_is_not_lost_although_its_loss_was_never_deasserted() -> None:
+    """As Dell's and Intel's controllers log it: states of one sensor (IPMI 2.0, table 42-2, type 0Bh)."""
+    states = "{} | 11/20/2026 | 03:1{}:11 | Power Supply {} | {} | Asserted"
+    lost = states.format(6, 1, "PS Redundancy", "Redundancy Lost")
+    back = states.format(7, 2, "PS Redundancy", "Fully Redundant")
+    assert findings_of(verdict("bmc-power-supply", sel(lost))).startswith("Power Supply PS Redundancy: Redun")
+    assert verdict("bmc-power-supply", sel(lost, back)).status is Status.PASS
+    again = states.format(8, 3, "PS Redundancy", "Non-Redundant: Insufficient Resources")
+    assert verdict("bmc-power-supply", sel(lost, back, again)).status is Status.FAIL
+    other = states.format(7, 2, "PS2 Redundancy", "Fully Redundant")
+    failed = states.format(7, 2, "PS Redundancy", "Failure detected")
+    assert verdict("bmc-power-supply", sel(lost, other)).status is Status.FAIL
+    assert findings_of(verdict("bmc-power-supply", sel(failed, lost, back))).count("Failure detected") == 1
+
+
 PARSERS = {
     "sel": (bmc.events, "bmc.log", bmc.BmcLog), "sensors": (bmc.sensors, "bmc.sensors", bmc.BmcSensors),
     "units": (unit.states, "service.units", unit.Units),

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.cache import FactCache, content_of
 from healthcheck.facts.imex import DOMAIN, PATH
@@ -21,11 +20,11 @@ from healthcheck.facts.limits import CACHE_ENTRY, CACHED_CAPTURE
 from healthcheck.facts.values import Fact, readings
 from healthcheck.kernellog.fold import LazyDigest
 from healthcheck.model.recording import SCHEMA, Capture, FileCapture, Outcome, Recording, read
-from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.ruleset import plugins
 from tests.healthcheck import machine
 from tests.tries import tries
 
-load_ruleset([packaged()])      # so that all facts are known
+plugins.load()      # so that all facts are known, whatever rules are kept parsed
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings"
 
 

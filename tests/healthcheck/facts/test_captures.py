@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.values import Partial, Unmeasured, Unread, reading
 from healthcheck.model.probes import Needs, Probe
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
-from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.ruleset import plugins
 from tests.healthcheck import machine
 
-load_ruleset([packaged()])      # so that all facts are known
+plugins.load()      # so that all facts are known, whatever rules are kept parsed
 
 
 def of(name: str, recording: Recording) -> Any:

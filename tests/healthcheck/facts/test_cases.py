@@ -35,16 +35,15 @@ from typing import Any
 import pytest
 import yaml
 
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.cache import FactCache
 from healthcheck.facts.values import Unread
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
-from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.ruleset import plugins
 from tests.healthcheck import machine
 from tests.healthcheck.facts.shown import shown, unlike
 
-load_ruleset([packaged()])      # so that all facts are known
+plugins.load()      # so that all facts are known, whatever rules are kept parsed
 CASES = Path(__file__).with_name("cases")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from healthcheck.certify.requalify import differences
 from healthcheck.facts.components import hardware_of
 from healthcheck.model.hardware import Now
 from healthcheck.model.outcome import NodeReport, Result, Severity, Status, state_of
-from healthcheck.model.recording import Capture, Outcome, Recording
+from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.store.file import opened
 from healthcheck.store.hardware import newest_hardware
 from healthcheck.store.readings import readings
@@ -33,10 +34,19 @@ def test_gpus_adapters_board_and_versions_are_told_by_what_tells_them_apart() ->
     assert len({now.hardware[name]["uuid"] for name in gpus}) == 8
     assert now.hardware[NIC] == {"firmware": "28.39.1002", "uuid": "a088:c203:0000:0000",
                                  "guid": "a088c20300000000",
-                                 "device": "mlx5_0"}
+                                 "device": "mlx5_0", "layer": "InfiniBand"}
     assert now.hardware["board"] == {"serial": "C12", "firmware": "1.4"}
     assert (now.whole, now.boot, now.versions) == (frozenset({"gpu", "nic"}), "b1",
                                                    {"driver": "550.54.15", "kernel": "6.5.0-1019"})
+
+
+def test_an_adapter_says_which_network_it_is_for_by_any_of_its_ports() -> None:
+    at = "/sys/class/infiniband/mlx5_0/ports/{}/link_layer"
+    held = machine.ports(**{"mlx5_0.link_layer": "Ethernet\n"})
+    two = replace(held, files={**held.files, at.format(2): FileCapture(Outcome.DONE, "InfiniBand\n")})
+    unread = replace(held, files={**held.files, at.format(1): FileCapture(Outcome.DENIED)})
+    assert [hardware_of(snapshot(port__sysfs=ports)).hardware[NIC].get("layer")
+            for ports in (held, two, unread)] == ["Ethernet", "InfiniBand", None]
 
 
 def test_what_makers_leave_where_a_number_should_be_is_none() -> None:

@@ -26,8 +26,9 @@ from healthcheck.store.fabricfindings import (
 from healthcheck.store.file import Store, opened
 from healthcheck.subnet.check.findings import FabricRule, PlaceKind
 from healthcheck.subnet.check.seen import FabricWanted, SeenSubnet
+from healthcheck.subnet.check.whole import check_fabric
 from healthcheck.subnet.join import FabricJoin
-from healthcheck.subnet.kept import KeptFinding
+from healthcheck.subnet.kept import KeptFinding, kept
 from healthcheck.subnet.measured import not_measured
 from healthcheck.subnet.model import (
     DeviceKind,
@@ -191,3 +192,27 @@ def test_what_is_kept_of_a_leaf_has_its_nodes_and_the_switches_its_uplinks_lead_
     with opened(tmp_path) as store:
         (leaf,) = [one.finding for one in lasting(store) if one.finding.rule is FabricRule.SWITCH]
     assert (leaf.place, leaf.nodes) == ("leaf001", ("gpu01", "gpu02", "gpu03", "gpu04"))
+
+
+def test_switches_that_all_have_their_maker_s_name_are_told_apart() -> None:
+    """Externally managed ones call themselves "Quantum Mellanox Technologies", each and every one."""
+    fabric = FaultyFabric()
+    plain = fabric.subnet()
+    switches = [guid for guid, device in plain.devices.items() if device.kind is DeviceKind.SWITCH]
+    bad = [SubnetSensor(FabricEnd(guid, 0), "fan", "fan 1", 0.0) for guid in switches[:2]]
+    alike = replace(plain, sensors=tuple(bad), devices={
+        guid: replace(device, description="Quantum Mellanox Technologies") if guid in switches else device
+        for guid, device in plain.devices.items()})
+    shown = SeenSubnet(alike, fabric.joined())
+    names = {guid: shown.device_name(guid) for guid in switches}
+    assert len(set(names.values())) == len(switches)
+    assert names[switches[0]] == f"Quantum Mellanox Technologies (0x{switches[0]})"
+    report = check_fabric([(alike, 1000.0)], fabric.joined())
+    fans = [one for one in kept(report.findings, [shown]) if one.rule is FabricRule.FAN]
+    assert sorted(one.ends for one in fans) == sorted((FabricEnd(guid, 0),) for guid in switches[:2])
+    for one in fans:
+        own = {node for port in alike.devices[one.ends[0].guid].ports.values() if port.peer is not None
+               and (node := shown.node_of(port.peer)) is not None}
+        assert set(one.nodes) == own
+    other = SeenSubnet(plain, fabric.joined())
+    assert other.device_name(switches[0]) == plain.devices[switches[0]].description

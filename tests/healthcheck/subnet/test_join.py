@@ -72,6 +72,14 @@ def test_an_adapter_that_no_subnet_shows_is_absent() -> None:
     assert [one.node for one in joined.absent] == ["gpu009"]
 
 
+def test_an_adapter_of_an_ethernet_is_rightly_in_no_subnet() -> None:
+    found = hardware("gpu001")
+    found["gpu001"] |= {
+        "nic 0000:20:00.0": {"guid": "b8cef60300000098", "device": "mlx5_8", "layer": "Ethernet"},
+        "nic 0000:28:00.0": {"guid": "b8cef60300000099", "device": "mlx5_9", "layer": "InfiniBand"}}
+    assert [one.device for one in join([subnet()], known_adapters(found)).absent] == ["mlx5_9"]
+
+
 def test_a_managed_switch_is_called_by_its_system_name() -> None:
     assert system_name("MF0;leaf01:MQM9700/U1") == "leaf01" and system_name("leaf01") == "leaf01"
 

@@ -208,6 +208,19 @@ def test_empty_seats_are_seats() -> None:
                                                              ("A3", False)]  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(("predicted", "health", "expected"), [
+    (True, "OK", "Warning"), (True, None, "Warning"), (True, "Critical", "Critical"), (False, "OK", "OK"),
+    (None, "OK", "OK")])
+def test_a_drive_that_foretells_its_failure_is_not_well_whatever_its_health(
+    predicted: bool | None, health: str | None, expected: str,
+) -> None:
+    """DMTF's schema Drive, FailurePredicted."""
+    drive = {"Id": "0", "FailurePredicted": predicted, "CapacityBytes": 1, "Status": {"Health": health}}
+    found = service(tree(system={"Storage": ref("S")}, S=of("S/1"), **{
+        "S/1": {"Drives": [ref("S/1/D0")]}, "S/1/D0": drive}))[0].hardware().parts["drive"]
+    assert [part.health for part in found] == [expected]  # type: ignore[union-attr]
+
+
 def test_supplies_and_fans_are_read_in_the_older_and_in_the_newer_way() -> None:
     old = {
         "Chassis/1": {"Power": ref("P"), "Thermal": ref("T")},
