@@ -118,20 +118,21 @@ def test_what_only_warns_and_is_new_since_a_person_gave_the_node_back_takes_it_f
     assert acts(made) == [] and made.withheld[0].why == "it was given back by hand"
 
 
-def test_a_node_that_a_person_gave_back_against_an_incident_is_not_taken_for_another_symptom_of_it() -> None:
-    def behind(number: int, rack: str, *failing: str, **more: Any) -> NodeHistory:
+def test_a_node_that_a_person_gave_back_against_an_incident_is_not_taken_for_what_comes_of_it_later() -> None:
+    def of_rack(rack: str, *failing: str, number: int, **more: Any) -> NodeHistory:
         name = f"{rack}n{number}"
         return past(name, *(problem("port-state", port, node=name, began=-1) for port in failing),
                     domains={"rack": (rack,)}, **more)
 
-    given_back = {"overridden": "it was given back by hand", "overridden_at": at(-2),
-                  "verdict": OpenVerdict(1, "incident", Isolation.NO_NEW_JOBS, at(-3), incident=1)}
-    made = plan(*(behind(number, "r1", "port 1", **(given_back if number == 0 else {})) for number in range(8)),
-                *(behind(number, "r2") for number in range(60)), since=at(-2000),
+    given_back = of_rack("r1", "port 1", number=0, overridden="it was given back by hand",
+                         overridden_at=at(-2),
+                         verdict=OpenVerdict(1, "incident", Isolation.NO_NEW_JOBS, at(-3), incident=1))
+    made = plan(given_back, *(of_rack("r1", "port 1", number=number) for number in range(1, 8)),
+                *(of_rack("r2", number=number) for number in range(60)), since=at(-2000),
                 changes={"incidents": IncidentPolicy(kinds={"rack": IncidentKind(Owner.NETWORK, True)}),
                          "breaker": BreakerPolicy(8, 50, 1.0, {}, 2, None)})
     (incident,) = made.incidents
-    assert incident.isolates and [step.node for step in made.steps] == [f"r1n{number}" for number in range(1, 8)]
+    assert incident.isolates and acts(made) == [("isolate", f"r1n{number}") for number in range(1, 8)]
     assert [(one.node, one.why) for one in made.withheld] == [("r1n0", "it was given back by hand")]
 
 
