@@ -110,7 +110,7 @@ def owed(verdict: Verdict, found: FabricIncidents) -> Verdict:
 def _closed(each: FabricTrouble, closed: Iterable[StoredIncident]) -> bool:
     """Whether a person closed the incident of what goes on since: it is known, and no one is asked again."""
     return any(one.ended is not None and each.began <= one.ended and each.rule in one.symptoms
-               and (each.finding.place == one.place or _first_end(each.finding.place) == _first_end(one.place)
+               and (_first_end(each.finding.place) == _first_end(one.place)
                     or any(device.name == one.place for device in each.finding.touched))
                for one in closed)
 
@@ -124,9 +124,7 @@ def _is(one: StoredIncident, spot: FabricSpot) -> bool:
     """Whether a known incident is of this place, or of a part of it."""
     if (one.kind, one.place) == (spot.kind, spot.place):
         return True
-    if one.kind not in (LINK, PORT):
-        return False
-    return one.place in spot.alias or _first_end(one.place) in {_first_end(name) for name in spot.alias}
+    return one.kind in (LINK, PORT) and _first_end(one.place) in map(_first_end, spot.alias)
 
 
 def _own(spot: FabricSpot, past_of: Mapping[str, NodeHistory]) -> list[Problem]:
@@ -136,7 +134,7 @@ def _own(spot: FabricSpot, past_of: Mapping[str, NodeHistory]) -> list[Problem]:
     found = []
     for node in spot.nodes:
         parts = at_node(spot, node)
-        for problem in past_of[node].problems if node in past_of and parts else ():
+        for problem in past_of[node].problems if node in past_of else ():
             words = {word.strip(".:") for word in _WORD.findall(problem.subject.lower())}
             if problem.rule.startswith(_OF_PORTS) and of(problem) is Of.FAIL and words & parts.keys():
                 found.append(problem)

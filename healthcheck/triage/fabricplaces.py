@@ -59,8 +59,7 @@ class FabricSpot:
 
 def spots(found: Iterable[FabricTrouble], out: Collection[str] = ()) -> list[FabricSpot]:
     """The places of what is open, by kind and name. `out` are nodes that are not in service."""
-    grave = [each for each in found if each.finding.severity is not Severity.INFO
-             and each.finding.kind is not PlaceKind.NODE]
+    grave = [each for each in found if each.finding.severity is not Severity.INFO]
     cables = [each for each in grave if each.finding.kind in _CABLES and not _expected(each, out)]
     of_node = _whole_nodes(cables)
     cables = [each for each in cables if each.id not in of_node]
@@ -79,13 +78,13 @@ def spots(found: Iterable[FabricTrouble], out: Collection[str] = ()) -> list[Fab
                if any(one.finding.rule is FabricRule.SWITCH for one in each)}
     left = _with_switches(cables, at, missing)
     for uplinks in lone:
-        left = _uplinks(uplinks, left, at, missing)
+        left = _uplinks(uplinks, left, at)
     return sorted([*(_spot(*key, each) for key, each in at.items()), *_cables(left)],
                   key=lambda one: (KINDS.index(one.kind), natural(one.place)))
 
 
 def _spot(kind: str, place: str, troubles: Iterable[FabricTrouble]) -> FabricSpot:
-    order = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
+    order = (Severity.CRITICAL, Severity.WARNING)
     return FabricSpot(kind, place, tuple(sorted(
         troubles, key=lambda one: (order.index(one.finding.severity), one.began, one.id))))
 
@@ -139,9 +138,8 @@ def _shares(left: Iterable[FabricTrouble]) -> list[tuple[float, TouchedDevice, l
         what = "down" if one.finding.rule in DOWN else one.finding.rule.value
         for device in one.finding.touched:
             if device.kind != "node":
-                known = devices.setdefault(device.name, device)
-                if device.links > known.links:
-                    devices[device.name] = device
+                devices[device.name] = max(devices.get(device.name, device), device,
+                                           key=lambda each: each.links)
                 groups[device.name, what].append(one)
     found = []
     for (name, _), those in groups.items():
@@ -151,20 +149,20 @@ def _shares(left: Iterable[FabricTrouble]) -> list[tuple[float, TouchedDevice, l
     return found
 
 
-def _uplinks(one: FabricTrouble, left: list[FabricTrouble], at: dict[tuple[str, str], list[FabricTrouble]],
-             missing: Collection[str]) -> list[FabricTrouble]:
+def _uplinks(one: FabricTrouble, left: list[FabricTrouble],
+             at: dict[tuple[str, str], list[FabricTrouble]]) -> list[FabricTrouble]:
     """That a leaf has few uplinks is of the leaf where several of its own links are why; else what is wrong
     with the one link, or the switch beyond, says it already. Gives the links that are left."""
     own = set(one.finding.ends)
     why = [each for each in left if each.finding.rule in DOWN and own & set(each.finding.ends)]
     known = {place for _, place in at}
-    beyond = [name for name in one.finding.gone if name in missing or name in known]
-    here = LEAF, one.finding.place
+    beyond = [name for name in one.finding.gone if name in known]
+    here, switch = (LEAF, one.finding.place), (SWITCH, one.finding.place)
     if here not in at and beyond and len(beyond) == len(one.finding.gone) and not why:
         return left
     if len(why) == 1 and here not in at:
         return left
-    at[next((key for key in at if key == (SWITCH, one.finding.place)), here)] += [one, *why]
+    at[switch if switch in at else here] += [one, *why]
     return [each for each in left if each not in why]
 
 

@@ -91,8 +91,8 @@ def parts_of(
     were delivered as, adapters by the delivery list alone, else by their board's identity."""
     found: dict[str, list[FleetPart]] = {}
     for node, seen in nodes.items():
-        at = {part.get("device", ""): name.partition(" ")[2] for name, part in seen.hardware.items()
-              if name.startswith("nic ")}
+        at = {part["device"]: name.partition(" ")[2] for name, part in seen.hardware.items()
+              if "device" in part}
         for device, part in seen.parts.items():
             pci = at.get(device, "")
             module = CableModule(part.get("vendor", ""), part.get("part", ""), part.get("serial", ""),

@@ -271,8 +271,8 @@ def _overridden(past: NodeHistory, verdict: Verdict) -> str:
 
 def _unseen(past: NodeHistory, verdict: Verdict) -> list[Problem]:
     """What isolates now and was not there, nor before, when a person gave the node back."""
-    if not past.overridden or verdict.incident:
-        return []
+    if verdict.incident:
+        return []       # it was given back against all that the incident is
     known: dict[tuple[str, str], set[str | None]] = defaultdict(set)
     for problem in (*past.unsilenced.problems, *past.unsilenced.over):
         if problem.began <= past.overridden_at:

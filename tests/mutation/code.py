@@ -58,6 +58,9 @@ SUBJECTS = {
               "healthcheck/triage/test_changed.py", "healthcheck/triage/test_undo.py",
               "healthcheck/triage/test_machines.py", "provisioning/triage/test_changed.py",
               "provisioning/remediate/test_promises.py", "provisioning/remediate/test_choose.py")),
+    # What makes incidents of what subnets show, and of parts that were made together.
+    "fabric": ("healthcheck/triage/*.py", tuple(f"healthcheck/triage/test_{name}.py" for name in (
+        "fabric_incidents", "fabric_life", "fabriclots", "fabricplaces", "fleetlots", "lots", "partslist"))),
     # So here: by what they keep in memory or in files. Real schedulers take minutes to notice a change that
     # these notice in seconds.
     "cordon": ("provisioning/actions/cordon.py",

@@ -25,6 +25,7 @@ MODULES = {
     "policy": ("decidedby", "digest", "judgedby", "policy", "policylists", "policyload"),
     "tickets": ("changed", "ticket", "undo",
                 "whole"),     # nothing of remediation can be changed: it is values alone
+    "fabric": ("fabricincidents", "fabriclots", "fabricplaces", "fleetlots", "lots", "partslist"),
     "cordon": ("cordon",),
     "facts": ("base", "binding", "bmc", "bond", "boot", "cache", "carried_log", "components", "container",
               "container_config",

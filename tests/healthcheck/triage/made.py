@@ -7,6 +7,9 @@ from typing import Any
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.model.problem import Problem
+from healthcheck.store.fabricfindings import FabricTrouble
+from healthcheck.subnet.check.findings import FabricRule, PlaceKind
+from healthcheck.subnet.kept import KeptFinding
 from healthcheck.triage.past import (
     FleetHistory,
     Isolated,
@@ -46,6 +49,19 @@ def problem(
     return Problem(node=node, rule=rule, subject=subject, status=status, severity=severity, began=at(began),
                    seen=at(ended if ended is not None else seen),
                    ended=at(ended) if ended is not None else None, sweeps=sweeps, serial=serial, **told)
+
+
+def trouble(
+    number: int = 1, place: str = "leaf001 port 2 to gpu02 mlx5_0", rule: FabricRule = FabricRule.LINK,
+    kind: PlaceKind = PlaceKind.LINK, *, began: float = -1, seen: float = -0.1, missed: float | None = None,
+    **more: Any,
+) -> FabricTrouble:
+    """What a check of a subnet shows; times in hours from now."""
+    values: dict[str, Any] = {"plane": "", "severity": Severity.WARNING, "owner": Owner.DATACENTRE,
+                              "observed": "7", **more}
+    return FabricTrouble(number, KeptFinding(rule, kind, place, **values), at(began), at(seen), 3,
+                         at(missed) if missed is not None else None,
+                         "no plan of it was given" if missed is not None else "")
 
 
 CRITICAL = frozenset({Severity.CRITICAL})

@@ -10,7 +10,7 @@ import pytest
 
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricReport, FabricRule, PlaceKind
-from healthcheck.subnet.model import FabricEnd, Subnet
+from healthcheck.subnet.model import DeviceKind, FabricDevice, FabricEnd, Subnet
 from healthcheck.sweep.fabricoutput import saved
 from healthcheck.triage.fabriclots import with_lots
 from healthcheck.triage.lots import PartLot
@@ -95,6 +95,28 @@ def test_switches_are_known_by_the_delivery_list(tmp_path: Path) -> None:
                                            "fan 1 stands") for guid in many[:6]), ())
     (one,) = (one for one in with_lots(bad, [there], delivered).findings if one.rule is FabricRule.LOT)
     assert one.place.name == "switch MQM9700 of 2316"
+
+
+@pytest.mark.parametrize(("kind", "rule", "called"), [
+    (DeviceKind.ADAPTER, FabricRule.SILENT, "adapter"), (DeviceKind.SWITCH, FabricRule.FAN, "switch")])
+@pytest.mark.parametrize(("failing", "names"), [(4, "0001; 0002; 0003; 0004"),
+                                                (5, "0001; 0002; 0003; 0004 ...")])
+def test_a_lot_of_devices_is_of_one_kind_of_them_and_names_the_first_four(
+    kind: DeviceKind, rule: FabricRule, called: str, failing: int, names: str,
+) -> None:
+    guids = [f"{number:016x}" for number in range(1, 121)]
+    other = DeviceKind.SWITCH if kind is DeviceKind.ADAPTER else DeviceKind.ADAPTER
+    seen = Subnet("", {guid: FabricDevice(guid, kind if number < 60 else other)
+                       for number, guid in enumerate(guids)})
+    delivered = {guid_key(guid): PartLot("", "P1", "2316" if number < 5 else "2320")
+                 for number, guid in enumerate(guids)}
+    bad = FabricReport(tuple(FabricFinding(rule, FabricPlace(PlaceKind.PORT, guid[-4:],
+                                                             (FabricEnd(guid, 1),)), "")
+                             for guid in guids[:failing]), ())
+    (one,) = (one for one in with_lots(bad, [seen], delivered).findings if one.rule is FabricRule.LOT)
+    assert (one.place.kind, one.place.name) == (PlaceKind.LOT, f"{called} P1 of 2316")
+    assert f"at {failing} of its 5, of {failing} with it among 60 whose lot is known" in one.observed
+    assert one.observed.endswith(f": {names}")
 
 
 @pytest.mark.parametrize("report", [failing([], unknown=True), FabricReport((), ())])

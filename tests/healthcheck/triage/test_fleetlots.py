@@ -4,7 +4,7 @@ node."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from healthcheck.model.hardware import Now
 from healthcheck.model.outcome import Owner
 from healthcheck.model.problem import Problem
-from healthcheck.model.verdict import IncidentMember, StoredIncident
+from healthcheck.model.verdict import Incident, IncidentMember, StoredIncident
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import newest_hardware, write_hardware
 from healthcheck.triage.fleetlots import LOT
@@ -57,8 +57,8 @@ def sick(numbers: Iterable[int], subject: str = "mlx5_1/1",
 
 def fleet(problems: Mapping[int, tuple[Problem, ...]], *known: StoredIncident,
           delivered: Mapping[str, PartLot] | None = None,
-          leaf: Mapping[int, str] | None = None) -> FleetHistory:
-    nodes = tuple(NodeHistory(name(number), problems=problems.get(number, ()),
+          leaf: Mapping[int, str] | None = None, away: Collection[int] = ()) -> FleetHistory:
+    nodes = tuple(NodeHistory(name(number), number not in away, problems=problems.get(number, ()),
                               domains={"leaf": ((leaf or {}).get(number, f"l{number % 16}"),),
                                        "rack": (f"r{number // 8}",)})
                   for number in range(NODES))
@@ -84,6 +84,47 @@ def test_ports_whose_cables_are_of_one_lot_are_one_incident_of_the_vendor() -> N
     assert (not one.isolates and one.likelihood > 1000
             and "of 9 of its 16 (B0, B4, B8, B12 ...), of 10 parts with it among 128" in one.why)
     assert one.id == 7 and [member.node for member in one.members] == list(one.nodes)
+
+
+SPREAD = {number: f"l{number // 4 % 16}" for number in range(NODES)}
+
+
+def the_lot(seen: FleetHistory) -> Incident:
+    (one,) = (one for one in live(seen, POLICY).incidents if one.kind == LOT)
+    return one
+
+
+def test_parts_of_nodes_that_are_not_in_service_do_not_count() -> None:
+    one = the_lot(fleet(sick(list(NEWER)[:9]), leaf=SPREAD, away=[60, 61]))
+    assert "of 9 of its 15 (" in one.why and "among 124 whose lot is known" in one.why
+
+
+def test_what_is_of_no_part_asks_for_no_more_evidence_of_a_lot() -> None:
+    bad = sick(list(NEWER)[:9])
+    beside = sick([1, 3, 5], subject="port 9", rule="port-ber")
+    assert the_lot(fleet(bad | beside, leaf=SPREAD)).likelihood == the_lot(fleet(bad, leaf=SPREAD)).likelihood
+
+
+def test_three_nodes_may_show_a_bad_lot_and_another_failing_cable_of_one_of_them_takes_nothing_away() -> None:
+    delivered = {f"B{number}": PartLot("Acme", "AOC", "W1") for number in (0, 4, 8)}
+    bad = sick((0, 4, 8))
+    bad[0] += sick([0], subject="mlx5_7/1")[0]      # of an adapter that is not listed
+    one = the_lot(fleet(bad, delivered=delivered, leaf=SPREAD))
+    assert (one.cause, one.nodes) == ("cable Acme AOC of W1", ("n000", "n004", "n008"))
+    assert "of 3 of its 3 (B0, B4, B8), of 3 parts with it" in one.why
+
+
+def test_of_two_symptoms_of_a_lot_the_less_likely_is_quoted_and_four_parts_are_named() -> None:
+    bad = sick(list(NEWER)[:9])
+    for number, more in sick(list(NEWER)[:4], rule="port-ber").items():
+        bad[number] += more
+    delivered = {f"B{number}": PartLot("Acme", "AOC", "W1") for number in list(NEWER)[:9]}
+    one = the_lot(fleet(bad, delivered=delivered, leaf=SPREAD))
+    assert one.symptoms == ("port-ber", BAD)
+    assert f"{BAD} of 9 of its 9 (B0, B4, B8, B12 ...)" in one.why
+    few = the_lot(fleet(sick(list(NEWER)[:4]), leaf=SPREAD,
+                        delivered={f"B{number}": PartLot("Acme", "AOC", "W1") for number in list(NEWER)[:4]}))
+    assert "of 4 of its 4 (B0, B4, B8, B12), " in few.why
 
 
 def test_it_changes_nothing_of_what_is_done_with_nodes() -> None:
@@ -138,6 +179,13 @@ def test_an_open_one_goes_on_while_any_cable_of_it_fails_and_ends_with_the_last(
     before = replace(known(), symptoms=symptoms)
     (one,) = (one for one in live(fleet(sick([8]), before, leaf=spread), POLICY).incidents if one.kind == LOT)
     assert (one.id, one.nodes, one.why) == (3, ("n008",), "as it was found")
+    assert one.owner is Owner.VENDOR and one.symptoms == symptoms
+    # Another lot's cable with it, or something else of this one, does not keep it open; nor does one cable
+    # open it again.
+    for other in (sick([1]), sick([8], rule="optics-alarm")):
+        assert lots(fleet(other, before, leaf=spread)) == []
+    for by in ("triage", "ann"):
+        assert lots(fleet(sick([8]), replace(before, ended=at(-0.5), by=by), leaf=spread)) == []
     over = live(fleet({}, before, leaf=spread), POLICY)
     assert over.incidents == () and [(end.id, end.why) for end in over.ends] == [(3, "it is over")]
 

@@ -49,6 +49,19 @@ def test_a_lot_that_fails_little_more_often_than_others_is_none_however_many_par
     assert [one.lot for one in faulty_lots(many, {*twice, *(f"a{at}" for at in range(700))})] == [OLD]
 
 
+def test_three_faulty_parts_that_are_all_there_are_may_be_a_lot() -> None:
+    (one,) = faulty_lots(LOTS, [f"leaf02 port {at}" for at in range(1, 4)], likelihood=20)
+    assert (one.lot, len(one.subjects), one.had) == (NEW, 3, 3)
+
+
+def test_a_lot_that_fails_just_three_times_as_often_and_is_just_as_unlikely_as_asked_for_is_one() -> None:
+    many = {**{f"a{at}": OLD for at in range(4096)}, **{f"b{at}": OTHER for at in range(4096)}}
+    faulty = {*(f"a{at}" for at in range(384)), *(f"b{at}" for at in range(128))}
+    (one,) = faulty_lots(many, faulty)
+    assert one.lot == OLD and not faulty_lots(many, {*faulty, "b128"})
+    assert faulty_lots(many, faulty, likelihood=one.likelihood) == (one,)
+
+
 @pytest.mark.parametrize("faulty", [1, 2])
 def test_fewer_than_three_faulty_parts_are_no_lot(faulty: int) -> None:
     assert not faulty_lots(LOTS, [f"leaf02 port {at}" for at in range(1, faulty + 1)])

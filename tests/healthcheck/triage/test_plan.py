@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from healthcheck.model.faultkind import Isolation
+from healthcheck.model.outcome import Owner
 from healthcheck.triage.past import Anew, NodeHistory, OpenVerdict, SilencedHistory, VersionChange
 from healthcheck.triage.plan import Act, TriagePlan, make
-from healthcheck.triage.policy import BreakerPolicy
+from healthcheck.triage.policy import BreakerPolicy, IncidentKind, IncidentPolicy
 from tests.healthcheck.triage.made import NOW, at, fleet, held, looks, past, policy, problem
 
 OVER = problem("gpu-count", began=-9, ended=-3)
@@ -109,6 +110,30 @@ def test_what_is_new_on_a_node_since_a_person_gave_it_back_they_have_not_seen_an
     else:
         assert made.steps[0].verdict.fault == fault
         assert not new or made.steps[0].why.endswith(f"; {new} is new since it was given back by hand")
+
+
+def test_what_only_warns_and_is_new_since_a_person_gave_the_node_back_takes_it_from_no_one() -> None:
+    made = plan(past("n1", problem("kernel-xid", began=-6), problem("fan", began=-1, severity="warning"),
+                     overridden="it was given back by hand", overridden_at=at(-5)))
+    assert acts(made) == [] and made.withheld[0].why == "it was given back by hand"
+
+
+def test_a_node_that_a_person_gave_back_against_an_incident_is_not_taken_for_what_comes_of_it_later() -> None:
+    def of_rack(rack: str, *failing: str, number: int, **more: Any) -> NodeHistory:
+        name = f"{rack}n{number}"
+        return past(name, *(problem("port-state", port, node=name, began=-1) for port in failing),
+                    domains={"rack": (rack,)}, **more)
+
+    given_back = of_rack("r1", "port 1", number=0, overridden="it was given back by hand",
+                         overridden_at=at(-2),
+                         verdict=OpenVerdict(1, "incident", Isolation.NO_NEW_JOBS, at(-3), incident=1))
+    made = plan(given_back, *(of_rack("r1", "port 1", number=number) for number in range(1, 8)),
+                *(of_rack("r2", number=number) for number in range(60)), since=at(-2000),
+                changes={"incidents": IncidentPolicy(kinds={"rack": IncidentKind(Owner.NETWORK, True)}),
+                         "breaker": BreakerPolicy(8, 50, 1.0, {}, 2, None)})
+    (incident,) = made.incidents
+    assert incident.isolates and acts(made) == [("isolate", f"r1n{number}") for number in range(1, 8)]
+    assert [(one.node, one.why) for one in made.withheld] == [("r1n0", "it was given back by hand")]
 
 
 def test_a_node_that_is_leased_is_neither_isolated_nor_returned() -> None:
