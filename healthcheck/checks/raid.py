@@ -21,11 +21,13 @@ _PARITY = ("raid4", "raid5", "raid6")
 @check("raid.state")
 def raid_state(array: Array) -> Iterator[Finding]:
     """Every md array serves its data: none is broken, stopped half-way or waiting for members."""
-    # The container of a firmware RAID holds arrays and no data of its own: it is inactive by nature, and the
-    # kernel has no level for it (drivers/md/md.c, level_show). An array that misses members has one.
-    container = array.level == "container" or (array.level == "" and array.state == "inactive")
-    if array.state not in _SERVING and not container:
-        yield Finding(array.state, "active or clean")
+    if array.state in _SERVING:
+        return
+    # The container of a firmware RAID is inactive by nature. So is its level empty, which alone proves
+    # nothing: that of an array that waits for members is, too.
+    if array.state == "inactive" and array.level == "" and array.container:
+        return
+    yield Finding(array.state, "active or clean")
 
 
 @check("raid.degraded")

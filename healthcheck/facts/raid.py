@@ -18,8 +18,8 @@ from healthcheck.facts.values import Fact, first_unread, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 
 _BLOCK, _POOLS = "/sys/block", "/proc/spl/kstat/zfs"
-_FILES = ("level", "raid_disks", "array_state", "degraded", "sync_action", "sync_completed", "mismatch_cnt",
-          "dev-*/state")
+_FILES = ("level", "metadata_version", "raid_disks", "array_state", "degraded", "sync_action",
+          "sync_completed", "mismatch_cnt", "dev-*/state")
 MD = Probe("raid.md", ProbeKind.FILES, paths=tuple(f"{_BLOCK}/md*/md/{name}" for name in _FILES))
 ZFS = Probe("raid.zfs", ProbeKind.FILES, paths=(f"{_POOLS}/*/state",))
 
@@ -31,12 +31,15 @@ class Array(Fact):
     """One md array ("md0 (raid1)"). `missing` is how many members it lacks, `faulty` names those that it
     removed.
 
+    `container`: it holds the arrays of a firmware RAID, and no data of its own. Its `level` is empty, and so
+    is that of an array that waits for members and was never started (drivers/md/md.c, level_show).
     `action` is idle, resync, recover, check, repair, reshape or frozen; `done_percent` is its progress. A
     node without arrays has one entry, all UNSUPPORTED.
     """
 
     name: str
     level: str
+    container: bool
     state: str
     disks: int
     missing: int
@@ -59,6 +62,7 @@ _PROGRESS = re.compile(r"([0-9]{1,19}) / ([0-9]{1,19})")
 # Of an array an empty level is one; states never are.
 _level, _state_word = matching(r"[a-z0-9_-]{0,32}"), matching(r"[a-z0-9_-]{1,32}")
 _flags = matching(r"[a-z_,]{0,200}")
+_metadata = matching(r"[A-Za-z0-9._:/-]{1,64}")
 
 
 def _done(text: str) -> Any:
@@ -69,6 +73,12 @@ def _done(text: str) -> Any:
     if int(found[2]) == 0:
         raise ValueError(text)
     return round(100 * int(found[1]) / int(found[2]), 1)
+
+
+def _is_container(text: str) -> bool:
+    """Of "external:imsm" it is; of its arrays, "external:/md127/0" (or "-md127/0", read-only), it is not."""
+    kind, _, of = _metadata(text).partition(":")
+    return kind == "external" and not of.startswith(("/", "-"))
 
 
 @fact("arrays", MD, each="array")
@@ -96,6 +106,7 @@ def _array(files: CapturedFiles, name: str) -> Array:
     return Array(
         name=f"{name} ({level})" if isinstance(level, str) else name,
         level=level,
+        container=files.read(f"{at}/metadata_version", _is_container),
         state=files.read(f"{at}/array_state", _state_word),
         disks=optional("raid_disks", lambda text: whole(text.partition(" ")[0])),
         missing=optional("degraded", whole),

@@ -140,9 +140,9 @@ PASSING: list[tuple[str, Recording]] = [
     ("disk-smart-defects", one_disk("sda", {"smart_status": {"passed": True}, "scsi_grown_defect_list": 10})),
     ("raid-state", files(**{"md0.array_state": "readonly\n"})), ("raid-degraded", files()),
     ("raid-rebuilding", files(**{"md0.sync_action": "check\n"})), ("raid-frozen", files()),
-    ("raid-state", files(**{"md0.level": "container\n", "md0.array_state": "inactive\n"})),
     # As the kernel has a container of Intel's firmware RAID: level_show gives nothing without a personality.
-    ("raid-state", files(**{"md0.level": "", "md0.raid_disks": "", "md0.array_state": "inactive\n"})),
+    ("raid-state", files(**{"md0.level": "", "md0.raid_disks": "", "md0.array_state": "inactive\n",
+                            "md0.metadata_version": "external:imsm\n"})),
     ("raid-mismatch", files(**{"md0.mismatch_cnt": "128\n"})), ("zpool-healthy", files()),
     ("disk-log-io-errors", logged("Buffer I/O error on dev sr0, logical block 0, async page read")),
     ("disk-log-io-errors", logged("critical target error, dev sda, sector 2048 op 0x3:(DISCARD) flags 0x800 "
@@ -233,6 +233,11 @@ FAILING: list[tuple[str, Recording, str]] = [
      "sda: 11 grown defects, expected at most 10"),
     ("raid-state", files(**{"md0.array_state": "inactive\n"}),
      "md0 (raid1): inactive, expected active or clean"),
+    # A raid0 without one of its disks is never started, and the kernel knows no level for it either.
+    *(("raid-state", files(**{"md0.level": "", "md0.raid_disks": "0\n", "md0.array_state": "inactive\n",
+                              "md0.metadata_version": version}),
+       "md0 (): inactive, expected active or clean")
+      for version in ("1.2\n", "external:/md127/0\n", "external:-md127/0\n")),
     ("raid-degraded", files(**{"md0.degraded": "1\n", "md0.dev-nvme1n1p2/state": "faulty,timeout\n"}),
      "md0 (raid1): 1 of 2 members missing (faulty: nvme1n1p2), expected all members"),
     ("raid-degraded", files(**{"md0.degraded": "1\n", "md0.raid_disks": "", "md0.sync_action": "",
