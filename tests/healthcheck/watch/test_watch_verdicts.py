@@ -120,6 +120,17 @@ def test_ranks_that_join_in_a_later_start_are_no_clocks_that_are_wrong(tmp_path:
     assert (code, err) == (0, "") and "attempt 2: steps 1 to 200" in out
 
 
+def test_a_start_that_has_logs_of_its_own_is_no_clock_that_is_wrong(tmp_path: Path) -> None:
+    folder = written(tmp_path / "steps", 8, 200)
+    (folder / "again").mkdir()
+    for rank in range(8):
+        file = folder / "again" / f"rank_{rank}.jsonl"
+        file.write_text((folder / file.name).read_text())
+        shifted(file, 900.0)
+    code, out, err = replayed(folder)
+    assert (code, err) == (0, "") and "attempt 2: steps 1 to 200" in out
+
+
 def test_a_log_of_the_whole_job_has_no_ranks(tmp_path: Path) -> None:
     (tmp_path / "steps").mkdir()
     (tmp_path / "steps/log").write_text("".join(f"step {step}: 250 ms\n" for step in range(1, 400)))
