@@ -56,11 +56,14 @@ def sharing(name: str, places: Mapping[str, Participant]) -> frozenset[str]:
 
 def merged(accusations: Iterable[Accusation], places: Mapping[str, Participant]) -> tuple[Accusation, ...]:
     """Each object once, with all tests for and against; the gravest first. A GPU or rail replaces its node
-    and gets its tests, a node its GPUs where all are slow; a node (or part of one) the pairs with it, a leaf
+    and gets its tests, a node its GPUs where all are slow, which no rail explains; a node (or part of one) the pairs with it, a leaf
     or a path between two the pairs that cross it, what is unexplained but for some nodes the pairs of its
     tests, and anything named for a task that task as unexplained."""
-    one_each = _united(_of_whole_nodes(_united(accusations), places))
-    parts = [one for one in one_each if one.object in (Object.GPU, Object.RAIL)]
+    each = _united(accusations)
+    whole = _all_slow(each, places)
+    one_each = _united(_of_whole_nodes(each, whole))
+    parts = [one for one in one_each
+             if one.object in (Object.GPU, Object.RAIL) and node_of(one) not in whole]
     kept = _into_parts(one_each, parts)
     guilty = {node for one in kept if (node := node_of(one)) is not None}
     crossing = frozenset[str]().union(*(behind(one.name, places) for one in kept
@@ -101,15 +104,20 @@ def _united(accusations: Iterable[Accusation]) -> list[Accusation]:
     return list(found.values())
 
 
-def _of_whole_nodes(accusations: Sequence[Accusation],
-                    places: Mapping[str, Participant]) -> list[Accusation]:
-    """The accusations, with a node's in place of those of its GPUs where all of them are slow."""
+def _all_slow(accusations: Iterable[Accusation],
+              places: Mapping[str, Participant]) -> dict[str, list[Accusation]]:
+    """The accusations of GPUs by node, of each node whose GPUs are all slow."""
     slow: dict[str, list[Accusation]] = {}
     for one in accusations:
         if one.object is Object.GPU and one.fault in _OF_SPEED:
             slow.setdefault(node_of(one) or "", []).append(one)
-    whole = {node: gpus for node, gpus in slow.items()
-             if node in places and len(gpus) == places[node].gpus > 1}
+    return {node: gpus for node, gpus in slow.items()
+            if node in places and len(gpus) == places[node].gpus > 1}
+
+
+def _of_whole_nodes(accusations: Iterable[Accusation],
+                    whole: Mapping[str, Sequence[Accusation]]) -> list[Accusation]:
+    """The accusations, with one of each of these nodes in place of those of its GPUs."""
     kept = [one for one in accusations if one.object is not Object.GPU or node_of(one) not in whole]
     for node, gpus in whole.items():
         first = min(gpus, key=lambda one: _weight(one.fault))

@@ -51,6 +51,13 @@ def test_a_node_whose_gpus_are_all_slow_is_accused_in_their_place() -> None:
     assert set(one.tests_for) == {*(f"t{gpu}" for gpu in range(8)), "n"} and one.tests_against == ("well",)
 
 
+def test_a_rail_that_is_accused_explains_no_node_whose_gpus_are_all_slow() -> None:
+    found = merged([*(of(Object.GPU, f"gpu001:{gpu}") for gpu in range(8)),
+                    of(Object.RAIL, "gpu001/rail1", faults.SLOW_LINK)], PLACES)
+    assert {(one.name, one.fault) for one in found} == {
+        ("gpu001", faults.SLOW), ("gpu001/rail1", faults.SLOW_LINK)}
+
+
 @pytest.mark.parametrize("fault", [faults.WRONG_DATA, faults.DEAD, faults.COUNTED])
 def test_what_is_no_matter_of_speed_stays_each_gpus_own(fault: str) -> None:
     found = merged([of(Object.GPU, f"gpu001:{gpu}", fault) for gpu in range(8)], PLACES)
