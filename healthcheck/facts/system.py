@@ -51,6 +51,7 @@ _SECRET = re.compile(
     r"(?i)((?:password|passwd|passphrase|secret|token|credential|(?:api|auth|private|access)[_-]?key)[\w.-]*="
     r"|pw=|(?<![a-z])(?:pass|pwd|psk)=).+|(?<=://)[^/@\s]+(?=@)")
 _HIDDEN = "(hidden)"
+_WORD = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
 _QUOTED = re.compile(r'"([A-Za-z0-9 ._/()-]+)"')
 _number, _backend = matching(r"-?[0-9]{1,20}"), matching(r"[A-Za-z0-9_-]{1,40}|\(null\)")
 
@@ -100,9 +101,9 @@ def pretty_name(text: str) -> str:
 
 
 def parameters(text: str) -> tuple[str, ...]:
-    """The words of a kernel command line that are not a node's own; raises ValueError for none at all, or
-    more lines than one."""
-    words = text.split()
+    """The words of a kernel command line that are not a node's own, of which quotes hold blanks together;
+    raises ValueError for none at all, or more lines than one."""
+    words = _WORD.findall(text)
     if not words or "\n" in text:
         raise ValueError(text)
     return tuple([known for word in words if (known := _common(word)) is not None])

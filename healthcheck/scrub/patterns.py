@@ -97,7 +97,7 @@ SLURM = re.compile(
 COMMAND_LINE = re.compile(r"((?:[Cc]ommand line|command line parameters): ?\"?)([^\n]*)")
 SECRET = re.compile(
     r"(?i)((?:password|passwd|passphrase|pwd|secret|token|api_?key|credential|auth_?key|private_?key|access_?key|"
-    r"psk|(?<![a-z])[a-z]{0,8}pw|cookie|account_?key|signing_?key|enc\w{0,8}_?key|ssh_?key|licen[cs]e_?key|webhook(?:_?url)?|"
+    r"psk|(?<![a-z])[a-z]{0,8}pw(?![a-z])|cookie|account_?key|signing_?key|enc\w{0,8}_?key|ssh_?key|licen[cs]e_?key|webhook(?:_?url)?|"
     r"[A-Z0-9]_(?:pw|key|pass|auth))"
     r"[\w.]{0,12}[\"']?\s{0,2}[=:]\s{0,2}|(?<![\w-])pass=)(\"[^\"]{1,400}\"|'[^']{1,400}'|[^\s,;\"']{1,400})")
 # What a password's name has in it: no value behind it is too common to be one.

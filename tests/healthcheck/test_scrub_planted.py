@@ -179,6 +179,12 @@ def test_a_password_that_everyone_uses_is_replaced_where_its_place_says_what_it_
     assert words and [secret for secret in secrets if secret in words] == []
 
 
+@pytest.mark.parametrize("line", ["pwr: 663W", "pwm1=255", "pwm1_enable: 2"])
+def test_a_reading_of_power_or_of_a_fan_is_no_password(line: str) -> None:
+    look = scrub(with_planted(["first", line]), Node(name="qx7"), key=KEY).recording
+    assert any(line in capture.text for capture in look.captures.values())
+
+
 def allowance() -> Allowance:
     return Allowance(StandIns(KEY, ""))
 

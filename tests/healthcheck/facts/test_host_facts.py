@@ -52,6 +52,7 @@ def test_a_service_is_described_by_its_state_where_it_is_installed(load: str, wo
     ("k3s.token=K10::server:a", "k3s.token=(hidden)"),
     ("systemd.setenv=WANDB_API_KEY=Zq8", "systemd.setenv=WANDB_API_KEY=(hidden)"),
     ("systemd.set_credential=passwd.hashed-password.root:Zq8", "systemd.set_credential=(hidden)"),
+    ('rootpw="Zq8 and more"', "rootpw=(hidden)"), ('"rootpw=Zq8 and more"', '"rootpw=(hidden)'),
     ("rootpw=Zq8", "rootpw=(hidden)"), ("grub.pass=Zq8", "grub.pass=(hidden)"),
     ("inst.ks=https://kick:Zq8@10.0.0.1/ks.cfg", "inst.ks=https://(hidden)@10.0.0.1/ks.cfg"),
     ("ds=nocloud-net;s=http://10.0.0.1/seed?token=Zq8&x=1",
