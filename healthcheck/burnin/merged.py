@@ -56,9 +56,9 @@ def sharing(name: str, places: Mapping[str, Participant]) -> frozenset[str]:
 
 def merged(accusations: Iterable[Accusation], places: Mapping[str, Participant]) -> tuple[Accusation, ...]:
     """Each object once, with all tests for and against; the gravest first. A GPU or rail replaces its node
-    and gets its tests, a node its GPUs where all are slow, which no rail explains; a node (or part of one) the pairs with it, a leaf
-    or a path between two the pairs that cross it, what is unexplained but for some nodes the pairs of its
-    tests, and anything named for a task that task as unexplained."""
+    and gets its tests, a node its GPUs where all are slow, which no rail explains; a node (or part of one)
+    the pairs with it, a leaf or a path between two the pairs that cross it, what is unexplained but for some
+    nodes the pairs of its tests, and anything named for a task that task as unexplained."""
     each = _united(accusations)
     whole = _all_slow(each, places)
     one_each = _united(_of_whole_nodes(each, whole))

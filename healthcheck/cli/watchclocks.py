@@ -31,9 +31,10 @@ class HostClocks:
         """By how many seconds the clock behind each of these logs, given with its first line, is ahead of
         that of most ranks that began with the same step; 0 where it is less than `least`.
 
-        A rank that begins with a step again, in another log, is of a later start of the job, and compared
-        with others of that. A rank that joined in a later start of the job began with that step, too, and later. Its newest line
-        is as late as those of others; that of a host whose clock is wrong differs as much as its first.
+        A rank that begins with a step again, in another log, does so in a later start of the job, and is
+        compared with the others of that start. One that joined in a later start began with that step, too,
+        and later. Its newest line is as late as those of others; that of a host whose clock is wrong differs
+        as much as its first.
         """
         of_start: dict[_Begin, list[tuple[StepTime, Path]]] = defaultdict(list)
         began: dict[Path, _Begin] = {}

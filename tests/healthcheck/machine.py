@@ -541,8 +541,8 @@ def disks(count: int = 8, **changes: str) -> dict[str, Capture]:
             spaces[f"{base}/nvme{n}n1/{name}"] = changes.get(f"nvme{n}n1.{name}", text)
         for name, text in (("input", "38850\n"), ("max", "81850\n"), ("alarm", "0\n")):
             heat[f"{base}/hwmon{n}/temp1_{name}"] = changes.get(f"nvme{n}.temp1_{name}", text)
-    md = {"level": "raid1\n", "metadata_version": "1.2\n", "raid_disks": "2\n", "array_state": "clean\n", "degraded": "0\n",
-          "sync_action": "idle\n",
+    md = {"level": "raid1\n", "metadata_version": "1.2\n", "raid_disks": "2\n",
+          "array_state": "clean\n", "degraded": "0\n", "sync_action": "idle\n",
           "sync_completed": "none\n", "mismatch_cnt": "0\n", "dev-nvme0n1p2/state": "in_sync\n",
           "dev-nvme1n1p2/state": "in_sync\n"}
     return {
