@@ -111,7 +111,7 @@ def disable(
     if not act:
         found = planned(wanted, site, route)
         return _shown(found.proposals, found.room, live=source is None)
-    with _alone(folder):
+    with _alone(folder, "fabric disable"):
         tools = _tools(route or _by_node(node or "", devices, known), known, rules, folder, policy)
         earlier = settle(tools)
         found = planned(wanted, site, route)
@@ -159,7 +159,7 @@ def enable(
         for row in _chosen(ports, rows):
             echo(f"{_key(row)}  {row.place}: would be enabled ({row.stands})")
         return 0
-    with _alone(folder):
+    with _alone(folder, "fabric enable"):
         known = usual_inventory(inventory)
         route = _through_ufm(ufm) if ufm else _by_node(node or "", devices, known)
         tools = _tools(route, known, rules, folder, _policy(rules))
@@ -269,13 +269,13 @@ def _policy(rules: str | None) -> TriagePolicy:
     return load_policy(found, load_ruleset(found))
 
 
-def _alone(folder: Path) -> AbstractContextManager[None]:
+def _alone(folder: Path, what: str) -> AbstractContextManager[None]:
     from healthcheck.config.files import make_folder
     from provisioning.fabric.disable import LOCK
     from provisioning.lease.runlock import alone
 
     make_folder(folder, "--state")
-    return alone(folder, LOCK, "fabric disable")
+    return alone(folder, LOCK, what)
 
 
 def _by_node(name: str, devices: Sequence[str], known: Inventory | None) -> PortRoute:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,6 +102,14 @@ def test_where_the_node_cannot_be_asked_nothing_is_written_down(home: Path) -> N
     assert back.returncode == 2 and "gpu001: connect" in back.stderr
     with opened(home / "state") as store:
         assert [row.undo for row in open_ports(store)] == [None]
+
+
+@pytest.mark.parametrize("command", ["disable", "enable"])
+def test_who_waits_is_given_the_command_that_acts_on_ports(command: str, home: Path) -> None:
+    (home / "muster.yaml").write_text("version: 1\nnodes:\n  gpu001: {address: 127.0.0.1, port: 1}\n")
+    words = ("fabric", command, "leaf01/5", "--by", "gpu001", "--reason", "x", "--apply")
+    assert muster(*words, home=home).returncode == 2
+    assert json.loads((home / "state" / "fabric.lock").read_text())["command"] == f"fabric {command} --apply"
 
 
 @pytest.mark.parametrize(("words", "said"), [
