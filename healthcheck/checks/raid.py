@@ -32,16 +32,16 @@ def raid_state(array: Array) -> Iterator[Finding]:
 
 @check("raid.degraded")
 def raid_degraded(array: Array) -> Iterator[Finding]:
-    """No md array with redundancy lacks a member. One whose member was exchanged, and is being rebuilt, does
-    until that has ended; no one has to replace another."""
+    """No md array with redundancy lacks a member. One does whose members were exchanged, and are being
+    rebuilt, until that has ended; where that is so of all that it lacks, no one has to replace another."""
     if array.missing <= 0:
         return
-    disks, faulty = reading(array, "disks"), reading(array, "faulty")
+    disks, faulty, spares = (reading(array, field) for field in ("disks", "faulty", "spares"))
     lacking = (f"{array.missing} of {disks} members missing" if isinstance(disks, int)
                else f"{many(array.missing, 'member')} missing")
     if isinstance(faulty, tuple) and faulty:
         yield Finding(f"{lacking} (faulty: {', '.join(faulty)})", "all members")
-    elif reading(array, "action") == "recover":
+    elif reading(array, "action") == "recover" and isinstance(spares, int) and spares >= array.missing:
         yield Finding(f"{lacking}, rebuilt now", "all members", remedy=_WAIT, owner=Owner.OPERATOR,
                       repair=Repair.WATCH)
     else:

@@ -29,7 +29,7 @@ NO_POOL = "ZFS pools (none here)"
 
 class Array(Fact):
     """One md array ("md0 (raid1)"). `missing` is how many members it lacks, `faulty` names those that it
-    removed.
+    removed, and `spares` counts those that hold no data yet: what is being rebuilt is among them.
 
     `container`: it holds the arrays of a firmware RAID, and no data of its own. Its `level` is empty, and so
     is that of an array that waits for members and was never started (drivers/md/md.c, level_show).
@@ -44,6 +44,7 @@ class Array(Fact):
     disks: int
     missing: int
     faulty: tuple[str, ...]
+    spares: int
     action: str
     done_percent: float
     mismatches: int
@@ -111,6 +112,7 @@ def _array(files: CapturedFiles, name: str) -> Array:
         disks=optional("raid_disks", lambda text: whole(text.partition(" ")[0])),
         missing=optional("degraded", whole),
         faulty=faulty if unread is None or faulty else unread,
+        spares=sum("spare" in flags.split(",") for flags in members.values()) if unread is None else unread,
         action=optional("sync_action", _state_word),
         done_percent=optional("sync_completed", _done),
         mismatches=optional("mismatch_cnt", whole),

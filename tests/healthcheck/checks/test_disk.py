@@ -244,8 +244,12 @@ FAILING: list[tuple[str, Recording, str]] = [
                                "md0.dev-nvme1n1p2/state": ""}),
      "md0 (raid1): 1 member missing, expected all members"),
     ("raid-degraded", files(**{"md0.degraded": "1\n", "md0.sync_action": "recover\n",
-                               "md0.sync_completed": "250 / 1000\n"}),
+                               "md0.sync_completed": "250 / 1000\n",
+                               "md0.dev-nvme1n1p2/state": "spare\n"}),
      "md0 (raid1): 1 of 2 members missing, rebuilt now, expected all members"),
+    ("raid-degraded", files(**{"md0.level": "raid6\n", "md0.raid_disks": "4\n", "md0.degraded": "2\n",
+                               "md0.sync_action": "recover\n", "md0.dev-nvme1n1p2/state": "spare\n"}),
+     "md0 (raid6): 2 of 4 members missing, expected all members"),
     ("raid-frozen", files(**{"md0.sync_action": "frozen\n"}),
      "md0 (raid1): frozen: no rebuild and no check begins, expected idle"),
     ("raid-rebuilding", files(**{"md0.sync_action": "recover\n", "md0.sync_completed": "250 / 1000\n"}),
@@ -631,7 +635,7 @@ def test_every_rule_of_both_files_is_in_a_table() -> None:
                       if not rule.startswith("disk-scsi-")}
 
 
-@pytest.mark.parametrize(("faulty", "repair"), [("in_sync\n", Repair.WATCH), ("faulty,timeout\n", None)])
+@pytest.mark.parametrize(("faulty", "repair"), [("spare\n", Repair.WATCH), ("faulty,timeout\n", None)])
 def test_an_array_that_is_rebuilt_asks_for_no_other_disk_unless_one_of_its_members_is_faulty(
     faulty: str, repair: Repair | None,
 ) -> None:
