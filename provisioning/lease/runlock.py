@@ -19,6 +19,7 @@ from inventory.times import minute
 from provisioning.lease.holder import me, pid_of
 
 _MOST_BYTES = 4096
+_LATEST = 253_402_300_800.0         # the year 10000, in epoch seconds
 
 
 @dataclass(frozen=True)
@@ -114,9 +115,11 @@ def _owner(path: Path) -> LockHolder | None:
     """What the lock's file says; None where it says nothing yet."""
     try:
         with path.open("rb") as file:
-            refusals = json.loads(file.read(_MOST_BYTES))
-        return LockHolder(
-            str(refusals["who"]), str(refusals["host"]), str(refusals["holder"]), float(refusals["began"]),
-            clean(str(refusals.get("command", "")), 80))
+            said = json.loads(file.read(_MOST_BYTES))
+        began = float(said["began"])
+        if not 0 <= began < _LATEST:        # NaN is neither
+            return None
+        return LockHolder(str(said["who"]), str(said["host"]), str(said["holder"]), began,
+                          clean(str(said.get("command", "")), 80))
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None

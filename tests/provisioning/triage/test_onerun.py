@@ -87,7 +87,9 @@ def test_who_finds_the_lock_taken_is_told_by_whom_where_and_since_when(tmp_path:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"who": 1}', "\x00" * 10_000, '{"who": "a", "host": "b", "holder": "c", "began": "x"}'])
+    ["", "{", "[]", '{"who": 1}', "\x00" * 10_000,
+     *(f'{{"who": "a", "host": "b", "holder": "c", "began": {time}}}'
+       for time in ('"x"', "NaN", "1e300", "-1"))])
 def test_a_lock_that_says_nothing_yet_or_nonsense_is_taken_all_the_same(tmp_path: Path, text: str) -> None:
     with alone(tmp_path, "x.lock", "remediate"):
         (tmp_path / "x.lock").write_text(text)
