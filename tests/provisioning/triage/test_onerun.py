@@ -99,6 +99,19 @@ def test_a_lock_that_says_nothing_yet_or_nonsense_is_taken_all_the_same(tmp_path
             pass
 
 
+def test_whoever_has_a_lock_that_said_more_before_is_named_with_their_command(tmp_path: Path) -> None:
+    (tmp_path / "x.lock").write_text("x" * 2000)
+    with alone(tmp_path, "x.lock", "triage", "store move"), pytest.raises(
+            UsageError, match=rf"^another muster store move is running: {who()} on "
+    ), alone(tmp_path, "x.lock", "triage"):
+        pass
+
+
+def test_no_one_else_reads_a_lock(tmp_path: Path) -> None:
+    with alone(tmp_path, "x.lock", "triage"):
+        assert (tmp_path / "x.lock").stat().st_mode & 0o777 == 0o600
+
+
 def test_hostile_words_in_a_lock_cannot_move_the_cursor(tmp_path: Path) -> None:
     (tmp_path / "x.lock").write_text(
         json.dumps({"who": "\x1b[2J" + "a" * 500, "host": "b\nc", "holder": "[]", "began": 0}))
