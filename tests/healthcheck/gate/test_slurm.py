@@ -56,6 +56,15 @@ class Gated:
         return (found["JobState"], found["Priority"], found["Reason"]) == (
             "PENDING", "0", "job_requeued_in_held_state")
 
+    def await_held(self, job: str) -> None:
+        """Fails with what Slurm says of the job, and the ends of its daemons' logs."""
+        try:
+            wait_until(lambda: self.held(job), 90, "the hold")
+        except AssertionError as error:
+            logs = "\n".join(f"{log.name}: {log.read_text(errors='replace')[-2000:]}"
+                             for log in sorted((self.folder / "slurm").glob("*.log")))
+            raise AssertionError(f"{error}: {self.job(job)['all']}\n{logs}") from None
+
     def undrained(self) -> bool:
         return all("drain" not in state and "down" not in state for state in self.bed.states().values())
 
@@ -96,7 +105,7 @@ def test_a_job_is_held_on_a_closed_gate_and_starts_when_it_opens_and_no_node_is_
 ) -> None:
     cluster.publish(gpu002={"lifecycle": "rma"})
     job = cluster.submit()
-    wait_until(lambda: cluster.held(job), 120, "the hold")
+    cluster.await_held(job)
     assert "gpu002: not in service: rma" in cluster.job(job)["all"]
     wait_until(lambda: set(cluster.bed.states().values()) == {"idle"}, what="idle nodes")
     assert not cluster.ran(job)
@@ -109,7 +118,7 @@ def test_a_job_is_held_on_a_closed_gate_and_starts_when_it_opens_and_no_node_is_
 def test_both_nodes_may_be_closed_at_once_and_the_job_is_held_all_the_same(cluster: Gated) -> None:
     cluster.publish(gpu001={"certificate": None}, gpu002={"certificate": None})
     job = cluster.submit()
-    wait_until(lambda: cluster.held(job), 120, "the hold")
+    cluster.await_held(job)
     assert cluster.undrained()
     cluster.bed.ask("scancel", job)
 
