@@ -18,6 +18,7 @@ from healthcheck.facts.bond import BONDING, LACP, Bond, each_bond, members_of, r
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import uevent
 from healthcheck.facts.parsing import hexadecimal, one_of, whole, wholes
+from healthcheck.facts.port import BASE as RDMA
 from healthcheck.facts.port import SYSFS, card, device_id, is_lag, pci_of, slot
 from healthcheck.facts.team import TEAMD, read_teams
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, Unsupported, reading
@@ -209,7 +210,7 @@ class LagCards(Fact):
 def lag_cards(captures: Captures) -> LagCards:
     """From the names of RDMA devices, and from bonds and teams as far as these were read."""
     files = captures.files(SYSFS)
-    named = {path.split("/")[4] for path in files if path.endswith("/device/uevent")}
+    named = {path[len(RDMA) + 1:].partition("/")[0] for path in files}
     addresses = [pci_of(files, device) for device in sorted(named) if is_lag(device)]
     found = {card(pci) for pci in addresses if isinstance(pci, str)}
     try:

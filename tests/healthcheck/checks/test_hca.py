@@ -322,6 +322,16 @@ def test_a_port_plan_that_says_nothing_of_links_expects_them_up() -> None:
               **{**PLANNED, "0000:43:00.0": PortPlan("compute", 3, expect="up")}).status is Status.FAIL
 
 
+def test_what_cannot_be_read_of_a_bond_s_device_makes_no_card_a_bond() -> None:
+    """A folder that could not be listed has an entry of its own."""
+    at = "/sys/class/infiniband"
+    unread = changed(machine.ports(), at, f"{at}/mlx5_bond_0/device/uevent", outcome=Outcome.DENIED)
+    without = network.netdev(bond="")
+    for ports in (machine.ports(), unread):
+        found = build_fact(FACTS["lag_cards"], Captures(snapshot(port_sysfs=ports, netdev_sysfs=without)))
+        assert found.cards == frozenset()
+
+
 # ---- functions that share another's port
 
 
@@ -330,6 +340,15 @@ SHARING = {
     "a virtual function": {
         "device/uevent": "DRIVER=mlx5_core\nPCI_ID=15B3:101E\nPCI_SLOT_NAME=0000:43:00.2\n",
         "device/physfn/uevent": "DRIVER=mlx5_core\nPCI_ID=15B3:1021\nPCI_SLOT_NAME=0000:43:00.0\n"}}
+
+
+def test_a_sub_function_is_no_adapter_of_its_own() -> None:
+    at = "/sys/class/infiniband/mlx5_9/device/uevent"
+    seen = changed(machine.hcas(), at, text=SHARING["a sub-function"]["device/uevent"])
+    found = build_fact(FACTS["hcas"], Captures(snapshot(hca_sysfs=seen)))
+    assert [hca.device for hca in found] == [f"mlx5_{number}" for number in ALL]
+
+
 NOT_ASKED = 'exit 1\n{"status": {"code": 1, "message": "FW_OPEN is not supported for this device"}}'
 
 

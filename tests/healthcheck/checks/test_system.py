@@ -282,6 +282,9 @@ def test_a_redundancy_that_came_back_is_not_lost_although_its_loss_was_never_dea
     failed = states.format(7, 2, "PS Redundancy", "Failure detected")
     assert verdict("bmc-power-supply", sel(lost, other)).status is Status.FAIL
     assert findings_of(verdict("bmc-power-supply", sel(failed, lost, back))).count("Failure detected") == 1
+    assert findings_of(verdict("bmc-power-supply", sel(lost, failed))).count("Redundancy Lost") == 1
+    taken_back = back.replace("Asserted", "Deasserted")
+    assert verdict("bmc-power-supply", sel(lost, taken_back)).status is Status.FAIL
 
 
 PARSERS = {

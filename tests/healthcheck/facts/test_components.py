@@ -16,6 +16,7 @@ from healthcheck.store.file import opened
 from healthcheck.store.hardware import newest_hardware
 from healthcheck.store.readings import readings
 from healthcheck.store.sweeps import SweepRecord, record
+from inventory.text import clean
 from tests.healthcheck import machine
 
 GPU, NIC = "gpu 0000:18:00.0", "nic 0000:40:00.0"
@@ -47,6 +48,8 @@ def test_an_adapter_says_which_network_it_is_for_by_any_of_its_ports() -> None:
     unread = replace(held, files={**held.files, at.format(1): FileCapture(Outcome.DENIED)})
     assert [hardware_of(snapshot(port__sysfs=ports)).hardware[NIC].get("layer")
             for ports in (held, two, unread)] == ["Ethernet", "InfiniBand", None]
+    odd = machine.ports(**{"mlx5_0.link_layer": "\x1b" + "x" * 30 + "\n"})
+    assert hardware_of(snapshot(port__sysfs=odd)).hardware[NIC]["layer"] == clean("\x1b" + "x" * 30, 20)
 
 
 def test_what_makers_leave_where_a_number_should_be_is_none() -> None:
