@@ -12,7 +12,7 @@ from healthcheck.facts.container_config import DAEMON, HOOKS, DockerConfig, Tool
 from healthcheck.facts.docker import Docker, DockerSilence, Images
 from healthcheck.facts.filesystem import Filesystem
 from healthcheck.facts.pci import PciBus
-from healthcheck.model.outcome import Finding
+from healthcheck.model.outcome import Finding, Note
 
 _REGISTRIES = ("docker.io/library/", "docker.io/", "index.docker.io/library/", "index.docker.io/")
 
@@ -108,9 +108,10 @@ def docker_warnings(docker: Docker, *, ignore: tuple[str, ...]) -> Iterator[Find
 
 @check("docker.disk")
 def docker_disk(docker: Docker, filesystems: tuple[Filesystem, ...], *,
-                at_least_gib: float) -> Iterator[Finding]:
+                at_least_gib: float) -> Iterator[Finding | Note]:
     """The file system of Docker's data root has room for one more image. Where containerd holds the images,
-    its own root does, too: that is not read, and unknown where its usual place has none."""
+    its own root does, too: its usual place is looked at, as the root itself is not read, and a pass says so.
+    """
     root = docker.root.rstrip("/") or "/"
     where, free = _room(root, filesystems)
     if free < at_least_gib:
@@ -120,6 +121,7 @@ def docker_disk(docker: Docker, filesystems: tuple[Filesystem, ...], *,
         if free < at_least_gib:
             raise NotMeasured(None, f"containerd holds the images: {where} has {free:.1f} GiB left, and "
                               "whether its root is elsewhere (config.toml) is not known")
+        yield Note(f"containerd holds the images: looked at {where}; that its root is there is not known")
 
 
 def _room(root: str, filesystems: tuple[Filesystem, ...]) -> tuple[str, float]:

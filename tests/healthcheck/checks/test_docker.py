@@ -296,6 +296,7 @@ def test_images_that_containerd_holds_are_not_in_the_data_root() -> None:
             filesystem_mounts=mounts(root_free, raid_free)))
 
     assert of_images(90 * GIB).status is of_images(GIB, driver="overlay2").status is Status.PASS
+    assert "that its root is there is not known" in of_images(90 * GIB).reason
     short = of_images(GIB)
     assert short.status is Status.UNKNOWN and not short.findings
     assert "/var/lib/containerd on / has 1.0 GiB left" in short.reason
